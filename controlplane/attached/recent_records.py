@@ -47,14 +47,14 @@ class RecentRecords:
             self._bytes -= _size(oldest)
 
     def break_off(self) -> None:
-        """Forget everything for good: the log was replaced, and offsets mean other records."""
+        """Discard all records for good: the log was replaced, so offsets name other records."""
         self._is_broken = True
         self._records.clear()
         self._arrived.clear()
         self._bytes = 0
 
     def since(self, topics: Iterable[str], since: Ends) -> list[Entry] | None:
-        """Records of these topics from these ends on; None: some of them are not here."""
+        """Records of the topics from the given end offsets on; None if the buffer lacks some."""
         entries: list[Entry] = []
         places = {*self._first, *self._records}
         for topic in topics:
@@ -67,7 +67,7 @@ class RecentRecords:
         return entries
 
     def _behind(self, place: TopicPartition, first: int) -> list[Entry]:
-        """Records of a partition from an offset on, searched from the end: few are wanted."""
+        """Records of a partition from an offset on; searched from the end, as few are needed."""
         entries: list[Entry] = []
         for entry in reversed(self._records.get(place, ())):
             if entry.offset < first:

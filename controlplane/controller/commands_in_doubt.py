@@ -7,7 +7,13 @@ command of its queue begins, or by a retry in the background once the log is ava
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
+from controlplane.controller.admission import (
+    CommandLimits,
+    QueueLocks,
+    TooMany,
+    queue_of,
+    subject_of,
+)
 from controlplane.controller.plan_execution import NotTakenBack
 from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest
@@ -73,8 +79,15 @@ class CommandsInDoubt:
             for queue in self.by_queue.values()
             for command_id, failure in queue.items()
         }
-        self.by_queue.clear()
-        await self._end_unfinished(state, lambda _: True, failures)
+        in_doubt, self.by_queue = self.by_queue, {}
+        try:
+            await self._end_unfinished(state, lambda _: True, failures)
+        except (
+            BaseException
+        ):  # the failures are known nowhere else, and the next attempt needs them
+            for queue, earlier in in_doubt.items():
+                self.by_queue[queue] = earlier | self.by_queue.get(queue, {})
+            raise
 
     async def end_in(self, queue: str) -> None:
         """End the commands of a queue that are in doubt. The caller holds the queue's lock.
@@ -113,7 +126,8 @@ class CommandsInDoubt:
     async def _end_if_possible(self, queue: str) -> None:
         """End the commands of a queue; leave them for the next retry if the log fails.
 
-        `LogNotUsable` is retried too: an expired certificate can be renewed.
+        `LogNotUsable` is retried too: an expired certificate can be renewed. A full waiting line is
+        no reason to give up, either.
 
         Raises:
             Fenced: another writer has taken over.
@@ -123,7 +137,7 @@ class CommandsInDoubt:
                 await self.end_in(queue)
         except Fenced:
             raise
-        except LogError:
+        except (LogError, TooMany):
             pass
 
     async def _end_unfinished(

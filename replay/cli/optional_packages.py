@@ -1,10 +1,10 @@
 """Optional packages of some commands, and `--help` without them.
 
-A command is declared in the module that runs it, next to imports of these packages. If one is
-missing, stand-ins replace all of them: they can be referenced, but not used. The declaration with
-all options is then available, and running the command is refused before any of its code runs.
+A command and its options are declared in the module that runs it, which imports these packages. If
+one is missing, stand-ins replace all of them; code can reference but not use them. `--help` then
+still shows all options, and the command refuses to run before any of its code runs.
 
-pandas is left out even where it is installed: pyarrow would import it unasked.
+A stand-in also replaces an installed pandas, because pyarrow would import it without need.
 """
 
 import sys

@@ -118,7 +118,7 @@ _REPORTED = (Aspect.STATUS, Aspect.TASK_STATUS)
 
 
 def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
-    """A commit whose task configs are no longer complete."""
+    """Finding for a commit with missing task configs after compaction, and its changes."""
     if not any(change.aspect is Aspect.INCONSISTENT and change.after for change in changes):
         return None, ()
     target = rehearsal.started.config.targets.get(name, Target.STARTED)
@@ -262,7 +262,7 @@ _THROWN = (Danger.STOPS_WORKER, Danger.LOSES_BATCH, Danger.READ_FAILS)
 def _thrown(
     cluster: str, before: Iterable[Hazard], after: Iterable[Hazard], later: str
 ) -> Iterator[Finding]:
-    """Records on which a worker fails only because others are gone."""
+    """Findings for records on which a worker fails only after compaction removed other records."""
     met_before = {(earlier.position, earlier.danger) for earlier in before}
     for hazard in after:
         if hazard.danger in _THROWN and (hazard.position, hazard.danger) not in met_before:

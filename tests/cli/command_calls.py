@@ -1,4 +1,4 @@
-"""Calling the command line: in this process, which is quick, or as the shell does."""
+"""Runs of the command line, in this process or as a process of its own."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def call(
     typed: str | None = None,
     environment: Mapping[str, str | None] | None = None,
 ) -> CommandResult:
-    """Run a command in this process with this input. A traceback fails the test."""
+    """Run a command in this process with this input; a traceback fails the test."""
     words = [str(argument) for argument in arguments]
     usual = {"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
     result = CliRunner().invoke(main, words, input=typed, env={**usual, **(environment or {})})
@@ -60,7 +60,7 @@ def shell(*arguments: object, **environment: str) -> CommandResult:
 
 
 def refusal(said: CommandResult) -> str:
-    """The one sentence of a command that refused: nothing on standard output, exit code 2."""
+    """Error sentence of a refused command: no standard output, exit code 2."""
     lines = said.err.strip().splitlines()
     assert (said.code, said.out, len(lines)) == (2, "", 1), said
     assert lines[0].startswith("Error: ")
@@ -68,7 +68,7 @@ def refusal(said: CommandResult) -> str:
 
 
 def embedded(path: Path, entries: Sequence[Entry]) -> Path:
-    """An embedded log that holds these entries."""
+    """Embedded log with these entries."""
 
     async def fill() -> None:
         log = await SqliteLog.open(path)
@@ -83,7 +83,7 @@ def embedded(path: Path, entries: Sequence[Entry]) -> Path:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Drop root's rights for a while: root may read everything. Other users stay as they are."""
+    """Drop root's rights within the block, because root may read everything. Other users stay."""
     me = os.geteuid()
     if me == 0:
         os.seteuid(NOBODY)

@@ -1,4 +1,4 @@
-"""`controlplane standalone` as a process of its own, in a folder with its files."""
+"""Process of `controlplane standalone` in a folder with its files."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ def write_json(file: Path, document: Any) -> Path:
 
 
 class StandaloneProcess(RunningService):
-    """A running standalone worker and the lines that it prints."""
+    """Running standalone worker and its printed lines."""
 
     @property
     def url(self) -> str:
@@ -126,11 +126,7 @@ def ended_worker(
 
 
 async def until_lines(file: Path, *lines: str) -> None:
-    """Wait until a file has these lines and no others.
-
-    Raises:
-        AssertionError: it does not come to have them.
-    """
+    """Wait until a file has exactly these lines; raise AssertionError after the patience."""
 
     async def written_lines() -> Any:
         return _lines(file)
@@ -139,11 +135,7 @@ async def until_lines(file: Path, *lines: str) -> None:
 
 
 async def until_last_line(file: Path, line: str) -> None:
-    """Wait until a line is the last one of a file.
-
-    Raises:
-        AssertionError: it does not come to be.
-    """
+    """Wait until a file ends with this line; raise AssertionError after the patience."""
 
     async def last() -> Any:
         return _lines(file)[-1:]
@@ -158,10 +150,9 @@ def _lines(file: Path) -> list[str]:
 async def until_position(
     client: httpx.AsyncClient, name: str, position: int, path: str = "/compat/3.9"
 ) -> None:
-    """Wait until the offset of a file source is committed; `path` is empty for a Java worker.
+    """Wait until the offset of a file source is committed; raise AssertionError after the patience.
 
-    Raises:
-        AssertionError: it does not come to be.
+    `path` is empty for a Java worker.
     """
 
     async def positions() -> Any:
@@ -172,11 +163,7 @@ async def until_position(
 
 
 async def until_task_state(client: httpx.AsyncClient, name: str, state: str) -> None:
-    """Wait until the only task of a connector is in a state.
-
-    Raises:
-        AssertionError: it does not come to be.
-    """
+    """Wait until a connector's only task is in a state; raise AssertionError after the patience."""
 
     async def states() -> Any:
         status = (await client.get(f"/connectors/{name}/status")).json()

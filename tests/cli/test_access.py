@@ -1,4 +1,4 @@
-"""Folders and files that may not be read: one sentence and exit code 2, from every command."""
+"""Unreadable folders and files: every command prints one sentence and exits with code 2."""
 
 import shutil
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def tmp_path(open_path: Path) -> Path:
 def test_every_command_refuses_unreadable_files(
     command: str, mode: int, histories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of the log denies access, whether or not it may be listed."""
+    """Commands refuse a log whose folder denies access, listable or not."""
     closed = tmp_path / "closed"
     files = closed / "files"
     files.mkdir(parents=True)

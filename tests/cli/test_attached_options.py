@@ -28,8 +28,8 @@ CLUSTER = "kafka://localhost:9092"
         ),
     ],
 )
-def test_refused(words: tuple[str, ...], sentence: str) -> None:
-    """Each contradiction has one sentence, and exit code 2."""
+def test_contradictions_are_refused(words: tuple[str, ...], sentence: str) -> None:
+    """Each contradiction gives one sentence and exit code 2."""
     result = call(*words, "--port", "0")
     assert result.code == 2
     assert sentence in result.err

@@ -1,4 +1,4 @@
-"""`controlplane backup`: a whole copy, or none and a sentence that says why."""
+"""`controlplane backup` makes a whole copy, or prints one sentence with the reason."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ LOG copied to TARGET: SIZE MiB, checked
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """An embedded log with two configs and a status."""
+    """Embedded log with two configs and a status."""
     return embedded(tmp_path / "log.db", ENTRIES)
 
 
@@ -67,7 +67,7 @@ def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
 
 
 def test_for_machines(log: Path, tmp_path: Path) -> None:
-    """The ends up to which it goes, by topic and partition."""
+    """JSON has the ends of the copy, by topic and partition."""
     target = tmp_path / "copy.db"
     document = call("backup", log, target, "-o", "json").json
     assert document["ends"] == {CONFIG: [5], STATUS: [0, 1]}
@@ -76,7 +76,7 @@ def test_for_machines(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
-    """The target may not exist: neither another file, the log itself, nor an earlier copy."""
+    """An existing target is refused: another file, the log itself, or an earlier copy."""
     other = tmp_path / "other.db"
     other.write_text("precious")
     before = log.read_bytes()
@@ -114,7 +114,7 @@ def test_sources_and_targets_that_cannot_be_used(
 
 
 def test_a_damaged_log_is_not_copied(log: Path, tmp_path: Path) -> None:
-    """A copy of damage would take the place of a better one."""
+    """A damaged log is refused: its copy could replace a better one."""
     pages = bytearray(log.read_bytes())
     pages[-100_000:-50_000] = b"\xa5" * 50_000
     log.write_bytes(pages)
@@ -158,7 +158,7 @@ def test_leftovers_of_a_killed_backup_are_removed(log: Path, tmp_path: Path) -> 
 
 
 async def test_while_others_append(log: Path, tmp_path: Path) -> None:
-    """The copy is of one instant: what was appended together is there together."""
+    """A copy during appends has one moment: each append is in it whole or not at all."""
     writing = await SqliteLog.open(log)
     target = tmp_path / "copy.db"
     done = asyncio.create_task(asyncio.to_thread(call, "backup", log, target))
@@ -183,8 +183,8 @@ async def test_while_others_append(log: Path, tmp_path: Path) -> None:
         {CONFIG: [4], STATUS: [1, 1], "more": [0]},
     ],
 )
-def test_a_copy_that_reaches_elsewhere(copied: dict[str, list[int]]) -> None:
-    """A copy outside of the time between begin and end is corrupt."""
+def test_a_copy_from_another_moment_is_corrupt(copied: dict[str, list[int]]) -> None:
+    """A copy with content from outside of its begin and end is reported as corrupt."""
     before, after = {CONFIG: [4], STATUS: [1, 1]}, {CONFIG: [8], STATUS: [1, 3]}
     for sound in (before, after, {CONFIG: [5], STATUS: [1, 2]}):
         check(Path("copy.db"), before, sound, after)

@@ -1,4 +1,4 @@
-"""Bad input: one clear sentence with what to do, exit code 2, nothing changed."""
+"""Bad input gives one clear sentence with the remedy and exit code 2, and changes nothing."""
 
 import hashlib
 import socket
@@ -21,7 +21,7 @@ LINES = 5
 
 
 def file_with(content: bytes) -> BadFile:
-    """Return a maker of a file that has this content."""
+    """Return a function that makes a file with this content."""
 
     def make(_: Path, folder: Path) -> Path:
         (folder / "bad").write_bytes(content)
@@ -31,7 +31,7 @@ def file_with(content: bytes) -> BadFile:
 
 
 def changed(change: Callable[[list[bytes]], list[bytes]]) -> BadFile:
-    """A history with some of its lines changed."""
+    """Return a function that makes a history with some lines changed."""
 
     def make(histories: Path, folder: Path) -> Path:
         lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
@@ -42,7 +42,7 @@ def changed(change: Callable[[list[bytes]], list[bytes]]) -> BadFile:
 
 
 def embedded(change: Callable[[Path], None]) -> BadFile:
-    """An embedded log, changed by a function."""
+    """Return a function that makes an embedded log, and changes it."""
 
     def make(histories: Path, folder: Path) -> Path:
         assert call("import", histories / LIFE, folder / "bad.db").code == 0
@@ -112,7 +112,7 @@ BAD: dict[str, tuple[BadFile, str]] = {
 
 
 def fingerprints(folder: Path) -> dict[str, str]:
-    """Every file with its content, but those that SQLite keeps beside a log to read it."""
+    """Every file with its content, except those that SQLite keeps beside an open log."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
@@ -121,7 +121,7 @@ def fingerprints(folder: Path) -> dict[str, str]:
 
 
 def commands(bad: Path, histories: Path, folder: Path) -> dict[str, list[object]]:
-    """Every way to give a command a log to read."""
+    """Every command that reads a log."""
     story, catalogue = histories / "life-3.9.story.jsonl", histories / "catalogue.json"
     return {
         "inspect": ["inspect", bad],
@@ -135,7 +135,7 @@ def commands(bad: Path, histories: Path, folder: Path) -> dict[str, list[object]
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_log_is_refused_by_every_command(case: str, histories: Path, tmp_path: Path) -> None:
-    """The sentence says what is wrong; no file appears, none changes."""
+    """Each command's sentence names the defect; no file appears or changes."""
     make, sentence = BAD[case]
     bad = make(histories, tmp_path)
     before = fingerprints(tmp_path)
@@ -145,7 +145,7 @@ def test_a_bad_log_is_refused_by_every_command(case: str, histories: Path, tmp_p
 
 
 def test_a_log_that_may_not_be_read(histories: Path, open_path: Path) -> None:
-    """No access: to a dump, to an embedded log, to the folder of a new log."""
+    """Denied access is refused: to a dump, an embedded log, and the folder of a new log."""
     closed = open_path / "closed"
     closed.mkdir()
     dump, log = closed / "dump.jsonl", closed / "log.db"
@@ -188,7 +188,7 @@ def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded log that is in order."""
+    """Sound embedded log."""
     log = tmp_path_factory.mktemp("life") / "log.db"
     call("import", histories / LIFE, log)
     return log
@@ -218,8 +218,8 @@ def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--plugins", "README.md"], '[{"class": "org.example.MySource", "type": "source"}]'),
     ],
 )
-def test_a_question_that_cannot_be_answered(life: Path, options: list[str], sentence: str) -> None:
-    """Unknown releases, positions, topics, connectors; a catalogue that is none."""
+def test_unknown_names_are_refused(life: Path, options: list[str], sentence: str) -> None:
+    """Unknown releases, positions, topics and connectors are refused, and bad catalogues."""
     assert sentence in refusal(call("inspect", life, *options))
 
 
@@ -245,8 +245,8 @@ def silent_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_no_broker_there(histories: Path, tmp_path: Path) -> None:
-    """Every command that reads a cluster says so; nothing is made."""
+def test_an_unreachable_broker(histories: Path, tmp_path: Path) -> None:
+    """Every command that reads a cluster reports the broker and creates nothing."""
     where = f"kafka://127.0.0.1:{silent_port()}"
     for arguments in commands(Path(), histories, tmp_path).values():
         words = [where if argument == Path() else argument for argument in arguments]
@@ -255,7 +255,7 @@ def test_no_broker_there(histories: Path, tmp_path: Path) -> None:
 
 
 def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> None:
-    """A format that there is not, and a dump that does not tell its topic."""
+    """An unknown format is refused, and a dump that does not name its topic."""
     assert "is no format of a dump" in refusal(
         call("inspect", histories / LIFE, "--format", "avro")
     )
@@ -265,7 +265,7 @@ def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> 
 
 
 def test_a_corrupt_record_is_reported_and_folding_goes_on(histories: Path, tmp_path: Path) -> None:
-    """The file is good and one record is bad: its position is reported, the rest is folded."""
+    """The position of one corrupt record is reported; all other records are folded."""
     lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)
     lines[at] = lines[at].replace(b'"value":"{', b'"value":"{{')

@@ -1,4 +1,4 @@
-"""`controlplane inspect --compare`: one log, seen by several releases."""
+"""`controlplane inspect --compare`: one log, read by several releases."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ born: target state
 
 
 def test_a_stopped_connector_is_paused_for_an_older_release(histories: Path) -> None:
-    """KIP-875: a column per release, the row marked, below it the record that both read."""
+    """Each release has a column; the differing row is marked, with its record below."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("inspect", log, "--compare", "3.4,3.9", "--connector", "born")
     assert (result.code, result.out[: len(BORN)]) == (0, BORN)
@@ -43,7 +43,7 @@ def test_the_same_for_machines(histories: Path) -> None:
 
 
 def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> None:
-    """The profile `kip` alone finds an offset under the key's bytes: that record is named."""
+    """Only the profile `kip` finds an offset under the key's bytes; its record is named."""
     log = histories / "life-3.9.log.jsonl"
     document = call("inspect", log, "--compare", "3.9,kip", "-o", "json").json
     offsets = [

@@ -1,4 +1,4 @@
-"""`controlplane config`: effective settings and their sources; every command reads them alike."""
+"""`controlplane config` shows effective settings and sources; every command reads them so."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ producer.sasl.jaas.config=org.example.Login required username="me" password="hun
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Path:
-    """A worker's file with the sample settings."""
+    """Worker's file with the sample settings."""
     path = tmp_path / "worker.properties"
     path.write_text(SAMPLE, "ascii")
     return path
@@ -36,23 +36,23 @@ WIDE = 400
 
 
 def show(*arguments: object) -> CommandResult:
-    """The command, on a wide terminal."""
+    """Run the command on a wide terminal."""
     return call("config", *arguments, columns=WIDE)
 
 
 def lines(said: CommandResult) -> dict[str, list[str]]:
-    """The rows of the table by key."""
+    """Rows of the table, by key."""
     assert said.code == 0, said
     return {line.split()[0]: line.split()[1:] for line in said.out.splitlines() if line}
 
 
 def rows(said: CommandResult, part: str) -> dict[str, dict[str, Any]]:
-    """The rows of a part of the document by key."""
+    """Rows of a part of the document, by key."""
     return {row["key"]: row for row in said.json[part]}
 
 
-def test_values_and_where_they_come_from(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flags, the environment, the file with its line, defaults."""
+def test_values_and_their_sources(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources are flags, the environment, a file with its line, and defaults."""
     monkeypatch.setenv("CONNECT_STATUS_STORAGE_TOPIC", "of-env")
     monkeypatch.setenv("CONTROLPLANE_GROUP_ID", "ours")
     flags = ["--offsets-topic", "of-flag", "--override", "topic.tracking.enable=false"]
@@ -66,7 +66,7 @@ def test_values_and_where_they_come_from(worker: Path, monkeypatch: pytest.Monke
 
 
 def test_a_flag_of_its_own_beats_a_general_one() -> None:
-    """`--config-topic` beats `--override` in any order."""
+    """`--config-topic` wins over `--override` in any order."""
     flags = ["--config-topic", "one", "--override", "config.storage.topic=other"]
     assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
 
@@ -91,14 +91,14 @@ def test_settings_without_effect_are_shown_on_request(worker: Path) -> None:
     assert shown["listeners"] == ["-", "default"]
 
 
-def test_a_limit_that_was_told_is_shown() -> None:
-    """`config` shows settings that were given; the others need `--all`."""
+def test_given_limits_are_shown() -> None:
+    """`config` shows settings that were given; others need `--all`."""
     shown = lines(show("--override", "follower.gather.ms=3"))
     assert shown["follower.gather.ms"] == ["3", "--override"]
     assert "follower.retry.last.ms" not in shown
 
 
-def test_the_limits_of_every_part_are_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment and flags set limits of every part; a misspelt key is reported."""
     monkeypatch.setenv("CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT", "9")
     overrides = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
@@ -115,7 +115,7 @@ def test_the_limits_of_every_part_are_told_alike(monkeypatch: pytest.MonkeyPatch
 
 
 def test_for_machines(worker: Path) -> None:
-    """Values as JSON has them, sources in parts, everything."""
+    """JSON has values with types, sources in parts, and all settings."""
     result = call("config", "--worker", worker, "-o", "json")
     assert rows(result, "worker")["group.id"] == {
         "key": "group.id",
@@ -153,7 +153,7 @@ def test_secrets_are_hidden(worker: Path, how: list[str]) -> None:
 
 
 def test_unknown_keys_are_warned_of(worker: Path) -> None:
-    """With the key that may have been meant, by every command that reads the file."""
+    """Every command that reads the file warns, and suggests a similar key."""
     with worker.open("a", encoding="ascii") as file:
         file.write("offset.storage.topc=x\n" + "".join(f"fnord.{n}=1\n" for n in range(9)))
     result = call("config", "--worker", worker, "-o", "json")
@@ -178,7 +178,7 @@ def test_unknown_keys_are_warned_of(worker: Path) -> None:
     ],
 )
 def test_bad_values(worker: Path, override: str, sentence: str) -> None:
-    """Key, value, where it comes from, what is allowed; nothing is shown."""
+    """The error has key, value, source and allowed values; no table is printed."""
     told_how = refusal(call("config", "--worker", worker, "--override", override))
     assert told_how.startswith("--override: ")
     assert sentence in told_how
@@ -201,14 +201,14 @@ def test_bad_values(worker: Path, override: str, sentence: str) -> None:
         ),
     ],
 )
-def test_one_topic_is_not_two(options: tuple[str, ...], sentence: str) -> None:
-    """By every command: records of one would be read as those of the other."""
+def test_one_topic_for_two_purposes_is_refused(options: tuple[str, ...], sentence: str) -> None:
+    """Every command refuses one topic name for two kinds of records."""
     for command in (["config"], ["inspect", "x.jsonl"]):
         assert refusal(call(*command, *options)).startswith(sentence)
 
 
-def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
-    """By every command that needs the setting."""
+def test_a_bad_value_in_a_file_is_reported_with_its_line(worker: Path) -> None:
+    """Every command that needs the setting names file and line."""
     with worker.open("a", encoding="ascii") as file:
         file.write("exactly.once.source.support=perhaps\n")
     for command in (["config"], ["inspect", "x.jsonl"], ["serve", "x.db"], ["import", "x", "y.db"]):
@@ -217,8 +217,8 @@ def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
 
 
 @pytest.mark.parametrize("override", ["group.id", "=fleet", ""])
-def test_an_override_that_is_none(override: str) -> None:
-    """An override needs a key and a value."""
+def test_an_override_needs_key_and_value(override: str) -> None:
+    """An override without a key or value is refused."""
     assert "write it like group.id=fleet" in refusal(call("config", "--override", override))
 
 
@@ -232,7 +232,7 @@ def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
 
 
 def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:
-    """TLS without a key concerns only listeners, a foreign policy only decisions."""
+    """TLS without a key concerns only listeners; an unknown policy only decisions."""
     result = call(
         *("config", "--override", "listeners=https://:8443"),
         *("--override", "connector.client.config.override.policy=org.example.Mine"),
@@ -242,8 +242,8 @@ def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:
     assert "ssl.keystore.location is not set" in result.err
 
 
-def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:
-    """Stores that only Java opens do not matter for a dump; `config` and clusters refuse them."""
+def test_access_settings_matter_only_to_connections(worker: Path, histories: Path) -> None:
+    """Key stores that only Java opens do not matter for a dump; clusters refuse them."""
     with worker.open("a", encoding="ascii") as file:
         file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust\n")
         file.write("ssl.truststore.type=BCFKS\n")
@@ -256,8 +256,8 @@ def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories:
         )
 
 
-def test_topics_of_the_environment_must_be_there(histories: Path) -> None:
-    """A topic from the environment must exist: the log may be of another cluster."""
+def test_topics_of_the_environment_must_exist(histories: Path) -> None:
+    """A missing topic from the environment is refused: the log may be of another cluster."""
     log = histories / "life-3.9.log.jsonl"
     result = shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="elsewhere")
     assert "there is no topic elsewhere" in refusal(result)
@@ -265,7 +265,7 @@ def test_topics_of_the_environment_must_be_there(histories: Path) -> None:
 
 
 def test_trust_in_unknown_classes_is_a_setting_that_is_off() -> None:
-    """The file of a catalogue is one, too."""
+    """Trust in unknown classes is off by default; `config` shows it and the catalogue's file."""
     shown = lines(show("--all"))
     assert shown["plugins.trust.unknown"][:2] == ["false", "default"]
     trusting = lines(show("--override", "plugins.trust.unknown=true"))
@@ -274,7 +274,7 @@ def test_trust_in_unknown_classes_is_a_setting_that_is_off() -> None:
 
 
 def test_paths_of_files_with_secrets_are_shown(worker: Path) -> None:
-    """A path tells where to look; what lies there is the secret."""
+    """The path of a file with secrets is shown; its content is not."""
     files = {"auth.password.file": "/etc/passwords", "auth.token.file": "/etc/tokens"}
     overrides = [word for key, path in files.items() for word in ("--override", f"{key}={path}")]
     secret = ("--override", "ssl.keystore.password=hunter2")
@@ -283,7 +283,7 @@ def test_paths_of_files_with_secrets_are_shown(worker: Path) -> None:
     assert shown["ssl.keystore.password"][0] == "[hidden]"
 
 
-def test_an_empty_value_is_said(tmp_path: Path) -> None:
+def test_an_empty_value_is_reported(tmp_path: Path) -> None:
     """An empty value counts as unset, with a warning."""
     file = tmp_path / "worker.properties"
     file.write_text("rest.host.name=\nssl.keystore.location=\nplugin.path=\n", "ascii")
@@ -306,11 +306,11 @@ def test_an_empty_value_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_an_empty_flag_is_refused(words: tuple[str, ...], says: str) -> None:
-    """A variable of the shell that is not set is not the default."""
+    """An empty flag, as of an unset shell variable, does not mean the default."""
     assert says in refusal(call("config", *words))
 
 
-def test_an_empty_file_of_credentials_lets_nobody_in_by_mistake() -> None:
+def test_an_empty_setting_for_credentials_is_refused() -> None:
     """An empty setting is refused: the service would run without authentication."""
     for key in ("auth.token.file", "auth.password.file", "auth.proxy.header"):
         result = call("serve", "nowhere.db", "--port", "0", "--override", f"{key}=")

@@ -1,4 +1,4 @@
-"""Files of connectors, in the forms that `connect-standalone.sh` takes."""
+"""Connector files in the forms of `connect-standalone.sh`."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ OFFSETS = '[{"partition": {"p": 1}, "offset": {"at": 1.5}}]'
 
 
 def command(folder: Path, content: bytes, name: str = "a.json") -> CreateConnector:
-    """Return the creation command that a file of this content declares."""
+    """Creation command that a file with this content declares."""
     file = folder / name
     file.write_bytes(content)
     (request,) = read_requests([str(file)], Profile.of(KIP))
@@ -36,14 +36,14 @@ def command(folder: Path, content: bytes, name: str = "a.json") -> CreateConnect
     ids=["flat", "byte order mark", "request", "unknown field", "properties", "odd properties"],
 )
 def test_each_form_declares_the_same(tmp_path: Path, content: str) -> None:
-    """Numbers and booleans become texts; the name is in the config."""
+    """Each form gives the same command, with texts for numbers and booleans."""
     creation = command(tmp_path, content.encode())
     assert (creation.connector, dict(creation.config)) == ("a", CONFIG)
     assert (creation.initial_state, creation.initial_offsets) == (None, None)
 
 
-def test_the_content_tells_the_form(tmp_path: Path) -> None:
-    """Kafka tries JSON first, whatever the file is called."""
+def test_the_content_selects_the_form(tmp_path: Path) -> None:
+    """JSON is tried first, whatever the file's name, as in Kafka."""
     assert command(tmp_path, FLAT.encode(), "a.properties").config["tasks.max"] == "2"
     assert command(tmp_path, b"name=a", "b.json").connector == "a"
 
@@ -54,7 +54,7 @@ def test_properties_are_in_latin_1(tmp_path: Path) -> None:
 
 
 def test_numbers_keep_their_text(tmp_path: Path) -> None:
-    """A config has texts, offsets have numbers."""
+    """Numbers of a config become texts with their spelling; those of offsets stay numbers."""
     creation = command(tmp_path, b'{"name": "a", "config": {"rate": 1.50, "none": null}}')
     assert creation.config == {"rate": "1.50", "none": None, "name": "a"}
 
@@ -74,7 +74,7 @@ def test_state_and_offsets(tmp_path: Path, word: str, target: Target) -> None:
 
 
 def test_files_keep_their_order(tmp_path: Path) -> None:
-    """The connectors are created one after the other."""
+    """The connectors are created in the order of the files."""
     files = [tmp_path / f"{name}.properties" for name in "cab"]
     for file in files:
         file.write_text(f"name={file.stem}\n")

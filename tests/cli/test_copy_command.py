@@ -1,4 +1,4 @@
-"""`controlplane copy` without a broker: every refusal, with exit code 2 and nothing changed."""
+"""`controlplane copy` without a broker: each refusal has exit code 2 and changes nothing."""
 
 import asyncio
 from pathlib import Path
@@ -22,13 +22,13 @@ CLUSTER = "kafka://localhost:9092"
         ((CLUSTER, "memory:"), "a log in memory ends with its process"),
     ],
 )
-def test_refused(words: tuple[str, ...], sentence: str) -> None:
-    """Each bad use of `copy` is refused with one sentence."""
+def test_bad_uses_are_refused(words: tuple[str, ...], sentence: str) -> None:
+    """Each bad use of `copy` gives one sentence."""
     assert sentence in refusal(call("copy", *words))
 
 
 def test_a_log_in_use_and_a_broker_that_is_down(tmp_path: Path) -> None:
-    """The writer of the log must end first; then the broker is asked, and named."""
+    """A log with a running writer is refused first; then the unreachable broker is named."""
     path = tmp_path / "state.db"
     (port,) = free_ports(1)
     words = ("copy", path, f"kafka://127.0.0.1:{port}")

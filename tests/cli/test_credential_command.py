@@ -1,4 +1,4 @@
-"""Lines for files of credentials: what is printed is what is read."""
+"""Lines for credential files: printed lines are valid input."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ PASSWORD = ("credential", "password", "größe", "--role", "operate")
 
 
 def test_a_password_is_asked_for_twice() -> None:
-    """At a terminal; it is not shown, and fits the line that is printed."""
+    """A terminal prompts twice without echo; the printed line fits the password."""
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "controlplane", *PASSWORD]
     process = subprocess.Popen(
@@ -35,7 +35,7 @@ def test_a_password_is_asked_for_twice() -> None:
 
 
 def test_a_program_writes_a_password_once() -> None:
-    """A password on standard input is read once, without a prompt, and only the line is printed."""
+    """Standard input is read once, without a prompt; only the line is printed."""
     result = call(*PASSWORD, typed=" s3 cret \n")
     assert (result.code, result.err) == (0, "")
     _fits(result.out, " s3 cret ")
@@ -55,7 +55,7 @@ def _fits(line: str, password: str) -> None:
 
 
 def test_a_token_is_shown_once() -> None:
-    """Apart from its line, and never the same."""
+    """The token is printed apart from its line, and differs each time."""
     said, again = (call("credential", "token", "ci", "--role", "administer") for _ in range(2))
     kept = token_line(said.out.strip())
     prefix, _, token = said.err.strip().rpartition(" ")
@@ -75,7 +75,7 @@ def test_names_that_do_not_fit_into_a_line(name: str) -> None:
 
 
 def test_roles() -> None:
-    """Others than there are, are refused by name."""
+    """Unknown roles are refused by name."""
     result = call("credential", "token", "ann", "--role", "root")
     assert result.code == 2
     assert "'view', 'operate', 'administer'" in result.err

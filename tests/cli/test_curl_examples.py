@@ -1,4 +1,4 @@
-"""Examples of `serve`: taken from the log, and they work."""
+"""Examples that `serve` prints come from the log, and work."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ KIP = Profile.of("kip")
     ],
 )
 async def test_contrasts(history: str, contrast: Contrast | None) -> None:
-    """Two releases are shown to differ now, else at the latest moment at which they did."""
+    """The example shows a present difference of two releases, or else the latest past one."""
     log = (await open_log(str(HISTORIES / f"{history}.log.jsonl"))).log
     assert await find_contrast(log, Topics(), await ends_now(log, Topics())) == contrast
     await log.close()
@@ -51,8 +51,8 @@ def test_lines_of_an_empty_log() -> None:
     ]
 
 
-async def test_lines_of_ugly_names() -> None:
-    """A name that only quoting can carry is quoted so that neither shell nor curl minds."""
+async def test_lines_with_special_characters() -> None:
+    """Special characters in a name are quoted for shell and curl."""
     name = "a'b/{c} \N{PILE OF POO}"
     key = f"connector-{name}".encode()
     entries = [Entry("connect-configs", 0, 0, 1, key, b'{"properties":{}}')]
@@ -65,7 +65,7 @@ async def test_lines_of_ugly_names() -> None:
 
 
 def test_lines_of_a_past_contrast() -> None:
-    """A moment is named where releases differed only then."""
+    """The example has a moment if the releases differed only then."""
     entries = [Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}')]
     contrast = Contrast("/connectors/a/status", "status@15")
     shown = lines(URL, fold(entries, KIP), contrast)[2]

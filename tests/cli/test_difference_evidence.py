@@ -1,4 +1,4 @@
-"""The record that explains a difference: by the part of the answer that differs."""
+"""Record that explains a difference, found by the differing part of the answer."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ ENDS = {topic: [len(keys)] for topic, keys in KEYS.items()}
 
 
 def evidence() -> Evidence:
-    """A log with a record of each key, and a step behind it."""
+    """Log with a record of each key, and a step behind it."""
     entries = [
         Entry(topic, 0, offset, 0, key.encode(), b"{}")
         for topic, keys in KEYS.items()
@@ -35,7 +35,7 @@ def evidence() -> Evidence:
 
 
 def offsets(*rows: tuple[int, int]) -> dict[str, Any]:
-    """An answer of the offsets endpoint."""
+    """Answer of the offsets endpoint."""
     return {"offsets": [{"partition": {"f": f}, "offset": {"at": at}} for f, at in rows]}
 
 

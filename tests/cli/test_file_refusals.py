@@ -1,4 +1,4 @@
-"""Files that cannot be read, or hold something else: the same words from every command."""
+"""Unreadable files and files of another kind: each command prints the same sentence."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ FOLDERS_TAKEN = ("apply -f {}", "diff -f {}", "scenario run {}")
 
 @pytest.fixture(scope="module")
 def log(histories: Path) -> Iterator[Path]:
-    """An embedded log that every user may read."""
+    """Embedded log that every user may read."""
     with open_folder() as folder:
         log = folder / "life.db"
         assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
@@ -46,7 +46,7 @@ def log(histories: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def folder(open_path: Path) -> Path:
-    """A folder with a file of each kind."""
+    """Folder with a file of each kind."""
     (open_path / "closed").write_text("name=a\n", "ascii")
     (open_path / "closed").chmod(0)
     (open_path / "loop").symlink_to("loop")
@@ -59,7 +59,7 @@ def folder(open_path: Path) -> Path:
 @pytest.mark.parametrize("line", COMMAND_LINES)
 @pytest.mark.parametrize("kind", FAILURES)
 def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Path) -> None:
-    """Missing, closed, a loop of links, a folder: the same sentence from every command."""
+    """Each command prints the same sentence for missing or denied files, loops and folders."""
     if kind == "folder" and line in FOLDERS_TAKEN:
         return
     words = [word.format(folder / kind, log=log) for word in line.split()]
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Pat
 
 @pytest.mark.parametrize("line", ["inspect {}", "get -c {}", "stop orders -c {}", "import {} x.db"])
 def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
-    """A loop of links exists, but cannot be read."""
+    """A link loop counts as an existing file that cannot be read."""
     words = [word.format(folder / "loop") for word in line.split()]
     assert refusal(call(*words)) == f"{folder / 'loop'} cannot be read {FAILURES['loop']}"
 
@@ -92,7 +92,7 @@ def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
 def test_a_file_that_is_no_text_or_empty(
     line: str, expected: str, log: Path, tmp_path: Path
 ) -> None:
-    """The sentence says so, and what should be in it; a picture does not just lack connectors."""
+    """The sentence names the problem and the expected content, not missing connectors."""
     file = tmp_path / "picture.png"
     words = [word.format(file, log=log) for word in line.split()]
     for content in (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "{}".encode("utf-16"), bytes(range(256))):
@@ -109,8 +109,8 @@ def test_standard_input_that_is_no_text() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\n\2\n", b"\xff\xfe{\0}\0\n\0"])
-def test_a_story_that_is_none(content: bytes, log: Path, tmp_path: Path) -> None:
-    """The sentence has the whole path, and what is expected."""
+def test_a_file_without_a_story(content: bytes, log: Path, tmp_path: Path) -> None:
+    """The sentence has the whole path, and the expected content."""
     file = tmp_path / "file"
     file.write_bytes(content)
     message = refusal(call("verify", log, file, "--plugins", "tests/histories/catalogue.json"))
@@ -118,8 +118,8 @@ def test_a_story_that_is_none(content: bytes, log: Path, tmp_path: Path) -> None
     assert message.endswith(": give the .story.jsonl of a history")
 
 
-def test_a_scenario_that_is_none(tmp_path: Path) -> None:
-    """Text or not, empty or not: the file, and what is expected."""
+def test_a_file_without_a_scenario(tmp_path: Path) -> None:
+    """The sentence names the file and the expected content, for text, bytes and empty files."""
     file = tmp_path / "file"
     for content, expected in {
         b"\x80\x81": "give a .scenario file",

@@ -1,4 +1,4 @@
-"""`controlplane inspect --hazards`: what no view can show."""
+"""`controlplane inspect --hazards`: dangers that no view shows."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.cli.command_calls import call, embedded
 
 @pytest.fixture
 def poisoned(tmp_path: Path) -> Path:
-    """A log with a task config that has no `properties`, and a negative task count."""
+    """Log with a task config without `properties`, and a negative task count."""
     values = [
         (b"connector-c", b'{"properties":{"name":"c"}}'),
         (b"task-c-0", b"{}"),
@@ -24,7 +24,7 @@ def poisoned(tmp_path: Path) -> Path:
 
 
 def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
-    """With --fail hazards give exit code 1; without it, or without hazards, the code is 0."""
+    """With `--fail`, hazards give exit code 1; otherwise the code is 0."""
     arguments = ("inspect", poisoned, "--hazards", "--release", "2.8")
     assert [call(*arguments).code, call(*arguments, "--fail").code] == [0, 1]
     assert call(*arguments, "--fail", "-o", "json").code == 1
@@ -33,7 +33,7 @@ def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
 
 
 def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
-    """Poison up to 3.2, harmless later: danger, position, key, what happens."""
+    """A record that stops workers up to 3.2: danger, position, key and effect are shown."""
     result = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)
     assert result.code == 0
     (row,) = [line for line in result.out.splitlines() if line.startswith("stops a worker")]
@@ -44,8 +44,8 @@ def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
     assert "stops a worker" not in later
 
 
-def test_without_a_release_all_are_asked(poisoned: Path) -> None:
-    """Each hazard comes once, with the releases that meet it."""
+def test_without_a_release_all_are_compared(poisoned: Path) -> None:
+    """Each hazard comes once, with the releases that have it."""
     result = call("inspect", poisoned, "--hazards", columns=250)
     rows = [line for line in result.out.splitlines() if line.startswith("stops a worker")]
     assert "  0.9.0.0 to " in rows[0]
@@ -64,7 +64,7 @@ def test_without_a_release_all_are_asked(poisoned: Path) -> None:
 
 
 def test_spans_of_releases() -> None:
-    """Releases that follow each other form one span; gaps separate spans."""
+    """Successive releases form one span; gaps separate spans."""
     assert list(spans(RELEASES)) == [f"{RELEASES[0]} to {NEWEST}"]
     releases = [*RELEASES[:2], RELEASES[3], *RELEASES[5:7]]
     first, second, third = spans(releases)
@@ -92,7 +92,7 @@ def test_a_log_without_hazards(histories: Path) -> None:
 
 
 def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
-    """The overview and the depth go on where the worker would answer 500."""
+    """Overview and connector view still work where the worker would answer 500."""
     options = ["--profile", "3.9", "-o", "json"]
     rows = call("inspect", poisoned, *options).json["connectors"]
     (row,) = [connector for connector in rows if connector["name"] == "d"]
@@ -107,7 +107,7 @@ def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
 
 
 def test_only_releases_with_the_support_are_asked_with_it(tmp_path: Path) -> None:
-    """No worker before KIP-618 is blind for an aborted record, and none is said to be."""
+    """Aborted records are hidden only from releases with exactly-once support (KIP-618)."""
     config = b'{"properties":{"name":"c"}}'
     log = embedded(
         tmp_path / "log.db",

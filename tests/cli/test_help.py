@@ -1,4 +1,4 @@
-"""Help texts of every command and option of both programs, and what shells complete."""
+"""Help texts and shell completion of both programs."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ NO_FILES = {"--token", "--to-token", "logger"}
 
 
 def test_every_command_and_option_has_a_help_text() -> None:
-    """A sentence for each command; for each option, too, before what its default is."""
+    """Each command and option has a sentence; that of an option precedes its default."""
     silent = [
         (*called.words, *option.opts)
         for called in every_command()
@@ -40,17 +40,17 @@ def test_every_command_and_option_has_a_help_text() -> None:
         ("restart", ("--tasks", "task")),
     ],
 )
-def test_options_show_where_the_resource_may_be_left_out(
+def test_a_verb_without_a_resource_shows_connector_options(
     words: str, shown: tuple[str, ...]
 ) -> None:
-    """`stop --help` is about connectors, as `stop` is."""
+    """`stop --help` shows the options for connectors, as `stop` needs no resource."""
     result = call(*words.split(), "--help")
     assert result.code == 0
     assert [option for option in shown if option not in result.out] == []
 
 
 def test_help_texts_of_resources_are_whole() -> None:
-    """A help text that ends in `...` says nothing of its end."""
+    """No help text of a resource is cut off with `...`."""
     for verb in ("stop", "delete", "restart", "get"):
         resources = call(verb, "--help", columns=100).out.partition("Resources:")[2]
         assert resources
@@ -58,7 +58,7 @@ def test_help_texts_of_resources_are_whole() -> None:
 
 
 def test_words_that_may_be_files_are_completed_as_files() -> None:
-    """Options and arguments, in both programs."""
+    """Both programs complete file names for options and arguments that take files."""
     for called in every_command():
         for param in called.command.params:
             word = param.metavar or (
@@ -80,7 +80,7 @@ def test_words_that_may_be_files_are_completed_as_files() -> None:
     ],
 )
 def test_replay_completes_commands_options_and_files(line: str, completions: list[str]) -> None:
-    """The completion protocol is that of bash."""
+    """`replay` answers bash's completion protocol."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(
         [sys.executable, "-m", "replay"],
@@ -102,8 +102,8 @@ def test_replay_completes_commands_options_and_files(line: str, completions: lis
     ],
     ids=["bash", "zsh", "fish"],
 )
-def test_replay_prints_what_a_shell_reads(shell: str, registered: str) -> None:
-    """A script that registers a function, which asks `replay` for completions."""
+def test_replay_prints_a_completion_script(shell: str, registered: str) -> None:
+    """The script registers a function that asks `replay` for completions."""
     words = [sys.executable, "-m", "replay", "completion", shell]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0

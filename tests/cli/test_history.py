@@ -26,14 +26,14 @@ status@1:64  2026-11-20T22:55:00.498Z  status                  PAUSED on 127.0.0
 
 
 def test_every_change_with_its_record_and_time(histories: Path) -> None:
-    """A connector born STOPPED, while the cluster is rolled."""
+    """Each change of a connector that was created STOPPED has its record and time."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("inspect", log, "--history", "born", columns=160)
     assert (result.code, result.out) == (0, BORN.replace("LOG", str(log)))
 
 
-def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
-    """Restarts are events; task configs wait for their commit; offsets move by raw key."""
+def test_requests_offsets_and_task_configs_are_listed(histories: Path) -> None:
+    """Restarts are events; task configs wait for their commit; offsets are listed by raw key."""
     log = histories / "life-3.9.log.jsonl"
     events = call("inspect", log, "--history", "pages", "-o", "json").json["events"]
     kinds = {event["what"] for event in events}
@@ -43,8 +43,8 @@ def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
     assert any(event["after"] is None for event in moved)
 
 
-def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> None:
-    """A bad foreign record is shown with its fate and the reason."""
+def test_an_ignored_record_is_part_of_the_history(histories: Path) -> None:
+    """A bad record of another program is shown with its fate and the reason."""
     log = histories / "odd-records-3.9.log.jsonl"
     result = call("inspect", log, "--history", "other", "--profile", "3.9", columns=200)
     (row,) = [line for line in result.out.splitlines() if "SLEEPING" in line]
@@ -55,7 +55,7 @@ def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> N
 
 
 def test_each_fate_has_its_word(tmp_path: Path) -> None:
-    """Words say what became of a record, so that a newcomer need not know fates."""
+    """Each fate of a record has a word that needs no explanation."""
     values = [
         (b"connector-c", b'{"properties":{}}'),
         (b"target-state-c", b'{"state":"SLEEPING"}'),
@@ -71,13 +71,13 @@ def test_each_fate_has_its_word(tmp_path: Path) -> None:
 
 
 def config(offset: int, **properties: str) -> Entry:
-    """Return the record of a config of connector `c`, one second per offset."""
+    """Config record of connector `c`; offsets are one second apart."""
     value = json.dumps({"properties": {"name": "c", **properties}}).encode()
     return Entry("connect-configs", 0, offset, offset * 1000, b"connector-c", value)
 
 
 def test_secrets_are_hidden_everywhere(tmp_path: Path) -> None:
-    """In the history, in depth, in comparisons; a change of a secret still shows as one."""
+    """History, connector view and comparisons hide secrets; a changed secret still shows."""
     log = embedded(
         tmp_path / "log.db",
         [
@@ -100,7 +100,7 @@ def test_secrets_are_hidden_everywhere(tmp_path: Path) -> None:
 
 
 def test_rest_answers_as_connect_does(tmp_path: Path) -> None:
-    """A worker shows its configs as they are, and so does its answer for machines here."""
+    """`--rest -o json` shows configs with secrets, as a worker does."""
     log = embedded(tmp_path / "log.db", [config(0, password="s3cret", rows="1")])
     document = call("inspect", log, "--rest", "-o", "json").json
     assert document["/connectors/c/config"]["answer"]["password"] == "s3cret"
@@ -109,7 +109,7 @@ def test_rest_answers_as_connect_does(tmp_path: Path) -> None:
 
 
 def test_a_long_run_of_offsets_is_shortened(tmp_path: Path) -> None:
-    """The table keeps the first few and counts the others; JSON has each."""
+    """The table has the first offsets and counts the others; JSON has each."""
     offsets = [
         Entry("connect-offsets", 0, n, n, b'["c",{"f":1}]', b'{"at":%d}' % n) for n in range(30)
     ]
@@ -121,8 +121,8 @@ def test_a_long_run_of_offsets_is_shortened(tmp_path: Path) -> None:
     assert sum(event["what"].startswith("source offset") for event in events) == 30
 
 
-def test_times_that_are_none(tmp_path: Path) -> None:
-    """A log may not know the time of a record, or have one that no calendar has."""
+def test_unknown_and_impossible_times(tmp_path: Path) -> None:
+    """A record may have no time, or one beyond the calendar."""
     log = embedded(
         tmp_path / "log.db",
         [

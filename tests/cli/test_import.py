@@ -1,4 +1,4 @@
-"""`controlplane import`: records into an embedded log, as they are; nothing lost in silence."""
+"""`controlplane import` copies records into an embedded log unchanged, and reports each loss."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ connect-status    3            198
 
 
 def contents(path: Path) -> list[Entry]:
-    """All entries of an embedded log, by place."""
+    """All entries of an embedded log, by position."""
 
     async def read() -> list[Entry]:
         log = await SqliteLog.open(path, create=False, read_only=True)
@@ -41,12 +41,12 @@ def contents(path: Path) -> list[Entry]:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file's content, in hex."""
+    """SHA-256 of a file's content, in hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_history_is_taken_over_as_it_is(histories: Path, tmp_path: Path) -> None:
-    """Offsets, gaps, times, headers, aborted records: every entry is equal."""
+def test_a_history_is_imported_unchanged(histories: Path, tmp_path: Path) -> None:
+    """Every entry is equal: offsets, gaps, times, headers, aborted records."""
     for name in ("life-3.9", "aborted-3.9", "compacted-3.9"):
         file, log = histories / f"{name}.log.jsonl", tmp_path / f"{name}.db"
         assert call("import", file, log).code == 0
@@ -64,7 +64,7 @@ def test_the_summary(histories: Path, tmp_path: Path) -> None:
 
 
 def test_importing_twice_adds_nothing_and_says_so(histories: Path, tmp_path: Path) -> None:
-    """The second time the log is as it was."""
+    """A second import leaves the log unchanged and says so."""
     file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
     call("import", file, log)
     before = contents(log)
@@ -75,10 +75,10 @@ def test_importing_twice_adds_nothing_and_says_so(histories: Path, tmp_path: Pat
     assert call("import", file, log, "-o", "json").json["added"] == 0
 
 
-def test_nothing_to_import_is_said(tmp_path: Path) -> None:
-    """An empty log has nothing that could be there already; its topics come along."""
+def test_an_empty_import_is_reported(tmp_path: Path) -> None:
+    """An empty log has no records to import; its topics are created."""
     empty, log = tmp_path / "empty.db", tmp_path / "log.db"
-    asyncio.run(made(empty, {"connect-configs": 1}))
+    asyncio.run(empty_log(empty, {"connect-configs": 1}))
     result = call("import", empty, log)
     assert (result.code, result.out.splitlines()[-1]) == (
         0,
@@ -89,8 +89,8 @@ def test_nothing_to_import_is_said(tmp_path: Path) -> None:
     assert contents(log) == []
 
 
-async def made(path: Path, topics: dict[str, int]) -> None:
-    """An embedded log with topics that hold nothing."""
+async def empty_log(path: Path, topics: dict[str, int]) -> None:
+    """Write an embedded log with topics and without records."""
     log = await SqliteLog.open(path)
     for topic, partitions in topics.items():
         await log.create_topic(topic, partitions)
@@ -98,7 +98,7 @@ async def made(path: Path, topics: dict[str, int]) -> None:
 
 
 def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path: Path) -> None:
-    """Dumps from before and after compaction make the same log in one import or two."""
+    """Dumps from before and after compaction give the same log in one import or two."""
     files = [histories / f"compacted-3.9{part}.log.jsonl" for part in (".before", "")]
     call("import", *files, tmp_path / "once.db")
     for file in files:
@@ -108,7 +108,7 @@ def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path:
 
 
 def test_an_embedded_log_can_be_imported(histories: Path, tmp_path: Path) -> None:
-    """From one SQLite file into another."""
+    """Records are imported from one SQLite file into another."""
     call("import", histories / "aborted-3.9.log.jsonl", tmp_path / "one.db")
     result = call("import", tmp_path / "one.db", f"sqlite:///{tmp_path}/other.db", "-o", "json")
     assert (result.code, result.json["added"]) == (0, 97)
@@ -116,7 +116,7 @@ def test_an_embedded_log_can_be_imported(histories: Path, tmp_path: Path) -> Non
 
 
 def test_a_topic_grows_by_partitions(tmp_path: Path) -> None:
-    """A later file may hold partitions that the first one had no records of."""
+    """A later file may add partitions to a topic."""
     for partition in (0, 4):
         file = tmp_path / f"{partition}.jsonl"
         line = {"topic": "t", "partition": partition, "offset": 3, "tstype": "create", "ts": 1}
@@ -141,14 +141,14 @@ def test_contradicting_records_are_refused_and_nothing_changes(
 def test_files_that_contradict_each_other_leave_nothing_behind(
     histories: Path, tmp_path: Path
 ) -> None:
-    """No file is made for a log into which nothing came."""
+    """A refused import creates no log file."""
     files = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     refusal(call("import", *files, tmp_path / "log.db"))
     assert not list(tmp_path.iterdir())
 
 
 def broken(histories: Path, path: Path) -> Path:
-    """A history whose line 7 is cut in half."""
+    """History whose line 7 is cut in half."""
     lines = (histories / "life-3.9.log.jsonl").read_bytes().splitlines(keepends=True)
     lines[6] = lines[6][:30] + b"\n"
     path.write_bytes(b"".join(lines))
@@ -158,7 +158,7 @@ def broken(histories: Path, path: Path) -> Path:
 def test_a_line_that_cannot_be_read_is_named_and_nothing_imported(
     histories: Path, tmp_path: Path
 ) -> None:
-    """One sentence: which line, why, and how to take the rest."""
+    """The sentence has the line, the reason, and the option that imports the rest."""
     file = broken(histories, tmp_path / "broken.jsonl")
     sentence = refusal(call("import", file, tmp_path / "log.db"))
     assert "line 7 " in sentence
@@ -166,8 +166,8 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_imported(
     assert not (tmp_path / "log.db").exists()
 
 
-def test_the_rest_is_taken_on_demand(histories: Path, tmp_path: Path) -> None:
-    """`--partial`: everything else is there, the line is named, exit code 1."""
+def test_partial_imports_the_rest(histories: Path, tmp_path: Path) -> None:
+    """`--partial` imports all other lines, names the bad line, and exits with code 1."""
     file = broken(histories, tmp_path / "broken.jsonl")
     result = shell("import", "--partial", file, tmp_path / "log.db")
     assert result.code == 1
@@ -179,7 +179,7 @@ def test_the_rest_is_taken_on_demand(histories: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Path) -> None:
-    """A dump in the place of LOG is refused and stays as it was."""
+    """A dump as LOG is refused and stays unchanged."""
     dump = tmp_path / "life.jsonl"
     dump.write_bytes((histories / "life-3.9.log.jsonl").read_bytes())
     before = digest(dump)
@@ -207,7 +207,7 @@ CONSOLE = (
     [("kcat", KCAT, []), ("console", CONSOLE, ["--topic", "connect-configs"])],
 )
 def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: list[str]) -> None:
-    """Dumps of other tools, imported and looked into in one go."""
+    """Dumps of other tools are imported and inspected without a format option."""
     (tmp_path / "dump").write_text(text, "utf-8")
     result = call("import", tmp_path / "dump", tmp_path / "log.db", *options, "-o", "json")
     assert (result.code, result.json["files"][0]["format"]) == (0, form)
@@ -218,7 +218,7 @@ def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: lis
 
 
 def test_fields_that_a_format_lacks_are_assumed_and_reported(tmp_path: Path) -> None:
-    """Keys and times alone are imported with exit code 0; partitions and offsets are assumed."""
+    """Missing partitions and offsets are assumed and reported; exit code 0."""
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text("CreateTime:5\tconnector-c\t{}\n", "utf-8")
     result = call("import", dump, log, "--topic", "connect-configs", columns=200)
@@ -232,7 +232,7 @@ def test_fields_that_a_format_lacks_are_assumed_and_reported(tmp_path: Path) -> 
 
 
 def test_bytes_that_a_tool_replaced_are_a_loss(tmp_path: Path) -> None:
-    """U+FFFD stands where bytes were no UTF-8: taken, told, and exit code 1."""
+    """U+FFFD in place of bytes is imported and reported as a loss; exit code 1."""
     dump = tmp_path / "dump"
     dump.write_text("CreateTime:5\tconnector-\ufffd\t{}\n", "utf-8")
     result = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
@@ -246,8 +246,8 @@ DEPRECATED = (
 )
 
 
-def test_remarks_of_a_tool_are_told_and_are_no_loss(tmp_path: Path) -> None:
-    """Every record was read: exit code 0, for people one line a tool, for machines the same."""
+def test_remarks_of_a_tool_are_reported_and_no_loss(tmp_path: Path) -> None:
+    """Remarks of a tool are reported, one line per tool; exit code 0, as no record is lost."""
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text(f"{DEPRECATED}{CONSOLE}Processed a total of 1 messages\n", "utf-8")
     result = call("import", dump, log, "--topic", "connect-configs", columns=200)
@@ -263,8 +263,8 @@ def test_remarks_of_a_tool_are_told_and_are_no_loss(tmp_path: Path) -> None:
     assert f"{dump}: {remark}\n" in inspected.err
 
 
-def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:
-    """The consumer says that it read more than stands in the file: exit code 1."""
+def test_a_total_beyond_the_records_is_a_loss(tmp_path: Path) -> None:
+    """A dump whose total exceeds its records gives exit code 1."""
     dump = tmp_path / "dump"
     dump.write_text(f"{CONSOLE}Processed a total of 2 messages\n", "utf-8")
     result = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
@@ -272,8 +272,8 @@ def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:
     assert "line 2 reports 2 records, but the file has 1" in result.out
 
 
-def test_one_word_is_not_enough() -> None:
-    """The last word is the log, and it is missing: the sentence names it, not FILE."""
+def test_a_single_argument_is_refused() -> None:
+    """One argument is taken for FILE; the sentence names the missing LOG."""
     for words in (("cluster.jsonl",), ("--partial", "cluster.jsonl")):
         result = call("import", *words)
         assert result.code == 2

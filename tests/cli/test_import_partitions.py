@@ -12,7 +12,7 @@ TOPICS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
 
 
 async def filled(path: Path) -> None:
-    """A log of three topics; one has two empty partitions at its end, one has nothing in it."""
+    """Log of three topics: one ends with two empty partitions, one is empty."""
     log = await SqliteLog.open(path)
     for topic, partitions in TOPICS.items():
         await log.create_topic(topic, partitions)
@@ -26,7 +26,7 @@ async def filled(path: Path) -> None:
 
 
 async def topics(path: Path) -> Mapping[str, int]:
-    """The topics of an embedded log."""
+    """Topics of an embedded log."""
     log = await SqliteLog.open(path, create=False, read_only=True)
     try:
         return await log.topics()
@@ -34,8 +34,8 @@ async def topics(path: Path) -> Mapping[str, int]:
         await log.close()
 
 
-def test_empty_partitions_and_topics_are_made_too(tmp_path: Path) -> None:
-    """A log that knows its topics is copied with all of them, and nothing is missing then."""
+def test_empty_partitions_and_topics_are_created(tmp_path: Path) -> None:
+    """A copy of a log that knows its topics has all of them and their partitions."""
     asyncio.run(filled(tmp_path / "one.db"))
     result = call("import", tmp_path / "one.db", tmp_path / "two.db", "-o", "json")
     assert result.json["files"][0]["topics"] == TOPICS
@@ -44,7 +44,7 @@ def test_empty_partitions_and_topics_are_made_too(tmp_path: Path) -> None:
 
 
 def test_a_log_grows_to_its_sources_partitions(tmp_path: Path) -> None:
-    """A log made from a dump grows too: a dump lacks the empty partitions."""
+    """A log made from a dump gets the empty partitions once its source is imported."""
     line = '{"topic":"connect-offsets","partition":0,"offset":7,"tstype":"create","ts":1,"broker":1'
     (tmp_path / "dump").write_text(line + ',"key":"other","payload":"v"}\n', "utf-8")
     call("import", tmp_path / "dump", tmp_path / "two.db")

@@ -1,4 +1,4 @@
-"""Property tests: every view prints any log without a traceback."""
+"""Laws: every view prints any log without a traceback."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ LOGS = examples(60, proved=500)
 
 
 def line(entry: Entry) -> str:
-    """An entry as a line of a history."""
+    """Entry as a line of a history."""
     shown = {
         "topic": entry.topic,
         "partition": entry.partition,
@@ -56,7 +56,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_log_crashes_a_view(
     file: Path, log: list[Entry], view: Sequence[str], release: str, form: Sequence[str]
 ) -> None:
-    """An answer, or one sentence where nothing is known of a connector; never a traceback."""
+    """A view prints an answer, or one sentence about an unknown connector; never a traceback."""
     entries = [*log, Entry("connect-configs", 0, 1 << 30, 1, b"connector-z", b"{}")]
     header = json.dumps({"history": "law", "records": len(entries)})
     file.write_text("\n".join([header, *map(line, entries)]) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Options in front of the command, and words that are misspelt there."""
+"""Options before the command, and misspelt commands."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ VERBS = [name for name in CLUSTERS if name not in ("completion", "migrate")]
 
 @pytest.fixture(scope="module")
 def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An embedded log with the history `life-3.9`."""
+    """Embedded log with the history `life-3.9`."""
     log = tmp_path_factory.mktemp("before") / "life.db"
     assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
     return str(log)
@@ -37,26 +37,26 @@ def test_the_cluster_may_be_named_before_the_verb(
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_every_verb_takes_it(name: str) -> None:
-    """The verb is found, and no option is refused."""
+def test_every_verb_takes_leading_options(name: str) -> None:
+    """The verb after the options is found, and no option is refused."""
     result = call("-c", "nope.db", "--token", "abc", "--ca-file", __file__, name, "--help")
     assert (result.code, result.err) == (0, "")
 
 
-def test_the_cluster_behind_the_verb_counts(log: str) -> None:
-    """The last `-c` decides, if both sides of the verb have one."""
+def test_the_last_cluster_wins(log: str) -> None:
+    """The last `-c` wins if there is one on each side of the verb."""
     assert call("-c", "nope.db", "get", "-c", log).code == 0
 
 
 def test_credentials_may_stand_before_the_verb() -> None:
-    """Credentials before the verb are checked like those behind it."""
+    """Credentials before the verb are checked like those after it."""
     result = call("--user", "a:b", "--token", "t", "-c", "http://127.0.0.1:1", "get")
     assert "--user and --token exclude each other" in result.err
 
 
 @pytest.mark.parametrize("words", ["inspect log", "serve log", "import a b", "completion bash"])
 def test_a_command_that_takes_no_cluster_says_so(words: str) -> None:
-    """Instead of overlooking the cluster, or calling the option unknown."""
+    """The command names the useless option; it neither ignores it nor calls it unknown."""
     result = call("-c", "http://127.0.0.1:1", *words.split())
     assert result.code == 2
     assert f"Error: {words.split(maxsplit=1)[0]!r} takes no --cluster: leave it out." in result.err
@@ -69,7 +69,7 @@ def test_the_cluster_may_stand_before_the_resource(log: str) -> None:
 
 
 def test_names_are_completed_from_the_cluster_before_the_verb(log: str) -> None:
-    """With the resource and without it."""
+    """Completion reads the cluster before the verb, with and without a resource."""
     for words in (f"controlplane -c {log} stop ord", f"controlplane stop -c {log} ord"):
         environment = {
             "_CONTROLPLANE_COMPLETE": "bash_complete",
@@ -106,15 +106,15 @@ def test_a_misspelt_command_is_guessed(log: str, words: str, meant: str, code: i
     assert result.err.rstrip().endswith(f" Did you mean {meant}?")
 
 
-def test_a_misspelt_resource_is_guessed_where_nobody_answers() -> None:
-    """The usual cluster may not be there; the slip is the same."""
+def test_a_misspelt_resource_is_guessed_without_a_cluster() -> None:
+    """The suggestion needs no reachable cluster."""
     result = call("get", "conectors", "-c", "http://127.0.0.1:1")
     assert result.code == 4
     assert result.err.rstrip().endswith(" Did you mean 'connectors'?")
 
 
 def test_other_names_are_not_guessed(log: str) -> None:
-    """A connector that is not there is no slip of a resource."""
+    """The name of a missing connector is not taken for a misspelt resource."""
     for words in ("describe nobody", "stop nobody"):
         assert "Did you mean" not in call(*words.split(), "-c", log).err
     assert "Did you mean" not in call("xyzzy").err
@@ -130,13 +130,13 @@ def test_a_reader_of_the_help_may_leave_early(program: str, words: str) -> None:
 
 
 def test_several_guesses_are_worded_as_those_about_options() -> None:
-    """The same words for commands as for options."""
+    """Suggestions about commands have the words of those about options."""
     assert "'comands'. Did you mean 'commands'?" in call("comands").err
     assert "'sto'. (Did you mean one of: 'history', 'stop'?)" in call("sto").err
 
 
 def test_replay_guesses_commands() -> None:
-    """The other command has the same manners."""
+    """`replay` suggests commands, too."""
     done = subprocess.run(
         [sys.executable, "-m", "replay", "dif"], cwd=ROOT, capture_output=True, check=False
     )

@@ -1,4 +1,4 @@
-"""The command line as a whole: commands, help, exit codes."""
+"""Command line as a whole: commands, help, exit codes."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ LIFE = "tests/histories/life-3.9.log.jsonl"
 
 
 def test_help_lists_every_command() -> None:
-    """`controlplane --help`, in the order in which a newcomer needs them."""
+    """`controlplane --help` lists all commands in the documented order."""
     result = call("--help")
     places = [result.out.find(f"\n  {name} ") for name in COMMANDS]
     assert result.code == 0
@@ -24,8 +24,8 @@ def test_help_lists_every_command() -> None:
     assert places == sorted(places)
 
 
-def test_the_tour_names_every_command() -> None:
-    """The package's own docstring, which people read first, has the same lists."""
+def test_the_package_docstring_lists_every_command() -> None:
+    """The package's docstring has the command lists of `--help`."""
     words = " ".join((controlplane.__doc__ or "").split())
     for section in SECTIONS.values():
         assert f"`controlplane {' | '.join(section)}`" in words
@@ -33,7 +33,7 @@ def test_the_tour_names_every_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str) -> None:
-    """Each can be imported, and says what it does."""
+    """Each command can be imported, and has a help text."""
     result = call(name, "--help")
     assert (result.code, result.err) == (0, "")
     assert "Usage: " in result.out
@@ -49,14 +49,14 @@ def test_everyday_options_come_first(name: str, everyday: str) -> None:
 
 
 def test_an_unknown_command_is_refused() -> None:
-    """With exit code 2, as all wrong usage."""
+    """An unknown command gives exit code 2, as all wrong usage."""
     result = call("inspekt", "x")
     assert result.code == 2
     assert "No such command 'inspekt'" in result.err
 
 
 def test_inspecting_imports_no_server_and_no_client() -> None:
-    """A command does not wait for what only others need."""
+    """`inspect` does not import packages that only other commands need."""
     code = (
         "import sys; from controlplane.cli.main import main\n"
         f"main(['inspect', '{LIFE}'], standalone_mode=False)\n"
@@ -67,7 +67,7 @@ def test_inspecting_imports_no_server_and_no_client() -> None:
 
 
 def test_a_process_of_its_own_exits_as_promised() -> None:
-    """0 for an answer, 2 for a refusal, nothing but the answer on standard output."""
+    """Exit code 0 for an answer, 2 for a refusal; standard output has only the answer."""
     assert shell("inspect", LIFE).code == 0
     refused = shell("inspect", "nowhere.jsonl")
     assert (refused.code, refused.out) == (2, "")
@@ -97,7 +97,7 @@ def test_a_reader_may_leave_early(view: str) -> None:
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
 def test_output_that_cannot_be_written(view: str) -> None:
-    """A full disk and a closed output are refusals like others."""
+    """A full disk and a closed output are refused with one sentence."""
     for where, why in ((">/dev/full", "(No space left on device)"), (">&-", "is closed")):
         said = bash(f"{COMMAND} {view} {where}")
         assert why in refusal(said)
@@ -133,7 +133,7 @@ def test_an_interrupt_during_the_imports() -> None:
 
 
 class DefectiveCommand(click.Command):
-    """A command that fails as it should not."""
+    """Command that raises an unexpected error."""
 
     def invoke(self, ctx: click.Context) -> None:
         """Raise the error that the first argument names."""
@@ -153,7 +153,7 @@ BREAKING = CommandGroup(
     ],
 )
 def test_other_ends(how: str, code: int, says: str) -> None:
-    """A defect and Ctrl-C: a word or a sentence, and a code that means nothing else."""
+    """A defect and Ctrl-C print one line, with exit codes of their own."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )
@@ -164,7 +164,7 @@ def test_other_ends(how: str, code: int, says: str) -> None:
 
 
 def test_a_defect_can_be_looked_into() -> None:
-    """With its traceback, where that is asked for."""
+    """A defect prints its traceback on request."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )

@@ -1,4 +1,4 @@
-"""Topics that a log does not have: refused where they were named, else told."""
+"""Topics that a log lacks: refused if a user named them, otherwise reported."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ NO_OFFSETS = "this log has no connect-offsets: source offsets are unknown"
 
 @pytest.fixture
 def configs(tmp_path: Path) -> Path:
-    """A dump of the config topic alone, as `kcat -t` makes it."""
+    """Dump of the config topic alone, as by `kcat -t`."""
     (tmp_path / "configs.json").write_text(CONFIGS, "utf-8")
     return tmp_path / "configs.json"
 
@@ -40,22 +40,22 @@ def test_gaps_left_by_a_missing_topic_are_reported(
 
 
 def test_a_whole_log_lacks_nothing(histories: Path) -> None:
-    """No remark where there is nothing to remark; our own command topic need not be there."""
+    """A whole log has no remark; the command topic may be missing."""
     result = call("inspect", histories / "life-3.9.log.jsonl", "-o", "json")
     assert (result.err, result.json["problems"]) == ("", [])
 
 
 @pytest.mark.parametrize("flag", ["config", "offset", "status", "command"])
-def test_a_topic_named_by_a_flag_must_be_there(histories: Path, flag: str) -> None:
-    """The sentence says which there are, and how they are named."""
+def test_a_topic_named_by_a_flag_must_exist(histories: Path, flag: str) -> None:
+    """The sentence lists the existing topics, and the options that name them."""
     result = call("inspect", histories / "life-3.9.log.jsonl", f"--{flag}-topic", "nope")
     sentence = refusal(result)
     assert "there is no topic nope (found: connect-configs, connect-offsets" in sentence
     assert "--config-topic" in sentence
 
 
-def test_a_topic_named_by_a_workers_file_must_be_there(histories: Path, tmp_path: Path) -> None:
-    """A worker of another cluster is not silently shown nothing."""
+def test_a_topic_named_by_a_workers_file_must_exist(histories: Path, tmp_path: Path) -> None:
+    """A worker's file of another cluster is refused, instead of an empty view."""
     (tmp_path / "worker.properties").write_text("status.storage.topic=elsewhere\n", "utf-8")
     log, file = histories / "life-3.9.log.jsonl", tmp_path / "worker.properties"
     result = call("inspect", log, "--worker-properties", file)
@@ -63,7 +63,7 @@ def test_a_topic_named_by_a_workers_file_must_be_there(histories: Path, tmp_path
 
 
 def test_a_workers_file_may_repeat_the_usual_names(configs: Path, tmp_path: Path) -> None:
-    """Every worker's file names all three; a dump of one topic can still be looked at."""
+    """A dump of one topic is readable with a worker's file that has the three default names."""
     lines = ["config.storage.topic=connect-configs", "status.storage.topic=connect-status"]
     (tmp_path / "worker.properties").write_text("\n".join(lines), "utf-8")
     result = call("inspect", configs, "--worker-properties", tmp_path / "worker.properties")
@@ -72,7 +72,7 @@ def test_a_workers_file_may_repeat_the_usual_names(configs: Path, tmp_path: Path
 
 
 def test_a_dump_of_one_topic_can_be_imported(tmp_path: Path) -> None:
-    """The rest may come from other files."""
+    """Other files can supply the other topics later."""
     line = json.dumps({**json.loads(CONFIGS), "topic": "connect-offsets"})
     (tmp_path / "offsets.json").write_text(line + "\n", "utf-8")
     assert call("import", tmp_path / "offsets.json", tmp_path / "log.db").code == 0
@@ -86,10 +86,10 @@ SPLIT = (
 
 
 @pytest.mark.parametrize("embed", [False, True])
-def test_a_config_topic_with_two_partitions_is_told(
+def test_a_config_topic_with_two_partitions_is_reported(
     configs: Path, tmp_path: Path, *, embed: bool
 ) -> None:
-    """Old workers live with it, so it is read; be it a dump or an embedded log."""
+    """The topic is read, as by old workers, from a dump or an embedded log."""
     second = CONFIGS.replace('"partition":0', '"partition":1').replace("connector-c", "connector-d")
     configs.write_text(CONFIGS + second, "utf-8")
     log = tmp_path / "log.db" if embed else configs
@@ -108,19 +108,19 @@ FOUND = "found: connect-configs, connect-offsets, connect-status"
 
 @pytest.fixture
 def life(histories: Path, tmp_path: Path) -> Path:
-    """A cluster's log, imported: it has no topic of commands."""
+    """Imported log of a cluster, which has no command topic."""
     assert call("import", histories / "life-3.9.log.jsonl", tmp_path / "life.db").code == 0
     return tmp_path / "life.db"
 
 
 def topics_in(log: Path) -> list[str]:
-    """The topics of an embedded log."""
+    """Topics of an embedded log."""
     return sorted(call("inspect", log, "-o", "json").json["read_up_to"])
 
 
 @pytest.mark.parametrize("kind", ["config", "offsets", "status"])
 def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
-    """A service without connectors would look like a cluster that has lost them."""
+    """`serve` refuses a misspelt topic, instead of a cluster without connectors."""
     before = topics_in(life)
     sentence = refusal(shell("serve", life, "--port", "0", f"--{kind}-topic", "nope"))
     assert sentence.startswith(
@@ -134,7 +134,7 @@ def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["CONFIG", "OFFSET", "STATUS"])
 def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
-    """The environment names the topics of a log that a verb opens."""
+    """A change refuses a misspelt topic from the environment."""
     before = topics_in(life)
     names = {f"CONTROLPLANE_{kind}_STORAGE_TOPIC": "nope"}
     result = call("stop", "orders", "-c", life, environment=names)
@@ -143,7 +143,7 @@ def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> No
 
 
 def test_a_log_with_other_names_is_not_taken_for_a_new_one(configs: Path, tmp_path: Path) -> None:
-    """The config topic has an unusual name, and no setting names it."""
+    """A log with unusual topic names is refused if no setting names them."""
     configs.write_text(CONFIGS.replace("connect-configs", "my-configs"), "utf-8")
     flags = ("--config-topic", "my-configs")
     assert call("import", configs, tmp_path / "my.db", *flags).code == 0
@@ -156,7 +156,7 @@ def test_a_log_with_other_names_is_not_taken_for_a_new_one(configs: Path, tmp_pa
 
 
 async def test_a_plane_makes_no_topic_of_a_misspelt_name(life: Path) -> None:
-    """In another program, too: topics that are named must be there."""
+    """`ControlPlane.open` refuses missing named topics, too."""
     for topics in (Topics(config="nope"), Topics(offsets="nope"), Topics(status="nope")):
         with pytest.raises(LogNotUsable, match=f"there is no topic nope .{FOUND}"):
             async with ControlPlane.open(str(life), Settings(topics=topics)):
@@ -172,7 +172,7 @@ async def test_a_new_log_may_have_any_names(tmp_path: Path) -> None:
 
 
 async def test_the_commands_may_have_a_topic_of_any_name(life: Path) -> None:
-    """An imported log has none; once it is there, a second one would hide it."""
+    """An imported log lacks the command topic; once it exists, a second name is refused."""
     async with ControlPlane.open(str(life), Settings(topics=Topics(commands="my-commands"))):
         pass
     async with ControlPlane.open(str(life)):

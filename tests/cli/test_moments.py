@@ -1,4 +1,4 @@
-"""`--as-of`: moments that a log has, and what is said of those that it cannot have."""
+"""`--as-of`: valid moments of a log, and errors for others."""
 
 import json
 from datetime import UTC, datetime
@@ -48,16 +48,16 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
         (f'{{"connect-configs":[{FLOOD[:4000]}]}}', "999… is too great"),
     ],
 )
-def test_no_moment_of_this_log(histories: Path, moment: str, sentence: str) -> None:
-    """Refused with one sentence, which is a short one; never an empty cluster."""
+def test_invalid_moments_are_refused(histories: Path, moment: str, sentence: str) -> None:
+    """One short sentence refuses the moment; no view is empty instead."""
     message = refusal(as_of(histories, moment))
     assert sentence in message
     assert len(message) < 400
 
 
 @pytest.mark.parametrize("release", ["3." + "9" * 5_000, "9" * 5_000 + ".1"])
-def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
-    """A release number that is too long is refused as any unknown release."""
+def test_a_very_long_release_number_is_refused(histories: Path, release: str) -> None:
+    """A release number that is too long is refused like any unknown release."""
     result = call("inspect", histories / "life-3.9.log.jsonl", "--profile", release)
     message = refusal(result)
     assert "unknown release" in message
@@ -92,7 +92,7 @@ def test_a_time_is_read_to_the_millisecond() -> None:
 
 
 def test_a_log_without_times_has_no_moment_by_time(tmp_path: Path) -> None:
-    """A record is asked for instead."""
+    """The error asks for a record instead of a time."""
     log = embedded(tmp_path / "log.db", [Entry("connect-configs", 0, 0, -1, b"k", None)])
     assert "the times of these records are unknown" in refusal(
         call("inspect", log, "--as-of", "2026-01-01")
@@ -119,7 +119,7 @@ def test_a_log_without_times_has_no_moment_by_time(tmp_path: Path) -> None:
 def test_gaps_of_a_vector_are_reported(
     histories: Path, vector: dict[str, list[int]], notices: list[str]
 ) -> None:
-    """Reports stand beside the table, and among the problems in JSON."""
+    """Gaps are reported beside the table, and in JSON's `problems`."""
     said = as_of(histories, json.dumps(vector), "-o", "json")
     assert said.code == 0
     assert said.json["problems"] == notices
@@ -134,7 +134,7 @@ def test_the_greatest_end_offset_means_the_end(histories: Path) -> None:
 
 
 def test_the_documented_vector_fits(histories: Path) -> None:
-    """The example of the documentation is a valid vector."""
+    """The vector in the documentation is valid."""
     text = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
     vector = text.partition("`'{")[2].partition("}'`")[0]
     said = as_of(histories, "{" + vector + "}", "-o", "json")

@@ -53,7 +53,7 @@ FORMER = {
 
 
 def kind(option: click.Option) -> str:
-    """The word that an option takes; none: a flag; `OUTPUT`: how to print."""
+    """Kind of an option's value; "" for a flag; `OUTPUT` for an output format."""
     if isinstance(option.type, click.Choice) and "json" in option.type.choices:
         return "OUTPUT"
     if option.metavar or option.is_flag:
@@ -63,7 +63,7 @@ def kind(option: click.Option) -> str:
 
 
 def named() -> Iterator[tuple[Called, NamedOption]]:
-    """Every option that has former names."""
+    """Every option with former names."""
     for called in every_command():
         for option in called.options:
             if isinstance(option, NamedOption) and option.former:
@@ -71,7 +71,7 @@ def named() -> Iterator[tuple[Called, NamedOption]]:
 
 
 def test_an_option_name_means_one_thing() -> None:
-    """Each option takes one kind of word, in every command of both programs."""
+    """Each option has one kind of value in every command of both programs."""
     kinds: dict[str, set[str]] = defaultdict(set)
     for called in every_command():
         for option in called.options:
@@ -83,7 +83,7 @@ def test_an_option_name_means_one_thing() -> None:
 
 @pytest.mark.parametrize("word", KINDS)
 def test_one_thing_has_one_option_name(word: str) -> None:
-    """Each kind of word has these options and no other."""
+    """Each kind of value has exactly these options."""
     names = {
         option.opts[-1]
         for called in every_command()
@@ -94,7 +94,7 @@ def test_one_thing_has_one_option_name(word: str) -> None:
 
 
 def test_a_short_option_has_one_long_name() -> None:
-    """A letter stands for the same long name everywhere."""
+    """A short option has the same long name in every command."""
     long_names: dict[str, set[str]] = defaultdict(set)
     for called in every_command():
         for option in called.options:
@@ -104,7 +104,7 @@ def test_a_short_option_has_one_long_name() -> None:
 
 
 def test_former_option_names_work_and_are_hidden() -> None:
-    """Help and completion leave former names out; the parser takes them."""
+    """The parser accepts former names; help and completion omit them."""
     names_seen = set()
     for called, option in named():
         shown = called.command.get_help(called.context)

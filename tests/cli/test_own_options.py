@@ -19,8 +19,8 @@ CLUSTER = "kafka://localhost:9092"
         (("kafka://",), "no broker is named"),
     ],
 )
-def test_refused(words: tuple[str, ...], sentence: str) -> None:
-    """Each contradiction has one sentence, and exit code 2."""
+def test_contradictions_are_refused(words: tuple[str, ...], sentence: str) -> None:
+    """Each contradiction gives one sentence and exit code 2."""
     said = refusal(call("serve", "--own", "--port", "0", *words))
     assert sentence in said
     assert "secret" not in said

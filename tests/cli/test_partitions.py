@@ -1,4 +1,4 @@
-"""Partitions of topics: as many as a dump tells, or as an option does; else `plan` says so."""
+"""Partition counts of topics: from a dump or an option; otherwise `plan` reports an assumption."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ RESET = ("DELETE", "/connectors/orders/offsets")
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    """A recorded log whose last partitions are empty; its story tells how many there are."""
+    """Recorded log whose last partitions are empty; its story has their numbers."""
     ends = {"connect-configs": [3], "connect-offsets": [0, 0, 1, 0, 0], "connect-status": [1, 0, 0]}
     lines: list[dict[str, Any]] = [{"history": "few", "end": ends, "records": len(RECORDS)}]
     offsets: dict[tuple[str, int], int] = {}
@@ -49,7 +49,7 @@ def history(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    """The same as `kcat -J` prints it: it cannot know of empty partitions."""
+    """The same log as `kcat -J` prints it, without empty partitions."""
     lines = [
         {"topic": topic, "partition": partition, "offset": at, "ts": 1 + at, "tstype": "create"}
         | {"broker": 1, "key": key, "payload": value}
@@ -59,7 +59,7 @@ def dump(tmp_path: Path) -> Path:
 
 
 def write_json_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
-    """A file with a document a line."""
+    """File with one document per line."""
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     return path
 
@@ -72,7 +72,7 @@ def planned(log: Path, *options: str) -> Any:
 
 
 def partition(document: Any) -> int:
-    """The partition of the one tombstone."""
+    """Partition of the only tombstone."""
     (record,) = [
         record
         for step in document["steps"]
@@ -83,7 +83,7 @@ def partition(document: Any) -> int:
 
 
 def topics(path: Path) -> Mapping[str, int]:
-    """The topics of an embedded log."""
+    """Topics of an embedded log."""
 
     async def read() -> Mapping[str, int]:
         log = await SqliteLog.open(path, create=False, read_only=True)
@@ -96,7 +96,7 @@ def topics(path: Path) -> Mapping[str, int]:
 
 
 def test_a_plan_on_a_history_names_the_partition_in_which_the_old_value_lies(history: Path) -> None:
-    """A history has its partition counts; nothing is assumed."""
+    """A history has partition counts, so the plan assumes none."""
     document = planned(history)
     assert partition(document) == 2
     assert not [sentence for sentence in document["assumed"] if "partition" in sentence]
@@ -130,7 +130,7 @@ def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None
 def test_a_copy_of_a_dump_has_as_many_partitions_as_the_option_tells(
     dump: Path, tmp_path: Path
 ) -> None:
-    """A topic can be named in full, too."""
+    """The option accepts full topic names, too."""
     partitions = ("--partitions", "connect-offsets=5", "--partitions", "status=3")
     assert call("import", dump, tmp_path / "copy.db", *partitions).code == 0
     assert topics(tmp_path / "copy.db")["connect-offsets"] == PARTITIONS
@@ -140,7 +140,7 @@ def test_a_copy_of_a_dump_has_as_many_partitions_as_the_option_tells(
 def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
     dump: Path, tmp_path: Path
 ) -> None:
-    """The copy remembers it until an import tells the number. A copy of the copy does, too."""
+    """The copy keeps the assumption until an import gives the number; so does its copy."""
     copy, second = tmp_path / "copy.db", tmp_path / "second.db"
     call("import", dump, copy)
     call("import", copy, second)
@@ -174,7 +174,7 @@ async def test_a_dry_run_on_a_served_copy_of_a_dump_says_that_the_partition_is_a
 
 
 async def assumed_by_dry_run(log: Path) -> list[str]:
-    """Assumptions of a dry run of a reset, which a control plane of this log answers."""
+    """Assumptions of a dry run of a reset by a control plane of this log."""
     async with ControlPlane.open(f"sqlite:///{log}") as plane, client_of(plane.app) as client:
         answer = await client.delete("/connectors/orders/offsets", params={"dry_run": "true"})
     assumed: list[str] = answer.json()["assumed"]
@@ -184,7 +184,7 @@ async def assumed_by_dry_run(log: Path) -> list[str]:
 def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
     history: Path, tmp_path: Path
 ) -> None:
-    """The history settles the number, before or after the same records without its story."""
+    """The history gives the number, imported before or after the same records without its story."""
     bare = tmp_path / "bare.log.jsonl"
     bare.write_text("".join(history.read_text("utf-8").splitlines(keepends=True)[1:]), "utf-8")
     for number, sources in enumerate(([history, bare], [bare, history])):
@@ -205,14 +205,14 @@ def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
         ("offsets=-1", "is not of the form TOPIC=N"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(dump: Path, counts: str, sentence: str) -> None:
-    """One sentence that says what to do."""
+def test_impossible_partition_counts_are_refused(dump: Path, counts: str, sentence: str) -> None:
+    """One sentence names the remedy."""
     result = call("plan", dump, *RESET, "--partitions", counts, columns=200)
     assert result.code == 2
     assert sentence in " ".join(result.err.split())
 
 
-def test_a_log_that_knows_its_partitions_is_not_told_them(history: Path, tmp_path: Path) -> None:
+def test_partitions_of_a_log_that_knows_them_are_refused(history: Path, tmp_path: Path) -> None:
     """`--partitions` for a log that knows its partitions is refused."""
     call("import", history, tmp_path / "copy.db")
     message = refusal(call("plan", tmp_path / "copy.db", *RESET, "--partitions", "offsets=5"))

@@ -1,4 +1,4 @@
-"""Files and directories that may not be used: one wording in both commands, exit code 2."""
+"""Inaccessible files and directories: both programs print the same sentence, exit code 2."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ def tmp_path(open_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A log, a file and a directory of mode 000, a directory that cannot be written, and `free`.
+    """Log, file and directory of mode 000, a read-only directory, and `free`.
 
-    `free` holds the same names without such modes.
+    `free` holds the same names with normal modes.
     """
     for place in (tmp_path, tmp_path / "free"):
         for name in ("locked", "read-only"):
@@ -57,10 +57,10 @@ WRITTEN = (
     ("words", "named", "done"),
     [(*case, "read") for case in READ] + [(*case, "written") for case in WRITTEN],
 )
-def test_replay_names_what_it_may_not_use(
+def test_replay_names_inaccessible_files(
     folder: Path, words: tuple[str, ...], named: str, done: str
 ) -> None:
-    """A trail, an archive, a log, a page: the same sentence."""
+    """The sentence is the same for a trail, an archive, a log and a page."""
     message = refusal(refused(replay, folder, words))
     assert message == f"{folder / named} cannot be {done} {ADVICE}"
 
@@ -77,7 +77,7 @@ BUNDLE = ("bundle", "export", "orders", "--cluster", "/log", "-f", "/read-only/b
         (BUNDLE, "read-only/bundle", "written"),
     ],
 )
-def test_controlplane_words_it_alike(
+def test_controlplane_names_inaccessible_files(
     folder: Path, words: tuple[str, ...], named: str, done: str
 ) -> None:
     """The error says whether reading or writing failed."""
@@ -91,7 +91,7 @@ def refused(
 ) -> CommandResult:
     """Run a command as a user without rights. `/log` is a path in the folder.
 
-    It runs in `free` first: what Python imports late may lie where that user cannot read.
+    The command runs in `free` first, because that user may not read late imports of Python.
     """
     run(*_in(folder / "free", words))
     with unprivileged():

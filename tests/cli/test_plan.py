@@ -1,4 +1,4 @@
-"""`controlplane plan`: what a request, or an undo, would write at some point of a log."""
+"""`controlplane plan`: records that a request or an undo writes at some point of a log."""
 
 import hashlib
 import json
@@ -22,13 +22,13 @@ PLUGINS = ("--plugins", HISTORIES / "catalogue.json")
 
 
 def plan(*arguments: object, log: Path = LOG, columns: int = 120) -> CommandResult:
-    """Plan something on a recorded log; the log's path is shown as LOG."""
+    """Plan a request on a recorded log; the output shows the log's path as LOG."""
     result = call("plan", log, *arguments, *PLUGINS, columns=columns)
     return result._replace(out=result.out.replace(str(log), "LOG"))
 
 
 def planned(*arguments: object, log: Path = LOG) -> Any:
-    """The same as JSON; there must be a plan."""
+    """Plan a request; return the plan as JSON."""
     said = plan("-o", "json", *arguments, log=log)
     assert said.code == 0, said
     return said.json
@@ -57,14 +57,14 @@ pages: tasks: 1 → 0
 
 
 def test_a_plan_for_people() -> None:
-    """The steps with their records, what comes between them, what comes of it."""
+    """The plan has the steps with their records, the gaps between them, and the outcome."""
     said = plan("--profile", "3.9", "--as-of", "config@55", "put", "/connectors/pages/stop")
     assert (said.code, said.out, said.err) == (0, STOP, "")
 
 
 @pytest.mark.parametrize("number", [3, 16, 30, 45, 54, 74, 82, 84, 102])
 def test_a_plan_is_what_the_cluster_wrote(number: int) -> None:
-    """At the moment of a recorded request, the very records that it caused; then its answer."""
+    """A plan at the moment of a recorded request has its records, and then its answer."""
     request = next(
         request
         for request in recorded()
@@ -91,13 +91,13 @@ def test_a_plan_is_what_the_cluster_wrote(number: int) -> None:
 
 
 def test_ours_is_one_step() -> None:
-    """Under our own profile what belongs together is one transaction."""
+    """Our own profile writes related records in one transaction."""
     steps = planned("DELETE", "/connectors/pages")["steps"]
     assert [(step["name"], len(step["records"])) for step in steps] == [("config", 2)]
 
 
 def test_a_release_without_the_endpoint() -> None:
-    """Exit code 1, the answer, and why."""
+    """Exit code 1 with the release's answer and the reason."""
     said = plan("--profile", "3.4", "PUT", "/connectors/pages/stop")
     assert (said.code, said.err) == (1, "")
     assert said.out == (
@@ -106,7 +106,7 @@ def test_a_release_without_the_endpoint() -> None:
     )
 
 
-def test_refused() -> None:
+def test_refusals_are_those_of_the_worker() -> None:
     """The output is the worker's refusal, also as JSON."""
     body = '{"name":"pages","config":{"connector.class":"lab.PagesSourceConnector","topics":"t"}}'
     said = plan("--profile", "3.9", "POST", "/connectors", body)
@@ -126,7 +126,7 @@ def test_a_body_that_cannot_be_read() -> None:
 
 
 def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
-    """`@FILE` and `-`, as curl has them."""
+    """`@FILE` and `-` work as in curl."""
     file = tmp_path / "body.json"
     file.write_text('{"rows":"10"}', encoding="utf-8")
     request = ("--profile", "3.9", "PATCH", "/connectors/pages/config")
@@ -139,7 +139,7 @@ def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
 
 
 def test_secrets_are_hidden_from_people() -> None:
-    """A table shows none, in no part of it; JSON is for machines and has the bytes."""
+    """A table shows no secret; JSON, for programs, has the bytes."""
     body = '{"connector.class":"lab.PagesSourceConnector","topics":"t","password":"s3cret"}'
     said = plan("PUT", "/connectors/new/config", body)
     assert "s3cret" not in said.out
@@ -149,7 +149,7 @@ def test_secrets_are_hidden_from_people() -> None:
 
 
 def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
-    """Connect repeats a config without a class, all of it."""
+    """The table hides secrets in the config that Connect's refusal repeats."""
     request = ("PUT", "/connectors/new/config", '{"database.password":"s3cret, and more"}')
     said = plan(*request)
     assert said.code == 1
@@ -170,7 +170,7 @@ def test_connectors_of_installed_packages_are_known(
     assert call("plan", LOG, "-o", "json", *request).json["answer"]["body"]["type"] == "source"
 
 
-def test_hooks_in_python_are_asked_or_believed(
+def test_hooks_in_python_are_called_or_trusted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A Python hook is called, unless `--believe-hooks` is given."""
@@ -223,7 +223,7 @@ ARCHIVE = [
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """A log with one stopped sink connector."""
+    """Log with one stopped sink connector."""
     return embedded(tmp_path / "archive.db", _with_topics(config(*ARCHIVE)))
 
 
@@ -266,7 +266,7 @@ def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
 
 
 def test_answers_of_hooks_are_reported() -> None:
-    """No Java runs here: the catalogue knows the connector's answer."""
+    """The plan reports the catalogue's answer of a Java hook, because no Java runs here."""
     body = '{"offsets":[{"partition":{"page":0},"offset":{"row":1}}]}'
     at = ("--profile", "3.9", "--as-of", "config@57")
     said = plan(*at, "PATCH", "/connectors/pages/offsets", body)
@@ -275,8 +275,8 @@ def test_answers_of_hooks_are_reported() -> None:
     assert 'answer: 200 {"message": "The offsets for this connector have been altered' in said.out
 
 
-def test_a_class_that_nobody_knows_is_refused_unless_it_is_trusted() -> None:
-    """By a flag or by a setting; what is assumed then is said."""
+def test_an_unknown_class_is_refused_unless_it_is_trusted() -> None:
+    """A flag or a setting trusts unknown classes; the plan then reports its assumption."""
     arguments = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
     refused = call(*arguments)
     assert refused.code == 1
@@ -300,8 +300,8 @@ def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
     assert "nowhere.json cannot be read (No such file or directory): check the path" in missing.err
 
 
-def test_fencing_is_told_in_words() -> None:
-    """A plan for fencing, with exactly-once support from a flag."""
+def test_fencing_is_explained() -> None:
+    """The plan explains fencing for exactly-once support from a flag."""
     at = ("--exactly-once", "--profile", "3.9", "--signed")
     request = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
     said = plan(*request, log=EXACTLY_ONCE, columns=160)
@@ -311,7 +311,7 @@ def test_fencing_is_told_in_words() -> None:
 
 
 def test_exactly_once_support_decides() -> None:
-    """A connector that must have it is refused for another reason where there is none."""
+    """A connector that requires exactly-once support has another refusal without it."""
     request = ("--profile", "3.9", "PUT", "/connectors/new/config")
     config = {"connector.class": "lab.PagesSourceConnector", "topics": "t"}
     body = json.dumps({**config, "exactly.once.support": "required"})
@@ -322,7 +322,7 @@ def test_exactly_once_support_decides() -> None:
     assert (without.code, with_.code) == (1, 1)
 
 
-def test_a_workers_file_counts(tmp_path: Path) -> None:
+def test_a_workers_file_applies(tmp_path: Path) -> None:
     """Settings of the `--worker` file decide about a plan."""
     file = tmp_path / "worker.properties"
     file.write_text("topic.tracking.allow.reset=false\n", encoding="utf-8")
@@ -359,7 +359,7 @@ def test_undo_of_a_step_is_shown() -> None:
 
 
 def test_undo() -> None:
-    """The records that put a connector back as it was, and what comes of them."""
+    """The plan has the records that restore a connector, and their outcome."""
     said = plan("--profile", "3.9", "--as-of", "config@60", "--undo", "pages", "--to", "config@20")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[0] for line in said.out.splitlines() if line.startswith(("put", "res"))]
@@ -369,8 +369,8 @@ def test_undo() -> None:
     assert "answer" not in said.out
 
 
-def test_undo_with_offsets_stops_what_runs() -> None:
-    """The plan says what it cannot know of the tasks; the connector becomes STOPPED."""
+def test_undo_with_offsets_stops_a_running_connector() -> None:
+    """The connector becomes STOPPED; the plan says that it cannot know when its tasks end."""
     undo = ("--profile", "3.9", "--undo", "pages", "--to", "config@9", "--offsets")
     document = planned("--as-of", "config@30", *undo)
     steps = ["stop-tasks", "stop-state", "put-config", "offsets-write", "resume-state"]
@@ -386,8 +386,8 @@ def test_undo_with_offsets_stops_what_runs() -> None:
     assert records(document)[-1][1] == "target-state-pages"
 
 
-def test_undo_of_what_was_not_there() -> None:
-    """A connector that was not there then is deleted; one that never was is a slip."""
+def test_undo_of_a_creation() -> None:
+    """A connector that did not exist then is deleted; one that never existed is refused."""
     document = planned("--undo", "pages", "--to", "config@0", "--as-of", "config@20")
     assert [record[2] for record in records(document)] == [None, None]
     said = plan("--undo", "nobody", "--to", "config@20")
@@ -421,7 +421,7 @@ def test_undo_of_what_was_not_there() -> None:
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], sentence: str) -> None:
-    """Exit code 2, and what to do."""
+    """Bad input gives one sentence with the remedy, exit code 2."""
     said = plan(*arguments)
     assert (said.code, said.out) == (2, "")
     assert sentence in said.err

@@ -1,4 +1,4 @@
-"""Secrets and deep values in every place of a log: hidden, and printed."""
+"""Secrets and deeply nested values anywhere in a log: secrets are hidden, values printed."""
 
 import json
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ TRACE = f"java.lang.Exception: login failed password={SECRET}\n\tat x"
 
 
 def status(**fields: Any) -> bytes:
-    """Return the value of a status record with these fields changed."""
+    """Value of a status record with these fields changed."""
     report = {"state": "FAILED", "trace": TRACE, "worker_id": "w", "generation": 1}
     return json.dumps(report | fields).encode()
 
 
 def properties(**fields: Any) -> bytes:
-    """Return the value of a config record with these properties."""
+    """Value of a config record with these properties."""
     return json.dumps({"properties": fields}).encode()
 
 
@@ -79,7 +79,7 @@ PLANTED = [
 
 
 def log(path: Path, records: Sequence[tuple[str, bytes, bytes | None]]) -> Path:
-    """An embedded log of these records, in this order."""
+    """Embedded log of these records, in this order."""
     return embedded(
         path,
         [
@@ -91,7 +91,7 @@ def log(path: Path, records: Sequence[tuple[str, bytes, bytes | None]]) -> Path:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with a secret in every place where people put one."""
+    """Log with a secret in every field where people put secrets."""
     return log(tmp_path_factory.mktemp("planted") / "log.db", PLANTED)
 
 
@@ -100,7 +100,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_view_shows_a_secret(
     planted: Path, view: Sequence[str], expected: str, form: Sequence[str]
 ) -> None:
-    """Each view of the connector is printed without them."""
+    """Each view of the connector hides all secrets."""
     result = call("inspect", planted, *view, *form)
     assert (result.code, result.err) == (0, "")
     assert SECRET not in result.out
@@ -108,7 +108,7 @@ def test_no_view_shows_a_secret(
 
 
 def test_answers_for_people_have_no_secrets(planted: Path) -> None:
-    """`--rest` is shown to people without, and given to machines as Connect gives it."""
+    """The table of `--rest` hides secrets; its JSON has them as Connect's answers do."""
     assert SECRET not in call("inspect", planted, "--rest").out
     assert SECRET in call("inspect", planted, "--rest", "-o", "json").out
 
@@ -145,7 +145,7 @@ DEEP = [
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
 @pytest.mark.parametrize("view", [*VIEWS, ["--rest"]], ids=" ".join)
 def test_deep_values_are_printed(tmp_path: Path, view: Sequence[str], form: Sequence[str]) -> None:
-    """900 levels are legal in every release, and more than Python calls itself."""
+    """900 levels are printed: every release accepts them, and Python's recursion limit is lower."""
     result = call("inspect", log(tmp_path / "log.db", DEEP), *view, *form)
     assert (result.code, result.err) == (0, "")
     if "json" in form or "--rest" in view:

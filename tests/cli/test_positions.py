@@ -1,4 +1,4 @@
-"""Positions and times: one spelling in every output, and every spelling is accepted."""
+"""Positions and times have one spelling in every output; all spellings are valid input."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,7 @@ ONE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
     ],
 )
 def test_a_position_has_one_spelling_that_is_read_again(position: Position, text: str) -> None:
-    """The text is what `--as-of`, `--to` and `after=` take."""
+    """`--as-of`, `--to` and `after=` accept the printed position."""
     assert position_text(position, Topics()) == text
     assert read_position(text, Topics()) == position
     assert read_position(position_text(position), Topics()) == position
@@ -52,13 +52,13 @@ def test_a_position_has_one_spelling_that_is_read_again(position: Position, text
     "words", [*OUTPUTS, *REPLAYED], ids=lambda words: " ".join(map(str, words))
 )
 def test_every_output_spells_positions_and_times_alike(words: tuple[object, ...]) -> None:
-    """No full topic name before an offset, no partition 0; times in ISO 8601, UTC, with ms."""
+    """Positions have short topic names and no partition 0; times are ISO 8601 in UTC with ms."""
     shown = (call if words in OUTPUTS else replay)(*words).out
     assert re.search(r"\b(?:config|status|offsets)@\d", shown)
     assert OTHER_POSITION.findall(shown) == []
     assert [time for time in TIME.findall(shown) if not ONE_TIME.match(time)] == []
 
 
-def test_a_time_that_no_log_tells_is_unknown() -> None:
+def test_a_missing_time_is_unknown() -> None:
     """A timestamp of -1, as in logs without times, is printed as `unknown`."""
     assert time_text(-1) == "unknown"

@@ -1,4 +1,4 @@
-"""`controlplane records`: the last records of a topic, for people and for machines."""
+"""`controlplane records`: the last records of a topic, as table and JSON."""
 
 from pathlib import Path
 
@@ -29,18 +29,18 @@ PARTITION  OFFSET  TIME                      KEY  VALUE
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """An embedded log with a data topic of two partitions, and none of Connect's topics."""
+    """Embedded log with a data topic of two partitions, and none of Connect's topics."""
     return embedded(tmp_path / "records.db", ENTRIES)
 
 
 def test_records_are_printed_without_those_of_aborted_transactions(log: Path) -> None:
-    """A table has one line a record; secrets are hidden."""
+    """The table has a line per committed record; secrets are hidden."""
     result = call("records", log, LINES)
     assert (result.code, result.out) == (0, PRINTED)
 
 
 def test_last_is_counted_in_each_partition(log: Path) -> None:
-    """The offset of an aborted record counts, too."""
+    """`--last` counts offsets per partition, those of aborted records too."""
     result = call("records", log, LINES, "--last", 2, "-o", "json")
     assert [(record["partition"], record["offset"]) for record in result.json["records"]] == [
         (0, 1),
@@ -50,20 +50,20 @@ def test_last_is_counted_in_each_partition(log: Path) -> None:
 
 
 def test_a_tombstone_has_no_value_in_json(log: Path) -> None:
-    """Null is the value of a tombstone and the key of a record without one."""
+    """JSON has null as a tombstone's value, and as the key of a record without one."""
     records = call("records", log, LINES, "--last", 3, "-o", "json").json["records"]
     first, _, tombstone, *_ = records
     assert (first["key"], first["value"]) == (None, "one")
     assert (tombstone["key"], tombstone["value"]) == ("k", None)
 
 
-def test_a_missing_topic_is_named_with_those_that_there_are(log: Path) -> None:
+def test_a_missing_topic_is_named_with_the_existing_ones(log: Path) -> None:
     """The refusal has exit code 2 and lists the topics of the log."""
     assert f"{log} has no topic 'line'; it has lines" in refusal(call("records", log, "line"))
 
 
 def test_a_topic_may_be_empty(tmp_path: Path) -> None:
-    """All of its records may be those of aborted transactions."""
+    """A topic whose records are all aborted is printed as empty."""
     log = embedded(tmp_path / "records.db", ENTRIES[-1:])
     result = call("records", log, LINES)
     assert (result.code, result.out) == (0, "no records in 'lines'\n")

@@ -1,4 +1,4 @@
-"""`controlplane serve` with connectors that run in it: seen from outside."""
+"""`controlplane serve` with connectors that run in its process, observed from outside."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ TALKING = """
 
 @pytest.fixture
 def properties(tmp_path: Path) -> Path:
-    """Settings of a worker with the connector above."""
+    """Settings of a worker with the connector of this module."""
     modules = tmp_path / "modules"
     modules.mkdir()
     (modules / "talking.py").write_text(dedent(TALKING))
@@ -94,7 +94,7 @@ async def test_lines_of_an_author_have_their_context(
 
 
 async def test_classes_that_run_here_are_declared(tmp_path: Path, properties: Path) -> None:
-    """A second start does not warn of them."""
+    """A second start does not warn of classes that run here."""
     log = f"sqlite:///{tmp_path}/state.db"
     flags = "--worker-properties", str(properties), "--quiet"
     async with running(log, *flags) as service:

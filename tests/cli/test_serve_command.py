@@ -1,4 +1,4 @@
-"""`controlplane serve`, run as a user runs it: as a process of its own."""
+"""`controlplane serve` as a process of its own."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ hangs as soon as the pipe is full."""
 
 
 class RunningService(NamedTuple):
-    """A service that runs, and what it printed when it was ready."""
+    """Running service and its output at the start."""
 
     process: asyncio.subprocess.Process
     lines: Sequence[str]
@@ -48,7 +48,7 @@ class RunningService(NamedTuple):
         return self.lines[0].rpartition(" on ")[2]
 
     async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
-        """Ask it to end; answers its exit code and what it wrote to standard error."""
+        """Send SIGTERM; return the exit code and standard error."""
         self.process.send_signal(how)
         _, stderr = await self.process.communicate()
         return self.process.returncode, stderr.decode()
@@ -58,9 +58,9 @@ class RunningService(NamedTuple):
 async def running(
     *arguments: str, port: tuple[str, ...] = ("--port", "0"), files: int | None = None
 ) -> AsyncIterator[RunningService]:
-    """`controlplane serve` on a free port unless told otherwise, ready to answer.
+    """Run `controlplane serve` until it answers, by default on a free port.
 
-    `files`: the number of files that the system lets it open.
+    `files`: limit of open files.
     """
 
     def limited() -> None:
@@ -90,7 +90,7 @@ async def running(
 
 
 def urls(line: str) -> list[str]:
-    """The addresses in a curl line, `{a,b}` spelled out as curl does."""
+    """URLs of a curl line, with `{a,b}` expanded as by curl."""
     match = re.fullmatch(r"  curl -s -w '\\n' '([^']+)'", line)
     assert match is not None, line
     stem, *choices = re.split(r"[{}]", match[1])
@@ -99,14 +99,14 @@ def urls(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("release", "dialect"), [("3.4", "3.4.1"), ("4.3.0", "4.3.0")])
 async def test_prints_the_address_for_tools_of_every_release(release: str, dialect: str) -> None:
-    """The root has more than Connect, even where it answers as a release."""
+    """The printed root URL serves more than Connect, even where it answers as a release."""
     async with running(LIFE, "--release", release) as service:
         message = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
         assert service.lines[1] == message
 
 
-async def test_prints_what_works() -> None:
-    """The three lines can be tried, and the last one shows a connector differ by release."""
+async def test_prints_working_examples() -> None:
+    """The three curl lines work; the last one shows a connector that differs by release."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
         label, compat = service.lines[1].rsplit(" ", 1)
@@ -163,7 +163,7 @@ async def test_json_logs(source: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
-    """The first plain listener of the worker's file counts."""
+    """The service uses the first plain listener of the worker's file."""
     with listen("127.0.0.1", 0) as bound:
         port = bound.getsockname()[1]
     worker = tmp_path / "worker.properties"
@@ -172,7 +172,7 @@ async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
         assert service.url == f"http://127.0.0.1:{port}"
 
 
-def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
+def test_listeners_do_not_apply_to_a_cluster(tmp_path: Path) -> None:
     """Listeners of a worker's file do not apply when serving a cluster."""
     worker = tmp_path / "worker.properties"
     worker.write_text(f"listeners=http://{NOT_OURS}:1\n", "ascii")
@@ -190,7 +190,7 @@ async def test_quiet() -> None:
 
 
 async def test_dialect_and_plugins() -> None:
-    """The release that is spoken, and the types of connectors, come from options."""
+    """Options set the release of the answers, and the types of connectors."""
     options = ("--dialect", "3.4", "--plugins", str(HISTORIES / "catalogue.json"))
     async with running(LIFE, *options) as service, httpx.AsyncClient() as client:
         root = await client.get(service.url)
@@ -200,7 +200,7 @@ async def test_dialect_and_plugins() -> None:
 
 
 async def test_unknown_classes_are_refused_unless_a_flag_trusts_them(tmp_path: Path) -> None:
-    """With the flag a connector of any class can be made."""
+    """With the flag, a connector of any class can be created."""
     body = {"name": "a", "config": {"connector.class": "org.example.Jdbc"}}
     for number, (flags, status) in enumerate((((), 400), (("--trust-unknown-classes",), 201))):
         log = f"sqlite:///{tmp_path / f'{number}.db'}"
@@ -210,7 +210,7 @@ async def test_unknown_classes_are_refused_unless_a_flag_trusts_them(tmp_path: P
 
 
 async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path) -> None:
-    """The connectors of such classes are served; their configs cannot be changed."""
+    """Connectors of undeclared classes are served; their configs cannot be changed."""
     log = str(tmp_path / "life.db")
     assert (await asyncio.to_thread(call, "import", LIFE, log)).code == 0
     async with running(log, "--quiet") as service:
@@ -246,7 +246,7 @@ async def test_exactly_once_support() -> None:
 
 
 async def test_follows_an_embedded_log(tmp_path: Path) -> None:
-    """Records of another process (this one) are served a moment later."""
+    """The service soon has records of another process (this one)."""
     path = tmp_path / "connect.db"
     log = await SqliteLog.open(path)
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
@@ -263,7 +263,7 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
 
 
 async def test_faults_of_topics_are_reported(tmp_path: Path) -> None:
-    """Most workers would not start on a config topic with two partitions."""
+    """The service reports a config topic with two partitions, which stops most workers."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     await log.create_topic("connect-configs", 2)
     await log.close()
@@ -273,8 +273,8 @@ async def test_faults_of_topics_are_reported(tmp_path: Path) -> None:
     assert "the config topic connect-configs has 2 partitions" in stderr
 
 
-async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
-    """One line, which says who names them; a log without any has no such line."""
+async def test_unreadable_records_are_counted(tmp_path: Path) -> None:
+    """One line has the number and the command that lists them; a log without any has no line."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
         await log.create_topic(topic, 1)
@@ -289,7 +289,7 @@ async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
 
 
 async def test_empty_log(tmp_path: Path) -> None:
-    """A log without connectors is served, too, and the lines to try work."""
+    """The service serves a log without connectors, and the printed examples work."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     await log.create_topic("connect-configs", 1)
     await log.close()
@@ -307,7 +307,7 @@ def _refused(*arguments: str) -> str:
 
 
 def test_port_in_use() -> None:
-    """A port that is taken is one sentence."""
+    """A used port gives one sentence."""
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         said = _refused(LIFE, "--port", str(port))
@@ -339,7 +339,7 @@ def test_port_in_use() -> None:
     ],
 )
 async def test_bad_input(arguments: Sequence[str], says: str) -> None:
-    """Bad input is one sentence, exit code 2."""
+    """Bad input gives one sentence and exit code 2."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
         cwd=ROOT,
@@ -354,7 +354,7 @@ async def test_bad_input(arguments: Sequence[str], says: str) -> None:
 
 
 async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -> None:
-    """The admin endpoints exist on that listener only (KIP-495); a new level counts at once."""
+    """Only that listener has the admin endpoints (KIP-495); a new log level applies at once."""
     with listen("127.0.0.1", 0) as free:
         apart = f"http://127.0.0.1:{free.getsockname()[1]}"
     properties = tmp_path / "worker.properties"

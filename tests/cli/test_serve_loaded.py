@@ -1,4 +1,4 @@
-"""`controlplane serve` with more clients than it can serve, and its end while clients wait."""
+"""`controlplane serve` under overload, and its end while clients wait."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\n"
 
 
 async def first_line(service: RunningService, writers: list[asyncio.StreamWriter]) -> bytes:
-    """The first line of an answer on a connection that stays open; empty where none comes."""
+    """First line of an answer on an open connection; "" without an answer."""
     url = httpx.URL(service.url)
     assert url.port is not None
     reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -41,7 +41,7 @@ async def healthy(service: RunningService) -> None:
 
 @pytest.mark.parametrize("files", [48, 128])
 async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> None:
-    """Fewer connections than files; at most one line in the log, and no traceback."""
+    """A service without files keeps fewer connections, logs at most a line, prints no traceback."""
     async with running(LIFE, files=files) as service:
         writers: list[asyncio.StreamWriter] = []
         lines = await asyncio.gather(*(first_line(service, writers) for _ in range(CLIENTS)))
@@ -59,14 +59,14 @@ async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> N
 
 
 async def test_with_few_files_it_says_how_many_connections_it_holds() -> None:
-    """The number of connections stays positive with 48 open files."""
+    """With 48 open files the reported number of connections is positive."""
     async with running(LIFE, files=48) as service:
         _, stderr = await service.end()
     assert "the system lets this process hold 24 connections" in stderr
 
 
 async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path) -> None:
-    """A request under way is refused, a watch ends, others are answered; no traceback."""
+    """A running request is refused, a watch ends, others are answered; no traceback is printed."""
     body = b"POST /connectors HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     async with running(f"sqlite:///{tmp_path / 'state.db'}", "--quiet") as service:
         url = httpx.URL(service.url)
@@ -93,7 +93,7 @@ async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path
 
 
 async def _asking(client: httpx.AsyncClient, service: RunningService) -> list[int]:
-    """The statuses of answers until there are no more."""
+    """Statuses of answers until the service ends."""
     statuses = []
     config = {"name": "c", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     with suppress(httpx.TransportError):

@@ -17,7 +17,7 @@ from tests.rest.security.test_server import pem, trusting
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    """A file with one token, `t0ken`, for who may view."""
+    """File with one token, `t0ken`, of a user who may view."""
     path = tmp_path / "tokens"
     path.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
     return path
@@ -42,7 +42,7 @@ async def test_tokens_authenticate_callers(tokens: Path, tmp_path: Path) -> None
 
 
 async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) -> None:
-    """In JSON: the caller of the token, and the address that it came from."""
+    """The JSON log line has the token's user and the client's address."""
     options = ("--override", f"auth.token.file={tokens}", "--log-format", "json")
     async with (
         running(f"sqlite:///{tmp_path}/state.db", *options) as service,
@@ -58,7 +58,7 @@ async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) 
 
 
 async def test_metrics_are_there() -> None:
-    """Metrics describe the log and the requests."""
+    """`/metrics` describes the log and the requests."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors")
         text = (await client.get(f"{service.url}/metrics")).text
@@ -68,7 +68,7 @@ async def test_metrics_are_there() -> None:
 
 
 async def test_encrypted(tmp_path: Path) -> None:
-    """By a listener of a worker's file; the address that is printed says so."""
+    """A TLS listener of a worker's file serves HTTPS; the printed URL has `https`."""
     made = IssuedCertificate.of("mine")
     keys = {key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
     settings = {"listeners": "https://127.0.0.1:0"} | keys
@@ -115,7 +115,7 @@ async def test_an_open_read_only_service_without_authentication_warns(tokens: Pa
 
 @pytest.mark.parametrize("prefix", ["", "admin.listeners.https."])
 async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None:
-    """By settings of their own, or those of all (KIP-495); never in the clear."""
+    """The admin listener uses its own or the general TLS settings (KIP-495), never HTTP."""
     with listen("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     made = IssuedCertificate.of("mine")
@@ -145,13 +145,13 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
         ("response.http.headers.config=X", "response.http.headers.config has 'X'"),
     ],
 )
-def test_settings_that_cannot_be_used(override: str, reason: str) -> None:
-    """One sentence, and it does not begin."""
+def test_unusable_settings_are_refused(override: str, reason: str) -> None:
+    """The service prints one sentence and does not start."""
     assert reason in refusal(call("serve", LIFE, "--port", 0, "--override", override))
 
 
-def test_a_file_of_passwords_that_is_none_leaves_the_log_untouched(tmp_path: Path) -> None:
-    """Bad input changes nothing: no log is made, no topic is added."""
+def test_a_bad_password_file_leaves_the_log_untouched(tmp_path: Path) -> None:
+    """No log is created, and no topic is added."""
     passwords, log = tmp_path / "passwords", tmp_path / "state.db"
     passwords.write_text("ada:banana:x\n", "utf-8")
     passwords.chmod(0o600)

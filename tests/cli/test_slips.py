@@ -1,4 +1,4 @@
-"""Slips of the pen on the command line: one sentence with what to do, exit code 2."""
+"""Mistakes on the command line give one sentence with the remedy, exit code 2."""
 
 from pathlib import Path
 
@@ -18,14 +18,14 @@ def tmp_path(open_path: Path) -> Path:
 
 @pytest.fixture
 def console(tmp_path: Path) -> Path:
-    """A dump that does not name its topic."""
+    """Dump that does not name its topic."""
     (tmp_path / "console.txt").write_text(CONSOLE, "utf-8")
     return tmp_path / "console.txt"
 
 
 @pytest.fixture
 def embedded(console: Path, tmp_path: Path) -> Path:
-    """An embedded log with the records of the console file."""
+    """Embedded log with the records of the console dump."""
     assert call("import", console, tmp_path / "log.db", "--topic", "connect-configs").code == 0
     return tmp_path / "log.db"
 
@@ -39,15 +39,19 @@ def embedded(console: Path, tmp_path: Path) -> Path:
         (["--null", "nil"], "null"),
     ],
 )
-def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], option_name: str) -> None:
-    """Dump options are refused for embedded logs and clusters: they would be ignored."""
+def test_dump_options_are_refused_for_other_logs(
+    embedded: Path, option: list[str], option_name: str
+) -> None:
+    """Embedded logs and clusters would ignore options of dumps."""
     for where in (embedded, "kafka://127.0.0.1:1"):
         message = refusal(call("inspect", where, *option))
         assert f"{where} is no dump: leave out --{option_name}" in message
 
 
 @pytest.mark.parametrize("command", ["inspect", "import"])
-def test_the_topic_of_a_dump_that_names_it(histories: Path, tmp_path: Path, command: str) -> None:
+def test_topic_options_are_refused_for_histories(
+    histories: Path, tmp_path: Path, command: str
+) -> None:
     """A history names topic and partition in each line."""
     log = histories / "life-3.9.log.jsonl"
     target = [tmp_path / "new.db"] if command == "import" else []
@@ -59,26 +63,26 @@ def test_the_topic_of_a_dump_that_names_it(histories: Path, tmp_path: Path, comm
 def test_files_of_several_formats_in_one_import(
     histories: Path, console: Path, tmp_path: Path
 ) -> None:
-    """Options of the format concern only the files that do not define it."""
+    """Format options apply only to files that do not define their format."""
     history = histories / "life-3.9.log.jsonl"
     result = call("import", history, console, tmp_path / "log.db", "--topic", "elsewhere")
     assert result.code == 0, result.err
 
 
-def test_no_topic_name(console: Path) -> None:
-    """The error says that the name is no topic name, not that it is missing."""
+def test_an_invalid_topic_name(console: Path) -> None:
+    """The error says that the name is invalid, not that the topic is missing."""
     assert "'a/b' is no topic name" in refusal(call("inspect", console, "--topic", "a/b"))
 
 
 def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
-    """The error says what to do instead."""
+    """The refusal says what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     message = refusal(call("import", *logs, tmp_path / "log.db"))
     assert message.endswith("of each life of a topic, into a log of its own")
 
 
 def test_a_file_that_may_not_be_read(console: Path) -> None:
-    """With what to do about it."""
+    """The refusal of an unreadable file has the remedy."""
     console.chmod(0)
     with unprivileged():
         message = refusal(call("inspect", console))
@@ -88,15 +92,15 @@ def test_a_file_that_may_not_be_read(console: Path) -> None:
 def test_errors_do_not_name_the_temporary_file(
     console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the log that was asked for."""
+    """The error names the requested log."""
     monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
     message = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
     assert f"The log {tmp_path}/log.db " in message
     assert "/.log.db" not in message
 
 
-def test_a_login_in_a_name_is_not_repeated() -> None:
-    """Errors about sources and about targets leave the login out."""
+def test_errors_contain_no_login() -> None:
+    """Errors about sources and targets leave the login out."""
     where = "kafka://alice:secret@127.0.0.1:1"
     for arguments in (["inspect", where], ["import", "x", where], ["import", where, "x.db"]):
         message = refusal(call(*arguments))
@@ -105,10 +109,10 @@ def test_a_login_in_a_name_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("release_options", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
-def test_exactly_once_before_there_was_such_support(
+def test_exactly_once_support_is_refused_for_old_releases(
     embedded: Path, release_options: list[str]
 ) -> None:
-    """A worker of that release could not have read so."""
+    """A worker of that release has no exactly-once support."""
     worker = embedded.with_name("worker.properties")
     worker.write_text("exactly.once.source.support=enabled\n")
     for support in (["--exactly-once"], ["--worker-properties", worker]):
@@ -137,7 +141,7 @@ def test_exactly_once_before_there_was_such_support(
         ("diff", "-f", ""),
     ],
 )
-def test_an_empty_variable_of_a_script_is_refused(
+def test_empty_arguments_are_refused(
     embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     """An empty value is no name, no moment and not the current directory: nothing is done."""

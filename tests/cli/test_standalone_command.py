@@ -1,4 +1,4 @@
-"""`controlplane standalone`, run as a user runs it: as a process of its own."""
+"""`controlplane standalone` as a process of its own."""
 
 import asyncio
 import json
@@ -37,30 +37,30 @@ KEY = b'["lines",{"filename":"in.txt"}]'
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the worker's files, which is the present one."""
+    """Folder of the worker's files, which is the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.txt").write_text("one\ntwo\n")
     return tmp_path
 
 
 def standalone(*files: object, settings: Mapping[str, str] | None = None) -> CommandResult:
-    """Start a worker that is expected to refuse."""
+    """Start a worker that must refuse."""
     properties = write_properties(Path("worker.properties"), {**WORKER, **(settings or {})})
     return call("standalone", "--port", 0, properties, *files)
 
 
 def declined(said: CommandResult) -> str:
-    """The sentence of a worker that cannot create a connector."""
+    """Error sentence of a worker that cannot create a connector."""
     (line,) = (line for line in said.err.splitlines() if line.startswith("Error: "))
     assert said.code == 3, said
     return line.removeprefix("Error: ")
 
 
 class TestRunning:
-    """A worker with connectors of files."""
+    """Worker with connectors from files."""
 
     async def test_connectors_of_files_run(self, folder: Path) -> None:
-        """Each is created in the order of the files; lines go through the topic to the sink."""
+        """The connectors are created in file order; lines go through the topic to the sink."""
         source = write_properties(folder / "lines.properties", LINES)
         sink = write_json(folder / "out.json", {"name": "out", "config": OUT})
         async with running_worker(folder, source, sink) as worker:
@@ -75,7 +75,7 @@ class TestRunning:
         assert decode_offsets((folder / "connect.offsets").read_bytes()) == {KEY: b'{"position":8}'}
 
     async def test_metrics_of_tasks(self, folder: Path) -> None:
-        """`/metrics` has those of the connectors that run."""
+        """`/metrics` has the metrics of running connectors."""
         source = write_json(folder / "lines.json", LINES)
         async with (
             running_worker(folder, source) as worker,
@@ -86,8 +86,8 @@ class TestRunning:
         name = "kafka_connect_source_task_source_record_write_total"
         assert f'{name}{{connector="lines",task="0"}} 2.0' in metrics.splitlines()
 
-    async def test_it_goes_on_where_it_was(self, folder: Path) -> None:
-        """Offsets, topics and groups outlive the process; connectors come from the files again."""
+    async def test_a_restarted_worker_continues(self, folder: Path) -> None:
+        """Offsets, topics and groups outlive the process; files give the connectors again."""
         files = [
             write_json(folder / "lines.json", LINES),
             write_json(folder / "out.json", OUT),
@@ -107,7 +107,7 @@ class TestRunning:
             assert (await client.get("/connectors")).json() == []
 
     async def test_initial_state_and_offsets(self, folder: Path) -> None:
-        """A stopped connector has its offsets in the file; resumed, it begins behind them."""
+        """A stopped connector has its offsets in the file; resumed, it begins after them."""
         request = {
             "name": "lines",
             "config": LINES,
@@ -137,7 +137,7 @@ class TestRunning:
             await until_lines(folder / "out.txt", "two")
 
     async def test_initial_offsets_of_a_sink(self, folder: Path) -> None:
-        """The sink begins behind the first record."""
+        """The sink begins after the first record."""
         place = {"kafka_topic": "lines", "kafka_partition": 0}
         offsets = [{"partition": place, "offset": {"kafka_offset": 1}}]
         request = {"name": "out", "config": OUT, "initial_offsets": offsets}
@@ -147,7 +147,7 @@ class TestRunning:
             await until_lines(folder / "out.txt", "two")
 
     async def test_a_killed_worker_loses_no_line(self, folder: Path) -> None:
-        """The offsets file is whole after each kill; some lines come twice, in their order."""
+        """The offsets file is whole after each kill; some lines are doubled, in order."""
         lines = [str(number) for number in range(20_000)]
         (folder / "in.txt").write_text("\n".join(lines) + "\n")
         files = (
@@ -165,7 +165,7 @@ class TestRunning:
         assert [*dict.fromkeys(written)] == lines
 
     async def test_offsets_are_altered_and_reset_in_the_file(self, folder: Path) -> None:
-        """Commands about offsets are in the file when they are answered."""
+        """The file has altered and reset offsets once the command is answered."""
         source = write_json(folder / "lines.json", LINES)
         async with (
             running_worker(folder, source) as worker,
@@ -182,7 +182,7 @@ class TestRunning:
             assert decode_offsets(file.read_bytes()) == {}
 
     async def test_a_creation_is_answered_with_its_tasks(self, folder: Path) -> None:
-        """The answer comes when they are there; a deletion leaves no status."""
+        """The answer comes once the tasks exist; a deletion leaves no status."""
         async with (
             running_worker(folder) as worker,
             httpx.AsyncClient(base_url=worker.url) as client,
@@ -200,7 +200,7 @@ class TestRunning:
             assert (await client.post("/connectors", json=body)).status_code == 201
 
     async def test_a_failed_start_is_answered(self, folder: Path) -> None:
-        """In Kafka's words; the connector exists all the same."""
+        """The answer has Kafka's message; the connector exists nevertheless."""
         (folder / "bad.py").write_text(BAD)
         async with (
             running_worker(folder, settings={"plugin.path": "."}) as worker,
@@ -257,7 +257,7 @@ class TestConnectorFiles:
         ],
     )
     def test_no_connector(self, name: str, content: str, says: str) -> None:
-        """The message names the file; nothing was started."""
+        """The message names the file; no connector was started."""
         Path(name).write_text(content)
         assert says in declined(standalone(name))
         assert not Path("connect.offsets.records.db").exists()
@@ -267,7 +267,7 @@ class TestConnectorFiles:
         assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")
 
     def test_a_file_too_large(self) -> None:
-        """The file is not read to its end."""
+        """The worker does not read an oversized file to its end."""
         Path("a.json").write_bytes(b" " * (1 << 20) + b"{}")
         assert "more than 1 MiB" in declined(standalone("a.json"))
 
@@ -294,8 +294,8 @@ class TestConnectorFiles:
         assert message.startswith("Failed to create connector for a.json: ")
         assert says in message
 
-    async def test_a_failed_task_is_no_reason_to_end(self, folder: Path) -> None:
-        """The status says FAILED and the worker runs on, as in Kafka."""
+    async def test_a_failed_task_does_not_end_the_worker(self, folder: Path) -> None:
+        """The status is FAILED and the worker runs on, as in Kafka."""
         file = write_json(folder / "a.json", {**LINES, "file": "/etc/passwd"})
         async with (
             running_worker(folder, file) as worker,
@@ -305,7 +305,7 @@ class TestConnectorFiles:
             await until_task_state(client, "lines", "FAILED")
 
     def test_a_failed_start(self, folder: Path) -> None:
-        """The worker ends, as Kafka's does; the author's message is shown."""
+        """The worker ends, as Kafka's does, with the author's message."""
         Path("bad.py").write_text(BAD)
         file = write_json(Path("a.json"), {"name": "a", "connector.class": "bad.Bad"})
         message = declined(ended_worker(folder, file, settings={"plugin.path": "."}))
@@ -313,15 +313,15 @@ class TestConnectorFiles:
         assert "no such host" in message
 
     def test_initial_offsets_are_checked(self, folder: Path) -> None:
-        """KIP-995: the message names the step, and nothing of the connector is left."""
+        """The message names the step (KIP-995), and no part of the connector is left."""
         offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": "x"}}]
         request = {"name": "lines", "config": LINES, "initial_offsets": offsets}
         message = declined(ended_worker(folder, write_json(Path("a.json"), request)))
         assert "The value for the 'position' key in the offset is expected to be a Long" in message
         assert not Path("connect.offsets").exists()
 
-    async def test_a_release_ignores_fields_that_it_has_not(self, folder: Path) -> None:
-        """As its own `connect-standalone.sh` does; a warning says so."""
+    async def test_a_release_ignores_newer_fields(self, folder: Path) -> None:
+        """The worker ignores newer fields with a warning; that release's own script does, too."""
         request = {"name": "lines", "config": LINES, "initial_offsets": ["nonsense"]}
         file = write_json(folder / "a.json", request)
         async with running_worker(folder, file, options=("--release", "3.9.1")) as worker:
@@ -334,7 +334,7 @@ class TestWorkerFile:
     """A worker that cannot start refuses with exit code 2, and changes nothing."""
 
     def test_an_unreadable_offsets_file_is_never_overwritten(self) -> None:
-        """The offsets may be worth more than a start."""
+        """The worker refuses to start, and keeps the file."""
         Path("connect.offsets").write_bytes(b"no offsets")
         assert refusal(standalone()) == (
             "connect.offsets is no offsets file of a standalone worker: expected a "
@@ -352,7 +352,7 @@ class TestWorkerFile:
         )
 
     def test_brokers_that_do_not_answer(self) -> None:
-        """One sentence names them; nothing was created."""
+        """One sentence names the brokers; nothing was created."""
         (port,) = free_ports(1)
         nowhere = f"127.0.0.1:{port}"
         settings = {"bootstrap.servers": nowhere, "reader.admin.patience.ms": "200"}
@@ -361,11 +361,11 @@ class TestWorkerFile:
         assert {path.name for path in Path().iterdir()} == {"worker.properties", "in.txt"}
 
     def test_brokers_without_a_port(self) -> None:
-        """An address that is none is refused before anything is asked."""
+        """An invalid address is refused before any connection."""
         said = refusal(standalone(settings={"bootstrap.servers": "broker:port"}))
         assert said == "'broker:port' is no address of a broker: give host:port"
 
-    async def test_a_records_log_takes_the_place_of_brokers(self, folder: Path) -> None:
+    async def test_a_records_log_replaces_brokers(self, folder: Path) -> None:
         """With `records.log`, the worker connects to no broker."""
         settings = {"bootstrap.servers": "localhost:9092", "records.log": "sqlite:///topics.db"}
         async with running_worker(folder, settings=settings) as worker:
@@ -373,33 +373,33 @@ class TestWorkerFile:
         assert (folder / "topics.db").exists()
 
     def test_without_connectors_nothing_can_run(self) -> None:
-        """The paths of a Java worker's jars hold none."""
+        """A plugin path with a Java worker's jars has no connectors: the worker refuses."""
         said = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
         assert said.startswith("plugin.path names no Python module or directory")
 
     def test_the_records_log_is_embedded(self) -> None:
-        """No other log can take records of connectors."""
+        """Only an embedded log can take records of connectors."""
         said = standalone(settings={"records.log": "kafka://b:9092"})
         assert refusal(said) == "records.log is kafka://b:9092: use sqlite:///FILE"
 
     def test_a_device_has_no_records_beside_it(self) -> None:
-        """`/dev/null` forgets offsets, and the topics need a place of their own."""
+        """With offsets in `/dev/null`, topics need a path of their own."""
         said = standalone(settings={"offset.storage.file.filename": "/dev/null"})
         assert refusal(said) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
 
     async def test_a_path_names_a_records_log(self, folder: Path) -> None:
-        """The scheme may be left out."""
+        """`records.log` may omit the scheme."""
         async with running_worker(folder, settings={"records.log": "topics.db"}) as worker:
             assert worker.lines[0].endswith("topics in sqlite:///topics.db")
 
     async def test_two_workers_with_one_log(self, folder: Path) -> None:
-        """The second one is refused, and touches nothing."""
+        """The second worker is refused and changes nothing."""
         async with running_worker(folder):
             said = await asyncio.to_thread(ended_worker, folder)
         assert "connect.offsets.records.db" in refusal(said)
 
     async def test_exactly_once_support_has_no_effect(self, folder: Path) -> None:
-        """A warning says so: offsets are in a file, records are elsewhere."""
+        """A warning says that offsets and records are in different places."""
         settings = {"exactly.once.source.support": "enabled"}
         source = write_json(folder / "lines.json", LINES)
         async with (
@@ -412,7 +412,7 @@ class TestWorkerFile:
 
 
 def test_history_in_memory_is_short() -> None:
-    """Superseded records are forgotten after minutes, commands after a day, if not configured."""
+    """By default, superseded records are dropped after minutes, commands after a day."""
     kept = settings_in_memory(Settings()).upkeep.retention
     assert kept == RetentionSettings(superseded_ms=600_000, commands_ms=86_400_000)
     retention = RetentionSettings(superseded_ms=5, commands_ms=6)
@@ -421,7 +421,7 @@ def test_history_in_memory_is_short() -> None:
 
 
 def test_the_settings_are_listed() -> None:
-    """`controlplane config` knows them, and says who reads them."""
+    """`controlplane config` lists the settings and the programs that read them."""
     file = write_properties(Path("worker.properties"), {**WORKER, "records.log": "sqlite:///a.db"})
     said = call("config", "--worker-properties", file, "--all", "-o", "json")
     rows = {row["key"]: row for row in json.loads(said.out)["worker"]}

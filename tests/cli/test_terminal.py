@@ -1,4 +1,4 @@
-"""On a terminal: colours, and a bar while much is read. Elsewhere neither."""
+"""Colours and progress bars appear on a terminal, and nowhere else."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ def at_a_terminal(stream: str, *arguments: object) -> TerminalOutput:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded log with the least number of records that gets a progress bar."""
+    """Embedded log with the least number of records that gets a progress bar."""
     path = tmp_path_factory.mktemp("large") / "log.db"
 
     async def fill() -> None:
@@ -67,7 +67,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_bar_while_much_is_read(large: Path) -> None:
-    """On standard error, if that is a terminal; the answer is not disturbed."""
+    """The bar is on standard error, if that is a terminal; standard output has the answer."""
     output = at_a_terminal("stderr", "inspect", large, "-o", "json")
     assert f"reading {large}"[:20] in output.terminal
     assert output.elsewhere == call("inspect", large, "-o", "json").out
@@ -79,7 +79,7 @@ def test_no_bar_in_a_pipe(large: Path) -> None:
 
 
 def test_colours_only_on_a_terminal(histories: Path) -> None:
-    """A table is coloured where it is looked at."""
+    """A table has colours on a terminal only."""
     log = histories / "odd-records-3.9.log.jsonl"
     assert "\x1b[" in at_a_terminal("stdout", "inspect", log).terminal
     assert "\x1b[" not in shell("inspect", log).out

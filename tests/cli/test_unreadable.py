@@ -1,4 +1,4 @@
-"""Records that a worker does not take: found without folding all in order, and the same ones."""
+"""Unreadable records are found without a fold of all records in order."""
 
 from collections.abc import AsyncIterator
 from itertools import groupby
@@ -18,7 +18,7 @@ RELEASES = ("0.10.0.0", "2.8", "3.5.0", "3.9", "kip")
 
 
 async def batches(entries: list[Entry], size: int) -> AsyncIterator[Batch]:
-    """Entries as a log hands them over: a partition at a time, in pieces."""
+    """Entries as a log returns them: partition by partition, in pieces."""
     for _, part in groupby(entries, key=lambda entry: (entry.topic, entry.partition)):
         rest = list(part)
         for start in range(0, len(rest), size):
@@ -31,7 +31,7 @@ async def batches(entries: list[Entry], size: int) -> AsyncIterator[Batch]:
 async def test_the_fold_in_order_finds_the_same(
     histories: Path, name: str, release: str, exactly_once: bool
 ) -> None:
-    """Looking at each key of an offset once is enough, however the log is cut into batches."""
+    """One look at each offset key gives the fold's unreadable records, for any batches."""
     entries = read_dump(histories / f"{name}.log.jsonl").entries
     folds = [Fold(Profile.of(release), exactly_once=exactly_once) for _ in range(2)]
     folds[0].apply_all(in_order(entries))

@@ -18,7 +18,7 @@ UNREADABLE = {
 
 
 def log_of(path: Path, *offsets: Entry) -> Path:
-    """An embedded log with a connector `a`, and these offsets."""
+    """Embedded log with a connector `a`, and these offsets."""
     config = b'{"properties":{"name":"a"}}'
     return embedded(path, [Entry("connect-configs", 0, 0, 1, b"connector-a", config), *offsets])
 
@@ -30,8 +30,10 @@ def offset(at: int, partition: bytes, value: bytes | None, *, aborted: bool = Fa
 
 @pytest.mark.parametrize("value", UNREADABLE)
 @pytest.mark.parametrize("release", ["2.8", "3.5.0", "3.9", "kip"])
-def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, value: bytes) -> None:
-    """In the overview and with its connector, as a table and as JSON; it is no poison."""
+def test_each_is_listed_with_position_and_reason(
+    tmp_path: Path, release: str, value: bytes
+) -> None:
+    """Overview and connector view list it in table and JSON; it is no hazard."""
     log = log_of(tmp_path / "log.db", offset(5, b"1", GOOD), offset(7, b"1", value))
     why, place = UNREADABLE[value], {"topic": OFFSETS, "partition": 2, "offset": 7}
     look = ("inspect", log, "--profile", release)
@@ -53,15 +55,15 @@ def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, va
     assert call(*look, "--hazards", "-o", "json").json["hazards"] == []
 
 
-def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
-    """One table shows the readable offsets and the number of those left out."""
+def test_readable_offsets_are_still_shown(tmp_path: Path) -> None:
+    """One table has the readable offsets and the number of the others."""
     log = log_of(tmp_path / "log.db", offset(1, b"1", b"CORRUPT"), offset(2, b"2", GOOD))
     output = call("inspect", log, "--connector", "b").out
     assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition that', output)
 
 
 def test_repaired_offsets_are_not_reported(tmp_path: Path) -> None:
-    """The last value of a key decides, and it must be visible to the worker (not aborted)."""
+    """Only the last committed value of a key decides."""
     log = log_of(
         tmp_path / "log.db",
         offset(1, b"1", b"CORRUPT"),
@@ -80,8 +82,8 @@ def test_repaired_offsets_are_not_reported(tmp_path: Path) -> None:
         assert places == [(2, last)]
 
 
-def test_a_partition_that_is_nested(tmp_path: Path) -> None:
-    """A worker lists it and looks for no offset of it: left out with its connector."""
+def test_a_nested_source_partition(tmp_path: Path) -> None:
+    """A worker lists the partition without an offset: the view leaves it out with its connector."""
     log = log_of(tmp_path / "log.db", offset(3, b"[1]", GOOD))
     look = ("inspect", log, "--connector", "b", "-o", "json")
     (left_out,) = call(*look, "--profile", "3.9").json["unreadable_offsets"]

@@ -1,4 +1,4 @@
-"""`controlplane verify`: a story's answers against the fold of a log."""
+"""`controlplane verify` compares a story's answers with the fold of a log."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def verify(histories: Path, log: Path, story: str, *options: object) -> CommandR
 
 
 def test_a_history_is_given_exactly(histories: Path) -> None:
-    """Exit code 0, and one line that counts."""
+    """Equal answers give exit code 0 and one line with their number."""
     result = verify(histories, histories / "life-4.3.log.jsonl", "life-4.3")
     assert (result.code, result.err) == (0, "")
     assert result.out == (
@@ -43,7 +43,7 @@ def test_a_history_is_given_exactly(histories: Path) -> None:
 
 
 def test_differences_are_shown_with_the_record_that_explains_them(histories: Path) -> None:
-    """A worker with exactly-once support taken for one without: it shows what was aborted."""
+    """Without the worker's exactly-once support, an aborted record explains each difference."""
     result = verify(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9")
     assert result.code == 1
     assert result.out[: len(ABORTED)] == ABORTED
@@ -63,8 +63,8 @@ def test_differences_for_machines(histories: Path) -> None:
     assert first["cause"]["key"] == "connector-aborted"
 
 
-def test_exactly_once_support_of_one_worker(histories: Path) -> None:
-    """Named, it reads committed records only; without a name all workers do."""
+def test_exactly_once_support_per_worker(histories: Path) -> None:
+    """A worker named by the option skips aborted records; without a name all workers do."""
     log = histories / "aborted-3.9.log.jsonl"
     assert verify(histories, log, "aborted-3.9", "--exactly-once", "w2").code == 0
     assert verify(histories, log, "aborted-3.9", "--exactly-once", "w1").code == 1
@@ -72,8 +72,8 @@ def test_exactly_once_support_of_one_worker(histories: Path) -> None:
     assert verify(histories, log, "exactly-once-3.9", "--exactly-once").code == 0
 
 
-def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: Path) -> None:
-    """Workers that started before compaction know what it took; also from embedded logs."""
+def test_a_compacted_log_with_the_log_before_compaction(histories: Path, tmp_path: Path) -> None:
+    """`--before` reads the removed records, also from an embedded log; then all answers match."""
     name, before = "compacted-3.9", tmp_path / "before.db"
     log = histories / f"{name}.log.jsonl"
     call("import", histories / f"{name}.before.log.jsonl", before)
@@ -99,7 +99,7 @@ def test_without_a_catalogue_types_are_not_compared(histories: Path, name: str) 
 
 
 def test_the_catalogue_of_the_settings_declares_types(histories: Path, tmp_path: Path) -> None:
-    """`plugins.catalogue` does what `--plugins` does, here as in every command."""
+    """`plugins.catalogue` has the effect of `--plugins`, as in every command."""
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
     other = tmp_path / "story.jsonl"
     other.write_text(story.read_text("utf-8").replace('"type":"source"', '"type":"sink"'), "utf-8")
@@ -120,7 +120,7 @@ def test_without_a_catalogue_all_else_is_compared(histories: Path, tmp_path: Pat
 
 
 def test_secrets_in_differences_are_hidden(histories: Path, tmp_path: Path) -> None:
-    """In the answers and in the record that explains; that a secret itself differs still shows."""
+    """Answers and the explaining record hide secrets; a differing secret still shows."""
     log, story = tmp_path / "log.jsonl", tmp_path / "story.jsonl"
     for path, kind, secret in ((log, "log", "s3cret"), (story, "story", "other-s3cret")):
         text = (histories / f"mirror-3.9.{kind}.jsonl").read_text("utf-8")
@@ -142,7 +142,7 @@ def test_secrets_in_differences_are_hidden(histories: Path, tmp_path: Path) -> N
 
 
 def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
-    """Without a name the option takes no word that is needed elsewhere."""
+    """`--exactly-once` without a name does not take the next argument."""
     name = "exactly-once-3.9"
     log, story = (str(histories / f"{name}.{kind}.jsonl") for kind in ("log", "story"))
     options = ["--plugins", str(PLUGINS)]
@@ -158,7 +158,7 @@ def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
 
 
 def test_a_worker_that_the_story_does_not_know(histories: Path) -> None:
-    """An unknown worker is refused: a misspelt name would pass for a proof."""
+    """An unknown worker is refused: a misspelt name would prove nothing."""
     result = verify(
         *(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9"),
         *("--exactly-once", "nobody"),
@@ -167,7 +167,7 @@ def test_a_worker_that_the_story_does_not_know(histories: Path) -> None:
 
 
 def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
-    """Both files say of which history they are; what follows is compared all the same."""
+    """A warning names both histories; the answers are compared nevertheless."""
     result = verify(histories, histories / "life-3.4.log.jsonl", "life-3.9")
     assert result.code == 1
     of_another, first, *_, last = result.err.splitlines()
@@ -203,7 +203,7 @@ def test_answers_of_requests_are_counted_for_machines(histories: Path) -> None:
 
 
 def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path: Path) -> None:
-    """A difference may come of that alone; and where none is seen, nothing is proven."""
+    """A shorter log can cause differences; without differences it proves nothing."""
     log = tmp_path / "log.jsonl"
     text = (histories / "life-2.8.log.jsonl").read_text("utf-8")
     _, *lines = text.splitlines(keepends=True)  # the first line counts the others
@@ -222,7 +222,7 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
 def test_the_end_of_a_transaction_is_no_missing_record(
     histories: Path, name: str, options: list[str]
 ) -> None:
-    """The marker takes an offset that no log file has."""
+    """The end marker takes an offset that no log file has."""
     result = verify(histories, histories / f"{name}.log.jsonl", name, *options)
     assert (result.code, result.err) == (0, "")
 
@@ -268,7 +268,7 @@ DEPTHS = [200, 900, 1_500, 100_000]
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("path", ["/connectors", "/connectors/a", "/connectors/a/offsets"])
 def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, depth: int) -> None:
-    """Never a defect: what can be read is compared, of the rest it is said that it is not."""
+    """Readable deep answers are compared; others are reported as not compared."""
     log, story = tmp_path / "log.jsonl", tmp_path / "story.jsonl"
     log.write_text(
         '{"topic":"connect-configs","partition":0,"offset":0,"timestamp":5,'

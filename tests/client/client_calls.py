@@ -1,4 +1,4 @@
-"""Asking a cluster on the command line."""
+"""Client commands against one cluster."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ PARTITION = {"filename": "/in.txt"}
 
 
 class ClusterCalls:
-    """One cluster, and a folder for files that are given to it."""
+    """Cluster, and a folder for its input files."""
 
     def __init__(self, where: str, folder: Path) -> None:
         self.where = where
@@ -42,14 +42,14 @@ class ClusterCalls:
         return json.loads(self.output(*words, "-o", "json"))
 
     def refused(self, *words: object, code: int = 3, typed: str | None = None) -> str:
-        """The one sentence by which a command is refused."""
+        """Error sentence of a refused command."""
         result = self.ask(*words, typed=typed)
         assert (result.code, result.out) == (code, ""), result
         assert result.err.startswith("Error: "), result
         return result.err.removeprefix("Error: ").strip()
 
     def file(self, name: str, content: Any) -> Path:
-        """A file with a text or a JSON document in it."""
+        """File with a text or a JSON document."""
         path = self.folder / name
         path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
         return path
@@ -60,14 +60,14 @@ class ClusterCalls:
         assert self.output("apply", "-f", self.file(f"{name}.json", document))
 
     def editor(self, find: str, put: str) -> str:
-        """An editor that replaces a text by another."""
+        """Editor that replaces a text by another."""
         script = self.file("editor.sh", f"#!/bin/sh\nsed -i 's/{find}/{put}/' \"$1\"\n")
         script.chmod(0o700)
         return str(script)
 
 
 class FakeWorker:
-    """Answers as a worker of Kafka's might, and notes what it is asked."""
+    """Answers like a worker of Kafka, and keeps the requests."""
 
     def __init__(self, *answers: httpx.Response, server: str = "Jetty(9.4.57)") -> None:
         self.requests: list[httpx.Request] = []
@@ -83,7 +83,7 @@ class FakeWorker:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
     async def api(self, **options: Any) -> Api:
-        """Return a client that has read the worker's root document."""
+        """Client that has read the worker's root document."""
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
         api = Api(client, "http://worker", **options)
         await api.meet()

@@ -1,4 +1,4 @@
-"""A cluster for each test: an embedded log, opened by each command for itself."""
+"""Cluster for each test: an embedded log, which each command opens for itself."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ from tests.client.client_calls import ClusterCalls
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterCalls:
-    """A cluster with nothing in it yet."""
+    """Empty cluster."""
     return ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)

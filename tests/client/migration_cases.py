@@ -1,4 +1,4 @@
-"""Migrations that are cut off: a process that dies at a named gap, and the command run again."""
+"""Migrations whose process dies at a named gap, and whose command is then run again."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -13,15 +13,15 @@ from controlplane.client.migration.migration_run import MigrationRun
 from tests.patience import PATIENCE_S
 
 Meddling = Callable[[Api, Api], Awaitable[object]]
-"""A foreign hand at a gap; it gets the API of the cluster of --from, and of that of --to."""
+"""Concurrent change at a gap: receives the APIs of the `--from` and `--to` clusters."""
 
 
 class Killed(BaseException):
-    """The process dies here: nothing behind it is executed."""
+    """Death of the process: no later step is executed."""
 
 
 class CutOffMigration:
-    """One migration, run again as often as it is cut off."""
+    """Migration that is run again after each death of its process."""
 
     def __init__(
         self, name: str, source: str, target: str, folder: Path, *, deletes: bool = False
@@ -31,12 +31,12 @@ class CutOffMigration:
         self._deletes = deletes
         self.journal = MigrationJournal(folder / f"{name}.journal.json")
         self.gaps: list[str] = []
-        """Gaps that were passed, of all runs."""
+        """Gaps that all runs have passed."""
 
     async def run(
         self, killed_at: str | None = None, meddling: Mapping[str, Meddling] | None = None
     ) -> None:
-        """Run it from its beginning or from its journal.
+        """Run the migration from its beginning or from its journal.
 
         Raises:
             Killed: at this gap.
@@ -67,7 +67,7 @@ class CutOffMigration:
     async def killed_at_each(
         self, gaps: Iterable[str], meddling: Mapping[str, Meddling] | None = None
     ) -> None:
-        """Run it once per gap, and die there; each run continues where the last one died."""
+        """Run the migration once per gap and die there; each run continues after the last one."""
         for gap in gaps:
             try:
                 await self.run(gap, meddling)

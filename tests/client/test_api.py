@@ -1,4 +1,4 @@
-"""Meaning of answers: refusals, failures, and endpoints that a worker of Kafka lacks."""
+"""Meaning of a server's answers: refusals, failures, and endpoints that a worker of Kafka lacks."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ REBALANCE = "Cannot complete request momentarily due to stale configuration"
 
 
 def error(status: int, message: str | None) -> httpx.Response:
-    """A refusal as Connect writes it."""
+    """Refusal as Connect writes it."""
     return httpx.Response(status, json={"error_code": status, "message": message})
 
 
@@ -60,7 +60,7 @@ def error(status: int, message: str | None) -> httpx.Response:
     ],
 )
 async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
-    """The status decides the exception; the text is the server's."""
+    """The status selects the exception; the text is the server's."""
     api = await FakeWorker(answer).api()
     with pytest.raises(kind) as refused:
         await api.send("PUT", "/x")
@@ -68,7 +68,7 @@ async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str
 
 
 async def test_a_refusal_hides_secrets_and_keeps_its_lines() -> None:
-    """Connect repeats a config that it refuses."""
+    """The refusal of a config, which Connect repeats, hides secrets and keeps its lines."""
     message = "2 errors:\nConnector config {password=hunter2, name=x} contains no type\x1b[31m"
     api = await FakeWorker(error(400, message)).api()
     with pytest.raises(Declined) as refused:
@@ -79,7 +79,7 @@ async def test_a_refusal_hides_secrets_and_keeps_its_lines() -> None:
 
 
 async def test_a_missing_connector_is_no_failure() -> None:
-    """`find` tells a missing connector from a missing endpoint."""
+    """`find` distinguishes a missing connector from a missing endpoint."""
     assert await (await FakeWorker(error(404, "Connector x not found")).api()).find("/x") is None
     with pytest.raises(Unsupported):
         await (await FakeWorker(error(404, "HTTP 404 Not Found")).api()).find("/x")
@@ -92,8 +92,8 @@ async def test_a_missing_connector_is_no_failure() -> None:
         error(500, "Request cannot be completed because a rebalance is expected"),
     ],
 )
-async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
-    """A rebalance ends by itself, so the client asks again with the same key."""
+async def test_the_client_waits_for_a_rebalance(refused: httpx.Response) -> None:
+    """The client repeats the request with the same key, because a rebalance ends by itself."""
     worker = FakeWorker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
     assert [request.method for request in worker.requests] == ["PUT", "PUT"]
@@ -101,15 +101,15 @@ async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
     assert len(keys) == 1
 
 
-async def test_a_rebalance_is_not_waited_for_for_ever() -> None:
-    """After some patience the refusal is the user's."""
+async def test_the_wait_for_a_rebalance_ends() -> None:
+    """After the patience the command prints the refusal."""
     with pytest.raises(Declined, match="stale configuration"):
         await (await FakeWorker(error(409, REBALANCE)).api(patience_s=0)).send("PUT", "/x")
 
 
 @pytest.mark.parametrize("view", [{"as_of": "config@1"}, {"profile": "3.4"}])
-async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, str]) -> None:
-    """A worker of Kafka ignores `as_of=` and `profile=`, and would answer another question."""
+async def test_queries_of_the_past_are_not_sent_to_kafka(view: dict[str, str]) -> None:
+    """A worker of Kafka would ignore `as_of=` and `profile=`, and answer another question."""
     worker = FakeWorker(httpx.Response(200, json=[]))
     with pytest.raises(Unsupported, match=r"which has no --(as-of|profile): read its log"):
         await worker.api(view=view)
@@ -125,7 +125,7 @@ async def test_a_dry_run_is_not_sent_to_a_worker_of_kafka() -> None:
 
 
 @pytest.mark.parametrize("server", ["controlplane", "uvicorn, controlplane"])
-async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
+async def test_our_service_gets_dry_runs(server: str) -> None:
     """The Server header identifies our service, also behind another server's name."""
     worker = FakeWorker(httpx.Response(200, json={"steps": []}), server=server)
     await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
@@ -133,7 +133,7 @@ async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
 
 
 async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Several requests of one command give one notice."""
+    """Several requests of one command print one notice."""
     noticed = httpx.Response(200, json=[], headers={"x-controlplane-notice": "read as 4.3.0"})
     api = await FakeWorker(noticed, server="controlplane").api()
     for _ in range(2):
@@ -142,21 +142,21 @@ async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) ->
 
 
 async def test_a_method_that_only_we_would_lack() -> None:
-    """Without /compat/ in the URL, the error does not advise to remove it."""
+    """The error advises to remove /compat/ only if the URL has it."""
     worker = FakeWorker(error(404, "HTTP 404 Not Found"), server="controlplane")
     with pytest.raises(Unsupported, match=r"is controlplane as 3\.9\.1, which has no PUT /x$"):
         await (await worker.api()).send("PUT", "/x")
 
 
-async def test_a_dry_run_that_was_none_is_told_of() -> None:
-    """A proxy may drop what it does not know; an answer without a plan shows it."""
+async def test_an_ignored_dry_run_is_reported() -> None:
+    """A proxy may drop the parameter; the answer then has no plan."""
     worker = FakeWorker(httpx.Response(204), server="controlplane")
     with pytest.raises(Unavailable, match=r"gave no plan: .* change was made"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
 
 
 @pytest.mark.parametrize("answer", [{"json": ["x"]}, {"html": "<p>"}, {"text": "hello"}])
-async def test_servers_other_than_connect_are_declined(answer: dict[str, Any]) -> None:
+async def test_other_servers_than_connect_are_refused(answer: dict[str, Any]) -> None:
     """A wrong port or a wrong path gives one sentence."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, **answer))
     api = Api(httpx.AsyncClient(transport=transport, base_url="http://x"), "http://x")
@@ -189,7 +189,7 @@ async def test_a_worker_that_goes_silent(method: str, says: str) -> None:
     ],
 )
 async def test_names_reach_the_server_whole(name: str, path: str) -> None:
-    """A name is one segment of the path, whatever its characters."""
+    """A name is one segment of the path, with any characters."""
     worker = FakeWorker(httpx.Response(204))
     await (await worker.api()).send("PUT", connector(name, "stop"))
     assert worker.requests[0].url.raw_path.decode() == path

@@ -1,4 +1,4 @@
-"""`apply` and `diff -f`: files say how connectors are to be."""
+"""`apply` and `diff -f`: files declare connectors."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_printed_connectors_can_be_applied(
     assert cluster.output("apply", "-f", printed) == "orders: unchanged\n"
 
 
-def test_a_dry_run_tells_what_would_be_written(cluster: ClusterCalls) -> None:
+def test_a_dry_run_shows_the_records(cluster: ClusterCalls) -> None:
     """The dry run shows the records of new and of changed connectors."""
     cluster.create()
     new = cluster.file("new.json", {"name": "new", "config": SOURCE})
@@ -58,7 +58,7 @@ def test_a_dry_run_tells_what_would_be_written(cluster: ClusterCalls) -> None:
 
 
 def test_all_files_are_read_before_anything_is_sent(cluster: ClusterCalls) -> None:
-    """A slip in the last of them leaves the cluster as it was."""
+    """An error in the last file leaves the cluster unchanged."""
     good = cluster.file("a.json", {"name": "a", "config": SOURCE})
     bad = cluster.file("b.json", "{")
     said = cluster.refused("apply", "-f", good, "-f", bad, code=2)

@@ -1,4 +1,4 @@
-"""`bundle`: connectors carried from one cluster to another."""
+"""`bundle`: connectors are exported from one cluster and imported into another."""
 
 import json
 import stat
@@ -13,7 +13,7 @@ OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 
 @pytest.fixture
 def other(tmp_path: Path) -> ClusterCalls:
-    """A second, empty cluster."""
+    """Second, empty cluster."""
     return ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
 
 
@@ -26,7 +26,7 @@ def exported(cluster: ClusterCalls, *words: str) -> Path:
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
 def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None:
-    """Config, offsets and target state are the same on the other side."""
+    """The other cluster has the same config, offsets and target state."""
     cluster.create(initial_state=state, initial_offsets=OFFSETS)
     bundle = exported(cluster)
     assert other.output("bundle", "import", bundle) == f"orders: created ({state}, 1 offset)\n"
@@ -40,7 +40,7 @@ def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None
 
 
 def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """The second time there is nothing to do."""
+    """A second import changes nothing."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.output("bundle", "import", bundle)
@@ -48,7 +48,7 @@ def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
 
 
 def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """Stopped and without offsets: so it is left where only the first step was made."""
+    """An import completes a connector that an earlier one left stopped without offsets."""
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.create(initial_state="STOPPED")
@@ -60,7 +60,7 @@ def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: Clus
 def test_existing_connectors_are_not_overwritten(
     cluster: ClusterCalls, other: ClusterCalls
 ) -> None:
-    """Another config under the same name is refused."""
+    """An import refuses a connector with another config under the same name."""
     cluster.create()
     bundle = exported(cluster)
     other.create(config={**SOURCE, "topic": "other"})
@@ -71,7 +71,7 @@ def test_existing_connectors_are_not_overwritten(
 
 
 def test_a_dry_run(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """One command, and all that it would write."""
+    """The dry run shows the command and all of its records."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.create("something")
@@ -82,21 +82,21 @@ def test_a_dry_run(cluster: ClusterCalls, other: ClusterCalls) -> None:
 
 
 def test_a_file_is_private(cluster: ClusterCalls) -> None:
-    """A bundle may have secrets: mode 600."""
+    """A bundle has mode 600, because it may contain secrets."""
     cluster.create()
     assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
 
 
 def test_a_file_that_everybody_could_read_is_private(cluster: ClusterCalls) -> None:
-    """An export over an existing file: the old mode does not count."""
+    """An export over a readable file sets mode 600."""
     cluster.create()
     bundle = exported(cluster)
     bundle.chmod(0o666)
     assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
 
 
-def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
-    """A sink's offsets are in its consumer group: the bundle has null, and the command warns."""
+def test_offsets_of_a_sink_are_unknown(cluster: ClusterCalls) -> None:
+    """The bundle has null for a sink's offsets, which are in its group, and the command warns."""
     sink = {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "topics": "t",

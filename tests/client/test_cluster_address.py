@@ -1,4 +1,4 @@
-"""Address and credentials of a cluster: sent, and never printed."""
+"""Address and credentials of a cluster: they are sent, and never printed."""
 
 import base64
 from pathlib import Path
@@ -13,13 +13,13 @@ PASSWORD = "correct-horse"
 
 
 def test_a_user_with_a_password() -> None:
-    """Basic authentication; a colon may be in the password."""
+    """The client sends basic authentication; the password may contain a colon."""
     header = ClusterAddress(user="ada:a:b").credentials()["authorization"]
     assert base64.b64decode(header.removeprefix("Basic ")) == b"ada:a:b"
 
 
 def test_a_password_is_asked_for() -> None:
-    """Without an echo, on standard error."""
+    """The prompt is on standard error, without echo."""
     result = call("get", "-c", "http://127.0.0.1:1", "--user", "ada", typed=f"{PASSWORD}\n")
     assert "password of ada: " in result.err
     assert PASSWORD not in result.err + result.out
@@ -64,7 +64,7 @@ def test_no_secret_is_printed(words: tuple[str, ...]) -> None:
     assert PASSWORD not in result.err + result.out
 
 
-def test_the_environment_tells_too() -> None:
+def test_the_environment_names_the_cluster() -> None:
     """CONTROLPLANE_CLUSTER names the cluster; `-c` overrides it."""
     environment = {"CONTROLPLANE_CLUSTER": "http://127.0.0.1:2"}
     assert "http://127.0.0.1:2 cannot" in call("get", environment=environment).err

@@ -1,4 +1,4 @@
-"""Words completed in the shell, as bash asks for them."""
+"""Shell completion, with requests as bash sends them."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ from tests.client.client_calls import ClusterCalls
     ],
 )
 def test_completed(cluster: ClusterCalls, line: str, completions: list[str]) -> None:
-    """Commands, resources, options, and connectors that the cluster has."""
+    """Commands, resources, options and the cluster's connectors are completed."""
     cluster.create()
     result = shell(
         CONTROLPLANE_CLUSTER=cluster.where,
@@ -37,7 +37,7 @@ def test_completed(cluster: ClusterCalls, line: str, completions: list[str]) -> 
 
 
 def test_no_cluster_no_names(cluster: ClusterCalls) -> None:
-    """Errors never disturb the shell: no names are completed."""
+    """Without a cluster no names are completed; the shell shows no error."""
     result = shell(
         CONTROLPLANE_CLUSTER="http://127.0.0.1:1",
         _CONTROLPLANE_COMPLETE="bash_complete",
@@ -80,7 +80,7 @@ def test_bash_completes() -> None:
     ids=["zsh", "fish"],
 )
 def test_other_shells_complete(name: str, registered: str, word: str, completed: str) -> None:
-    """The printed script registers a function; it asks with words that are answered in its form."""
+    """Scripts of other shells register a function with an answer format of their own."""
     mode = f"{name}_complete"
     script = shell("completion", name).out
     assert registered in [line.strip(" ;") for line in script.splitlines()]

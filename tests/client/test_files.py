@@ -1,4 +1,4 @@
-"""Connectors in files: every form that Connect, kcctl and our own output have."""
+"""Connector files in every form of Connect, kcctl and our own output."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ FORMS = {
 
 
 def write_file(folder: Path, name: str, text: str) -> str:
-    """A file, and how it is named on the command line."""
+    """Write a file; return its name on the command line."""
     path = folder / name
     path.write_text(text, "utf-8")
     return str(path)
@@ -59,7 +59,7 @@ def test_values_are_texts(tmp_path: Path, text: str, config: dict[str, Any]) -> 
 
 
 def test_yaml_dates_and_numbers_are_texts(tmp_path: Path) -> None:
-    """YAML would make something else of them."""
+    """YAML dates and numbers keep their spelling."""
     text = "name: orders\nday: 2026-01-02\nversion: 1.10\n"
     (connector,) = read_declared([write_file(tmp_path, "a.yaml", text)])
     assert connector.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
@@ -76,7 +76,7 @@ def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_directory_has_many(tmp_path: Path) -> None:
-    """In the order of their names; what is something else is left alone."""
+    """A directory's connector files are read in name order; other files are ignored."""
     for name in ("b.json", "a.properties", "notes.txt"):
         write_file(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
     assert [connector.name for connector in read_declared([str(tmp_path)])] == [
@@ -107,7 +107,7 @@ def test_files_that_declare_no_connector(tmp_path: Path, text: str, says: str) -
 
 
 def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> None:
-    """The place has the form of editors and grep."""
+    """The position has the form of editors and grep."""
     path = write_file(tmp_path, "x.properties", "name=a\nb=\\u12")
     with pytest.raises(InputRefused) as refused:
         read_declared([path])
@@ -116,7 +116,7 @@ def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> No
 
 
 def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> None:
-    """The parser calls every text `<unicode string>`."""
+    """The error names line and file, not the parser's `<unicode string>`."""
     path = write_file(tmp_path, "x.yaml", "name: a\n  b: [")
     with pytest.raises(InputRefused) as refused:
         read_declared([path])
@@ -132,7 +132,7 @@ def test_one_connector_twice(tmp_path: Path) -> None:
 
 
 def test_one_name_for_several(tmp_path: Path) -> None:
-    """`-n` is for one that has none."""
+    """`-n` is refused with several connectors."""
     paths = [write_file(tmp_path, "a", "name=a"), write_file(tmp_path, "b", "x=y")]
     with pytest.raises(InputRefused, match="its config names it"):
         read_declared(paths, "b")
@@ -140,6 +140,6 @@ def test_one_name_for_several(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nix", "."])
 def test_nothing_to_read(tmp_path: Path, name: str) -> None:
-    """A file that is not there, a directory without any."""
+    """A missing file is refused, and a directory without connector files."""
     with pytest.raises(InputRefused, match=r"cannot be read \(No such file|no connector in "):
         read_declared([str(tmp_path / name)])

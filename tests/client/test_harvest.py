@@ -1,4 +1,4 @@
-"""`plugins harvest`: where it gets its facts, what it writes, and how it is refused."""
+"""`plugins harvest`: its sources, its output, and its refusals."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ NOBODY = "http://127.0.0.1:1"
 
 
 async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
-    """An existing file is replaced only where that is wanted."""
+    """An existing file is replaced only with an option."""
     file = tmp_path / "catalogue.json"
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(calls.create)
@@ -40,7 +40,7 @@ async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["flag", "setting"])
 async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None:
-    """With its documentation, by `--plugins` and by `plugins.catalogue`."""
+    """`--plugins` and `plugins.catalogue` serve the catalogue with its documentation."""
     file = tmp_path / "catalogue.json"
     file.write_text(
         '{"plugins": [{"class": "io.example.S", "type": "sink", "config": []}], '
@@ -56,7 +56,7 @@ async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None
     assert len(texts["topics.regex"]) > len("Where it reads."), "the description of this project"
 
 
-async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
+async def test_a_bar_shows_progress(tmp_path: Path) -> None:
     """On a terminal, standard error shows a progress bar and standard output the document."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(calls.create)
@@ -77,7 +77,7 @@ def test_one_source_is_named(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("where", ["localhost:8083", "sqlite:///state.db", "kafka://broker:9092"])
 def test_a_worker_is_named_by_its_url(where: str) -> None:
-    """`--worker` refuses an address that is no URL: a log has no plugins."""
+    """`--worker` refuses an address without a scheme, such as a log's path."""
     result = call("plugins", "harvest", "--worker", where)
     assert (result.code, "is no URL of a worker" in result.err) == (2, True)
 
@@ -87,7 +87,7 @@ def test_a_worker_is_named_by_its_url(where: str) -> None:
     [("plugins", "harvest", "-c", NOBODY), ("--cluster", NOBODY, "plugins", "harvest")],
 )
 def test_a_cluster_is_no_worker(words: tuple[str, ...]) -> None:
-    """The option of the other commands is refused wherever it stands; the sentence names ours."""
+    """`-c` is refused on both sides of the verb; the sentence names `--worker`."""
     result = call(*words)
     message = "harvest takes no --cluster: name the worker by --worker URL"
     assert (result.code, message in result.err) == (2, True), result.err
@@ -99,8 +99,8 @@ def test_a_url_without_a_host() -> None:
     assert (result.code, "is no URL (it names no host): check --worker" in result.err) == (2, True)
 
 
-def test_nobody_listens() -> None:
-    """Exit code 4, as of every command that asks a cluster; the password is not repeated."""
+def test_an_unreachable_worker() -> None:
+    """Exit code 4, as of all client commands; the password is not repeated."""
     result = call("plugins", "harvest", "--worker", "http://ann:secret@127.0.0.1:1")
     assert result.code == 4
     assert "http://127.0.0.1:1 gave no answer to GET /" in result.err
@@ -108,7 +108,7 @@ def test_nobody_listens() -> None:
 
 
 def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
-    """Without a word behind it the command lists them."""
+    """`plugins` without a subcommand lists the plugins."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     calls.create()
     assert "FileStreamSourceConnector" in calls.output("plugins")
@@ -132,7 +132,7 @@ def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
 def test_a_folder_without_kafkas_jars(
     tmp_path: Path, names: tuple[str, ...] | None, sentence: str
 ) -> None:
-    """A sentence says which folder is meant."""
+    """The sentence describes the expected folder."""
     folder = tmp_path / "libs"
     if names is not None:
         folder.mkdir()
@@ -143,7 +143,7 @@ def test_a_folder_without_kafkas_jars(
 
 
 def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
-    """Copies of a jar do not fill the list."""
+    """The error names each release once, although a jar has copies."""
     for number, release in enumerate(("3.9.1", "3.9.1", "4.0.0")):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / f"connect-runtime-{release}.jar").touch()
@@ -153,7 +153,7 @@ def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_java(tmp_path: Path) -> None:
-    """A sentence says what to install."""
+    """The sentence says what to install."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     result = call(
         "plugins", "harvest", "--jars", tmp_path, environment={"PATH": "", "JAVA_HOME": None}
@@ -163,7 +163,7 @@ def test_a_machine_without_java(tmp_path: Path) -> None:
 
 
 def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
-    """A runtime without a compiler cannot run a source file, and says so in its own way."""
+    """A runtime without a compiler cannot run a source file; the sentence says so."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -176,7 +176,7 @@ def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
 
 
 def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
-    """The compiler complains of the jars; the sentence names the JDK."""
+    """The compiler rejects the jars; the sentence names the needed JDK."""
     (tmp_path / "connect-runtime-4.0.0.jar").touch()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -190,7 +190,7 @@ def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_jars_that_are_none(tmp_path: Path) -> None:
+def test_jars_without_classes(tmp_path: Path) -> None:
     """Java finds no classes in them."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     result = call("plugins", "harvest", "--jars", tmp_path)
@@ -199,7 +199,7 @@ def test_jars_that_are_none(tmp_path: Path) -> None:
 
 @pytest.mark.java
 def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
-    """The sentence names what is lacking, and no file of this program."""
+    """The sentence names the missing jars, and no file of this program."""
     for jar in class_path("3.9.1").split(os.pathsep):
         if "connect-runtime" in jar:
             (tmp_path / Path(jar).name).symlink_to(jar)
@@ -211,7 +211,7 @@ def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
 
 @pytest.mark.java
 def test_kafkas_jars(tmp_path: Path) -> None:
-    """The folder of a release, with folders in it; the file holds Kafka's documentation."""
+    """A release's folder with subfolders gives Kafka's documentation."""
     for number, jar in enumerate(class_path("3.9.1").split(os.pathsep)):
         folder = tmp_path / "libs" / f"some {number % 2}"
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`history`, `diff --from`, `undo`, `watch`: what was, and what is happening."""
+"""`history`, `diff --from`, `undo` and `watch`: past and present changes."""
 
 import json
 
@@ -13,14 +13,14 @@ CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
 @pytest.fixture
 def changed(cluster: ClusterCalls) -> ClusterCalls:
-    """A connector whose topic has been changed; its creation is at config@0."""
+    """Connector whose topic was changed; its creation is at config@0."""
     cluster.create()
     cluster.output("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
     return cluster
 
 
 def test_history(changed: ClusterCalls) -> None:
-    """Every change with its record; the first column is what `--as-of` takes."""
+    """Each change has its record; `--as-of` accepts the first column."""
     events = changed.json("history", "orders", "--last", "2")["events"]
     assert [(event["what"], event["before"], event["after"]) for event in events] == [
         ("config password", None, "[hidden]"),
@@ -34,7 +34,7 @@ def test_history(changed: ClusterCalls) -> None:
 
 
 def test_difference_between_two_moments(changed: ClusterCalls) -> None:
-    """Exit code 1, and each fact on a line, without secrets."""
+    """Exit code 1, with a line per fact, without secrets."""
     result = changed.ask("diff", "orders", "--from", "config@0")
     assert result.code == 1
     assert "config password" in result.out
@@ -43,8 +43,8 @@ def test_difference_between_two_moments(changed: ClusterCalls) -> None:
     assert changed.output("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
 
 
-def test_a_connector_that_was_not_there(changed: ClusterCalls) -> None:
-    """All of it differs; one that never was is refused."""
+def test_a_connector_that_did_not_exist(changed: ClusterCalls) -> None:
+    """All its facts differ; a connector that never existed is refused."""
     changed.output("delete", "orders")
     gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
     facts = {
@@ -63,7 +63,7 @@ def test_a_connector_that_was_not_there(changed: ClusterCalls) -> None:
 def test_difference_of_a_connector_that_was_paused_or_stopped(
     cluster: ClusterCalls, done: str, words: str
 ) -> None:
-    """Exit code 1: a target state is a fact like any other."""
+    """A changed target state is a difference: exit code 1."""
     cluster.create()
     cluster.output(done, "orders")
     result = cluster.ask("diff", "orders", "--from", "config@0")
@@ -86,10 +86,10 @@ def test_difference_words_active_topics_as_the_history_does() -> None:
     assert all(any(line.split()[2:] == words for line in by_history) for words in worded)
 
 
-def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
+def test_difference_of_a_secret_hides_both_values(
     cluster: ClusterCalls,
 ) -> None:
-    """Both values are hidden, and the words say that they differ."""
+    """JSON hides both values, and says that they differ."""
     cluster.create(config=SOURCE | {"database.password": "pearl"})
     cluster.output("patch", "orders", "-s", "database.password=ruby")
     result = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
@@ -101,7 +101,7 @@ def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
 
 
 def test_difference_of_a_deleted_connector_leaves_its_offsets_out(cluster: ClusterCalls) -> None:
-    """The offsets still lie in the log; a new connector of that name inherits them."""
+    """The offsets stay in the log; a new connector of that name inherits them."""
     cluster.create(initial_state="STOPPED")
     offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
     cluster.output("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
@@ -143,7 +143,7 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) ->
     ) == 1
 
 
-def test_no_offsets_are_taken_away_without_asking(cluster: ClusterCalls) -> None:
+def test_a_reset_without_offsets_does_not_ask(cluster: ClusterCalls) -> None:
     """A reset without offsets does not ask."""
     cluster.create(initial_state="STOPPED")
     result = cluster.ask("offsets", "reset", "orders", typed="")
@@ -151,7 +151,7 @@ def test_no_offsets_are_taken_away_without_asking(cluster: ClusterCalls) -> None
 
 
 def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
-    """A future moment is refused, as a record behind the end is."""
+    """A future moment is refused like a record behind the end."""
     for moment in ("2999-01-01", "4102444800000"):
         refused = changed.refused("undo", "orders", "--to", moment, "--yes")
         assert f"'{moment}' is in the future: give a time up to now, " in refused
@@ -159,7 +159,7 @@ def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
 
 
 def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -> None:
-    """Releases before 3.7 cannot create it paused: it may run before it is paused."""
+    """Releases before 3.7 cannot create it paused: it may run first."""
     changed.output("pause", "orders")
     place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
     changed.output("delete", "orders")
@@ -170,7 +170,7 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -
 
 
 def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> None:
-    """The plan is not shown then, but what is assumed of the world is."""
+    """With `--yes` the plan is not shown; its assumptions are."""
     offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
     changed.output("stop", "orders")
     changed.output("offsets", "alter", "orders", "-f", changed.file("o.json", {"offsets": offsets}))
@@ -181,7 +181,7 @@ def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> Non
 
 
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:
-    """Machines get every one of them."""
+    """Tables shorten a long run of offsets; JSON has each."""
     offsets = [{"partition": {"filename": f"/{n}"}, "offset": {"position": 1}} for n in range(25)]
     cluster.create(initial_state="STOPPED")
     cluster.output("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
@@ -191,7 +191,7 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) ->
 
 
 def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
-    """Changes are printed from the beginning of the log, then after the last printed change."""
+    """`watch` prints changes from the log's beginning, and then after the last printed one."""
     said = changed.output("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
     changes = [json.loads(line) for line in said.splitlines()]
     assert {change["connector"] for change in changes} == {"orders"}
@@ -212,7 +212,7 @@ def test_watch_goes_on_behind_a_record(changed: ClusterCalls) -> None:
 
 
 def test_watch_for_people(changed: ClusterCalls) -> None:
-    """A line for each change, secrets hidden."""
+    """Each change has a line with hidden secrets."""
     said = changed.output("watch", "--since", "{}", "--count", str(CHANGES))
     assert "orders: config topic: lines → other" in said
     assert "hunter2" not in said

@@ -1,4 +1,4 @@
-"""Files that no tool wrote by accident: one sentence, exit code 2, and nothing is sent."""
+"""Hostile files give one sentence and exit code 2; nothing is sent."""
 
 import pytest
 
@@ -9,7 +9,7 @@ CONFIG = "config: {connector.class: FileStreamSource, topic: t}"
 
 
 def multiplied(first: str, form: str) -> str:
-    """Levels of aliases, each of which stands for nine of the level before: 9 to the 20th."""
+    """Levels of aliases, each with nine of the level before: 9 to the 20th."""
     levels = [f"- &a0 {first}"]
     for level in range(1, 21):
         parts = ", ".join([f"*a{level - 1}"] * 9)
@@ -40,7 +40,7 @@ HOSTILE = {
 def test_hostile_yaml_is_refused_in_a_sentence(
     case: str, words: tuple[str, ...], cluster: ClusterCalls
 ) -> None:
-    """Aliases that refer to themselves or multiply, and names that are no text."""
+    """Recursive and multiplying aliases are refused, and names that are no text."""
     cluster.create()
     text, why = HOSTILE[case]
     message = refusal(cluster.ask(*words, cluster.file("connectors.yaml", text)))
@@ -62,7 +62,7 @@ def test_aliases_that_repeat_a_little_are_taken(cluster: ClusterCalls) -> None:
 
 @pytest.mark.parametrize("text", ["a\ud800", "\udcff"])
 def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None:
-    """No URL can hold such a name, so no worker can be asked for it; a value may have one."""
+    """A name with half a surrogate pair is refused, as no URL can hold it; a value may have one."""
     named = {"name": text, "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     for words in ("apply", "diff"):
         said = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
@@ -85,5 +85,5 @@ def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None
     ],
 )
 def test_an_argument_that_is_no_text(words: tuple[str, ...], cluster: ClusterCalls) -> None:
-    """A shell passes on any bytes."""
+    """An argument of other bytes than UTF-8 is refused; shells pass on any bytes."""
     cluster.refused(*words, code=2)

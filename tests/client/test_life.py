@@ -1,4 +1,4 @@
-"""A connector's life on the command line, in a log: each command opens it for itself."""
+"""Life of a connector on the command line, in a log that each command opens for itself."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
 
 
 def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
-    """Resources may be named as in kcctl; a connector may have the name of a resource."""
+    """Resources may be named as in kcctl; a connector's name may be that of a resource."""
     cluster.create("connector")
     assert cluster.output("stop", "connector", "connector") == "connector: stopped\n"
     assert cluster.output("delete", "connector", "connector") == "connector: deleted\n"
@@ -40,7 +40,7 @@ def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
     ],
 )
 def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: list[str]) -> None:
-    """By name, by regular expression, by state, all."""
+    """Several connectors are selected by name, by regular expression, by state, or all."""
     for name in ("a1", "a2", "b"):
         cluster.create(name)
     results = cluster.json("pause", *words)
@@ -66,7 +66,7 @@ def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: l
     ],
 )
 def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> None:
-    """The cluster's own words, exit code 3, nothing on standard output."""
+    """Refusals have the cluster's message, exit code 3, and no standard output."""
     cluster.create()
     assert says in cluster.refused(*words)
 
@@ -93,8 +93,8 @@ def test_slips(cluster: ClusterCalls, words: tuple[str, ...]) -> None:
     assert (result.code, result.out) == (2, "")
 
 
-def test_deleting_what_is_not_named_is_asked_about(cluster: ClusterCalls) -> None:
-    """`--all` with a no leaves all there; with a yes, or --yes, none."""
+def test_deleting_all_asks_first(cluster: ClusterCalls) -> None:
+    """`--all` deletes none after a no, and all after a yes or with --yes."""
     cluster.create()
     result = cluster.ask("delete", "--all", typed="n\n")
     assert (result.code, result.out) == (1, "")
@@ -104,7 +104,7 @@ def test_deleting_what_is_not_named_is_asked_about(cluster: ClusterCalls) -> Non
 
 
 def test_settings_are_patched(cluster: ClusterCalls) -> None:
-    """Set and removed; what is so already is not written again."""
+    """Settings are set and removed; an unchanged config is not written."""
     cluster.create()
     patch = ("patch", "orders", "-s", "tasks.max=2", "-s", "password=hunter2", "-r", "file")
     assert cluster.output(*patch) == (
@@ -125,7 +125,7 @@ def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
 
 
 def test_secrets_are_hidden_from_people_only(cluster: ClusterCalls) -> None:
-    """JSON and YAML contain the secrets, so that a config can be applied again."""
+    """Tables hide secrets; JSON and YAML have them, so that a config can be applied again."""
     cluster.create(config={**SOURCE, "password": "hunter2"})
     assert "password: " in (shown := cluster.output("describe", "orders"))
     assert "hunter2" not in shown
@@ -135,7 +135,7 @@ def test_secrets_are_hidden_from_people_only(cluster: ClusterCalls) -> None:
 
 
 def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
-    """Older releases take null, and it is shown as everywhere else."""
+    """Null values, which older releases accept, are shown in every view."""
     config = {"properties": {**SOURCE, "name": "orders", "transforms": None}}
     record = {"topic": "connect-configs", "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
     words = {"key": "connector-orders", "payload": json.dumps(config)}
@@ -185,7 +185,7 @@ def test_unreported_states_are_shown_as_wanted(
     assert cluster.json("describe", "orders")["status"] is None
 
 
-def test_a_log_has_a_name(cluster: ClusterCalls) -> None:
+def test_a_log_keeps_its_cluster_id(cluster: ClusterCalls) -> None:
     """A log keeps its cluster id."""
     cluster.create()
     about = cluster.json("get", "info")
@@ -196,7 +196,7 @@ def test_a_log_has_a_name(cluster: ClusterCalls) -> None:
 
 
 def test_a_state_that_does_not_exist_is_refused(cluster: ClusterCalls) -> None:
-    """A misspelt state must not look like a cluster in which nothing has failed."""
+    """A misspelt state is refused; an empty table would hide failed connectors."""
     result = cluster.ask("restart", "--state", "FAILD")
     assert result.code == 2
     states = "UNASSIGNED, RUNNING, PAUSED, FAILED, DESTROYED, RESTARTING or STOPPED"

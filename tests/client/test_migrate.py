@@ -1,4 +1,4 @@
-"""`migrate`: a connector moves to another cluster, whole or not at all."""
+"""`migrate` moves a connector to another cluster completely or not at all."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ CONFIG = {**SOURCE, "name": "orders"}
 
 @pytest.fixture
 def other(tmp_path: Path) -> ClusterCalls:
-    """A second cluster, with a connector of its own."""
+    """Second cluster, with a connector of its own."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
     calls.create("pages")
     return calls
@@ -33,7 +33,7 @@ def other(tmp_path: Path) -> ClusterCalls:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The journal lies in the working directory."""
+    """Working directory, which has the journal."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -44,12 +44,12 @@ def migrate(*words: object, typed: str | None = None) -> CommandResult:
 
 
 def places(cluster: ClusterCalls, other: ClusterCalls) -> tuple[str, ...]:
-    """Return the options `--from` and `--to` for two clusters."""
+    """Options `--from` and `--to` for two clusters."""
     return ("--from", cluster.where, "--to", other.where)
 
 
 def present(cluster: ClusterCalls) -> tuple[str, object, object] | None:
-    """Target state, config and offsets of the connector; None: there is none."""
+    """Target state, config and offsets of the connector; None if it is missing."""
     if "orders" not in cluster.json("get"):
         return None
     bundle = json.loads(cluster.ask("bundle", "export", "orders").out)["connectors"][0]
@@ -58,7 +58,7 @@ def present(cluster: ClusterCalls) -> tuple[str, object, object] | None:
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
 def test_migrated(cluster: ClusterCalls, other: ClusterCalls, folder: Path, state: str) -> None:
-    """Config, offsets and target state are the same there; the original stays, stopped."""
+    """The copy has the same config, offsets and target state; the original stays, stopped."""
     cluster.create(initial_state=state, initial_offsets=OFFSETS)
     result = migrate(*places(cluster, other), "--yes")
     assert result.code == 0, result
@@ -71,7 +71,7 @@ def test_migrated(cluster: ClusterCalls, other: ClusterCalls, folder: Path, stat
 
 
 def test_deleted_in_the_end(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """`--delete`; the answer for machines has what was moved."""
+    """`--delete` removes the original; JSON has the moved state."""
     cluster.create(initial_offsets=OFFSETS)
     result = migrate(*places(cluster, other), "--yes", "--delete", "-o", "json")
     assert result.json == {
@@ -85,7 +85,7 @@ def test_deleted_in_the_end(cluster: ClusterCalls, other: ClusterCalls) -> None:
 
 
 def test_shown_and_confirmed(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
-    """A dry run, and a question that is answered with no, change nothing."""
+    """A dry run changes nothing, and neither does a no to the question."""
     cluster.create(initial_offsets=OFFSETS)
     before = present(cluster)
     shown = migrate(*places(cluster, other), "--dry-run")
@@ -102,7 +102,7 @@ def test_shown_and_confirmed(cluster: ClusterCalls, other: ClusterCalls, folder:
 
 @pytest.mark.slow
 def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
-    """Each run continues where the one before was killed; the result is that of one run."""
+    """Each run continues after the kill of the last one; the result is that of one run."""
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder, deletes=True)
     asyncio.run(moving.killed_at_each(CRASH_POINTS))
@@ -117,7 +117,7 @@ def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder:
 def test_killed_at_one_gap(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path, gap: str
 ) -> None:
-    """Killed there, and run again to the end. At no gap does the connector run in both clusters."""
+    """Killed at any gap, the connector never runs in both clusters; the next run completes."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder, deletes=True)
     with pytest.raises(Killed):
@@ -129,7 +129,7 @@ def test_killed_at_one_gap(
 
 
 async def _config_changed(source: Api, target: Api) -> None:
-    """A foreign hand changes the original while it is being copied."""
+    """Another client changes the original while it is being copied."""
     del target
     await source.send("PUT", "/connectors/orders/config", {**SOURCE, "topic": "changed"})
 
@@ -138,7 +138,7 @@ async def _config_changed(source: Api, target: Api) -> None:
 def test_undone_and_killed_at_every_gap(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
-    """The original was changed meanwhile: all is undone, however often the process dies."""
+    """A changed original undoes the migration, however often the process is killed."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder)
     meddling = {"before verify": _config_changed}
@@ -154,7 +154,7 @@ def test_undone_and_killed_at_every_gap(
 
 
 async def _foreign_copy(source: Api, target: Api) -> None:
-    """A foreign hand creates a connector of this name."""
+    """Another client creates a connector of this name."""
     del source
     body = {"name": "orders", "config": {**SOURCE, "topic": "foreign"}}
     await target.send("POST", "/connectors", body)
@@ -195,7 +195,7 @@ def test_a_step_that_fails(
     meddle: Meddling,
     words: str,
 ) -> None:
-    """The steps before it are undone: the original runs as before, and no copy of ours is left."""
+    """The earlier steps are undone: the original runs as before, and our copy is gone."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder)
     with pytest.raises(click.ClickException) as failure:
@@ -210,7 +210,7 @@ def test_a_step_that_fails(
 
 
 def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
-    """One sentence, and nothing is changed."""
+    """Bad input gives one sentence and changes nothing."""
     cluster.create("pages")
     assert "has no connector orders" in migrate(*places(cluster, other), "--yes").err
     cluster.create(initial_offsets=OFFSETS)
@@ -260,7 +260,7 @@ def test_a_journal_of_another_migration(
 
 
 async def test_releases_that_cannot(cluster: ClusterCalls, tmp_path: Path) -> None:
-    """A worker without STOPPED, or without initial states, is refused before anything happens."""
+    """A worker without STOPPED or initial states is refused before any change."""
     await asyncio.to_thread(cluster.create)
     for version, side, sentence in (
         ("3.4.1", "--from", "which cannot stop a connector and read its offsets: that takes 3.5.0"),

@@ -1,4 +1,4 @@
-"""A log that is not there: only what creates connectors makes one."""
+"""A missing log is created only by commands that create connectors."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ READS = (
 def test_a_misspelt_log_is_not_made(
     words: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sentence says that the log is not there, and no file appears."""
+    """The sentence names the missing log, and no file appears."""
     monkeypatch.chdir(tmp_path)
     assert refusal(call(*words.split(), "-c", where)) == "nope.db does not exist: check the path"
     assert not [*tmp_path.iterdir()]
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_makes_no_log(
 
 
 def test_apply_makes_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With or without a scheme in front of its path."""
+    """`apply` creates the log, with or without a scheme before its path."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.properties").write_text(CONFIG, "ascii")
     for where in ("one.db", "sqlite:///other.db"):

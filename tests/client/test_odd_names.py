@@ -1,4 +1,4 @@
-"""Connectors may be called nearly anything, and are reached by their names."""
+"""Connectors with unusual names are reachable by their names."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ NAMES = [
 
 
 def lived(cluster: ClusterCalls) -> None:
-    """Each is made, described, paused, asked where it is, and deleted."""
+    """Create, describe, pause, query and delete each connector."""
     documents = [{"name": name, "config": SOURCE} for name in NAMES]
     cluster.output("apply", "-f", cluster.file("odd.json", documents))
     assert sorted(cluster.json("get")) == sorted(NAMES)
@@ -39,7 +39,7 @@ def lived(cluster: ClusterCalls) -> None:
 
 
 def test_in_a_log(cluster: ClusterCalls) -> None:
-    """Opened by each command for itself."""
+    """Odd names work in a log that each command opens for itself."""
     lived(cluster)
 
 

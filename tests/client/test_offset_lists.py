@@ -1,4 +1,4 @@
-"""Offsets as values: both shapes, and the alteration from one list to another."""
+"""Offsets as values: both JSON shapes, and the alteration from one list to another."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ SOURCE = {"partition": {"file": "x"}, "offset": {"position": 5}}
     ],
 )
 def test_shapes(body: Any, offsets: list[OffsetEntry]) -> None:
-    """Releases have a list, the KIP's draft a list by type, with shorter keys for sinks."""
+    """Releases use a list; the KIP's draft uses a list by type, with shorter keys for sinks."""
     assert offsets_in(body) == offsets
 
 
@@ -50,7 +50,7 @@ lists = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4).
 
 @given(lists, lists)
 def test_an_alteration_makes_one_list_the_other(before: list[Any], after: list[Any]) -> None:
-    """Applied as Connect does it; and it holds nothing that is so already."""
+    """The alteration, applied as by Connect, gives the other list, and repeats no equal offset."""
     state = {entry["partition"]["p"]: entry["offset"] for entry in before}
     altered = alteration(before, after)
     assert all(state.get(entry["partition"]["p"]) != entry["offset"] for entry in altered)

@@ -1,4 +1,4 @@
-"""`offsets edit`, `alter`, `reset`: what an editor makes of them, and what is asked before."""
+"""`offsets edit`, `alter` and `reset`: changes made in an editor, and questions before them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ ALTER = ("offsets", "alter", "orders")
 
 @pytest.fixture
 def stopped(cluster: ClusterCalls) -> ClusterCalls:
-    """A cluster with the stopped connector `orders` at position 5."""
+    """Cluster with the stopped connector `orders` at position 5."""
     cluster.create(initial_state="STOPPED")
     at = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
     cluster.output(*ALTER, "-f", cluster.file("five.json", at))
@@ -23,7 +23,7 @@ def position(cluster: ClusterCalls) -> int | None:
 
 
 def test_edited(stopped: ClusterCalls) -> None:
-    """Each change is shown, and done after a yes."""
+    """Each change is shown, and made after a yes."""
     editor = stopped.editor('"position": 5', '"position": 2')
     result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
     assert result.code == 0, result
@@ -34,14 +34,14 @@ def test_edited(stopped: ClusterCalls) -> None:
 
 
 def test_not_edited_without_a_yes(stopped: ClusterCalls) -> None:
-    """A no leaves all as it is."""
+    """A no changes nothing."""
     editor = stopped.editor('"position": 5', '"position": 2')
     assert stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n").code == 1
     assert position(stopped) == 5
 
 
 def test_taken_away_in_the_editor(stopped: ClusterCalls) -> None:
-    """A partition that is deleted from the text has no offset any more."""
+    """A partition that is deleted from the text loses its offset."""
     editor = stopped.editor('"partition".*', "")
     script = stopped.file("editor.sh", '#!/bin/sh\necho \'{"offsets": []}\' > "$1"\n')
     assert editor == str(script)
@@ -50,12 +50,12 @@ def test_taken_away_in_the_editor(stopped: ClusterCalls) -> None:
 
 
 def test_nothing_edited(stopped: ClusterCalls) -> None:
-    """An editor that changes nothing sends nothing to the worker."""
+    """An unchanged text sends nothing to the worker."""
     assert stopped.output("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
 def test_the_editor_reopens_after_a_parse_error(stopped: ClusterCalls) -> None:
-    """A typing error costs no edits: the editor opens again with the same text."""
+    """After a syntax error the editor opens again with the same text."""
     editor = stopped.editor("{", "")
     result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
     assert result.code == 1
@@ -63,7 +63,7 @@ def test_the_editor_reopens_after_a_parse_error(stopped: ClusterCalls) -> None:
     assert "edit them again? [y/N]" in result.err
 
 
-def test_an_editor_is_not_opened_in_vain(stopped: ClusterCalls) -> None:
+def test_a_running_connector_opens_no_editor(stopped: ClusterCalls) -> None:
     """A connector that is not stopped is refused before the editor opens."""
     stopped.output("resume", "orders")
     result = stopped.ask("offsets", "edit", "orders", editor="false")
@@ -96,7 +96,7 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
 
 
 def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
-    """The records are shown, and none is written."""
+    """The dry run shows the records and writes none."""
     editor = stopped.editor('"position": 5', '"position": 2')
     said = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
     assert "orders would be altered: 1 record" in said
@@ -105,15 +105,15 @@ def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
 def test_reset(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
-    """Under both names, after a yes."""
+    """`reset` works under both names, after a yes."""
     result = stopped.ask(*words, "orders", typed="y\n")
     assert result.code == 0
     assert "remove 1 offset of orders? [y/N]" in result.err
     assert position(stopped) is None
 
 
-def test_stopped_for_it(stopped: ClusterCalls) -> None:
-    """With --stop one that runs is stopped, altered, and runs again."""
+def test_a_connector_is_stopped_for_a_change(stopped: ClusterCalls) -> None:
+    """With `--stop` a running connector is stopped, altered and resumed."""
     stopped.output("resume", "orders")
     stopped.output("offsets", "reset", "orders", "--stop", "--yes")
     events = stopped.json("history", "orders")["events"]
@@ -125,7 +125,9 @@ def test_stopped_for_it(stopped: ClusterCalls) -> None:
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
-def test_afterwards_it_is_as_it_was(stopped: ClusterCalls, verb: str, state: str) -> None:
+def test_the_target_state_returns_after_a_change(
+    stopped: ClusterCalls, verb: str, state: str
+) -> None:
     """The connector returns to its target state, even if no worker has reported it."""
     stopped.output(verb, "orders")
     stopped.output("offsets", "reset", "orders", "--stop", "--yes")

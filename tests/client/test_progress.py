@@ -26,7 +26,7 @@ def test_source(cluster: ClusterCalls) -> None:
 
 
 def test_since_when_an_offset_is_unchanged(cluster: ClusterCalls) -> None:
-    """The age counts from the first record with the value; equal ones after it do not count."""
+    """The age counts from the first record with the value; later equal records do not count."""
     cluster.create(initial_state="STOPPED")
     five = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
     alter = ("offsets", "alter", "orders", "-f", cluster.file("five.json", five))

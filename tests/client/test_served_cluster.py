@@ -1,4 +1,4 @@
-"""Commands against a service in the network: authentication, authorization, concurrent changes."""
+"""Client commands against a service: authentication, authorization, concurrent changes."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
 async def run_as_operator(
     service: RunningService, folder: Path, *words: str, compat: str = ""
 ) -> tuple[int, str]:
-    """The exit code of a command as the operator, and what it prints."""
+    """Exit code and output of a command as the operator."""
     cluster = ClusterCalls(f"{service.url}{compat}", folder)
     result = await asyncio.to_thread(lambda: cluster.ask(*words, "--token", f"@{folder}/token"))
     return result.code, result.out or result.err

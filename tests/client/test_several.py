@@ -1,4 +1,4 @@
-"""One command for several connectors: one plan for all, each in turn, and a summary."""
+"""One command for several connectors: one plan for all, one after the other, and a summary."""
 
 import asyncio
 import json
@@ -30,20 +30,20 @@ PATTERN = ("--all", "-e", "jdbc-.*")
 
 @pytest.fixture
 def three(cluster: ClusterCalls) -> ClusterCalls:
-    """Three connectors that the pattern matches, and another."""
+    """Cluster with three connectors that match the pattern, and another one."""
     for name in (*NAMES, "other"):
         cluster.create(name)
     return cluster
 
 
 def targets(cluster: ClusterCalls) -> dict[str, str]:
-    """Return the state column of `get` by connector."""
+    """State column of `get`, by connector."""
     lines = cluster.output("get").splitlines()[2:]
     return {line.split()[0]: line.split()[2] for line in lines}
 
 
 def test_a_dry_run_is_one_plan(three: ClusterCalls) -> None:
-    """One table in the order of execution, with the records of each connector; none is written."""
+    """One table in execution order has the records of each connector; none is written."""
     title, heads, _, *lines = three.output("pause", *PATTERN, "--dry-run").splitlines()
     assert title == "3 connectors would be paused: 3 records"
     assert heads.split() == ["CONNECTOR", "STEP", "TOPIC", "KEY", "VALUE", "THEN"]
@@ -65,12 +65,12 @@ def test_the_plan_precedes_the_changes_and_the_summary(three: ClusterCalls) -> N
 
 
 def test_one_connector_has_neither_plan_nor_summary(three: ClusterCalls) -> None:
-    """A line, as for a name that is given."""
+    """A pattern with one match prints a line, like a name."""
     assert three.output("stop", "--all", "-e", "jdbc-a") == "jdbc-a: stopped\n"
 
 
 def test_the_plan_precedes_the_question(three: ClusterCalls) -> None:
-    """`delete` asks behind the plan; a no leaves all connectors there."""
+    """`delete` asks after the plan; a no deletes none."""
     result = three.ask("delete", *PATTERN, typed="n\n")
     assert result.code == 1
     assert result.out == three.output("delete", *PATTERN, "--dry-run")
@@ -79,7 +79,7 @@ def test_the_plan_precedes_the_question(three: ClusterCalls) -> None:
 
 
 def test_the_others_follow_one_that_is_refused(three: ClusterCalls) -> None:
-    """The refused connector has no plan; the summary and the exit code report it."""
+    """The refused connector has no plan; summary and exit code report it."""
     result = three.ask("pause", "jdbc-a", "nix", "jdbc-b")
     assert result.code == 3
     assert result.out.startswith("2 connectors would be paused: 2 records\n")
@@ -101,7 +101,7 @@ def test_the_others_follow_one_that_is_refused(three: ClusterCalls) -> None:
 
 
 def test_a_dry_run_reports_refusals_too(three: ClusterCalls) -> None:
-    """The others are planned; the exit code is that of the refusal."""
+    """The other connectors are planned; the exit code is that of the refusal."""
     result = three.ask("pause", "jdbc-a", "nix", "--dry-run")
     assert result.code == 3
     assert result.out.startswith("1 connector would be paused: 1 record\n")
@@ -117,7 +117,7 @@ def test_patterns_that_match_nothing(three: ClusterCalls, words: tuple[str, ...]
 
 
 def test_names_beside_all(three: ClusterCalls) -> None:
-    """Without -e they contradict each other."""
+    """Names together with `--all` are refused without -e."""
     result = three.ask("stop", "--all", "jdbc-a")
     assert (result.code, result.out) == (2, "")
     assert "add -e for patterns" in result.err
@@ -158,7 +158,7 @@ def test_exit_code_of_the_worst(
 
 
 async def test_workers_of_kafka_refuse_a_dry_run_once() -> None:
-    """One sentence for all connectors, before any request about them."""
+    """One sentence covers all connectors, before any request about them."""
     worker = FakeWorker(httpx.Response(202))
 
     async def act(name: str) -> ConnectorResult:
@@ -173,9 +173,9 @@ async def test_workers_of_kafka_refuse_a_dry_run_once() -> None:
 
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_an_interrupted_command_sums_up(three: ClusterCalls, form: str) -> None:
-    """Ctrl-C: one has failed, one is in doubt, the others were not begun; exit code 130.
+    """Ctrl-C prints one failure, one in doubt, and the others as not begun; exit code 130.
 
-    No worker runs here, so the second connector is waited for until Ctrl-C.
+    No worker runs here, so the command waits for the second connector until Ctrl-C.
     """
     words = ("stop", "nix", *NAMES, "--wait", "--timeout", "3600", "-c", three.where, "-o", form)
     with subprocess.Popen(

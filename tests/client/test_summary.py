@@ -1,4 +1,4 @@
-"""States of connectors: reported, or wanted where the server knows that."""
+"""States of connectors: reported ones, or target states where the server has them."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ NO_ENDPOINT = httpx.Response(404, json={"error_code": 404, "message": "HTTP 404 
 WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
 
 
-async def test_a_worker_of_kafkas_tells_nobody() -> None:
-    """A worker of Kafka is not asked for target states."""
+async def test_a_worker_of_kafka_gets_no_request_for_target_states() -> None:
+    """The client sends a worker of Kafka no request for target states."""
     worker = FakeWorker(WANTED)
     (summary,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
     assert (summary.state_in_words, worker.requests) == ("-", [])
 
 
-async def test_beneath_compat_nobody_tells_either() -> None:
+async def test_beneath_compat_there_are_no_target_states() -> None:
     """A service beneath /compat/ has no endpoint of target states."""
     api = await FakeWorker(NO_ENDPOINT, server="controlplane").api()
     (summary,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
@@ -34,7 +34,7 @@ async def test_beneath_compat_nobody_tells_either() -> None:
 
 
 async def test_reported_states_are_shown_unchanged() -> None:
-    """A reported state needs no target state; the client asks only for the others."""
+    """A reported state needs no target state; the client requests only the others."""
     worker = FakeWorker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
     (summary,) = await with_wanted(await worker.api(), [reported])
@@ -71,7 +71,7 @@ async def test_wanted_states_are_read_page_by_page() -> None:
     assert [request.url.query for request in worker.requests] == [b"", b"after=x"]
 
 
-async def test_those_without_a_status_are_asked_for_together() -> None:
+async def test_connectors_without_a_status_need_one_request() -> None:
     """Connect omits them from `expand=status`; some names do not fit into a path."""
     infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}
     worker = FakeWorker(

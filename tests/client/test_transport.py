@@ -1,4 +1,4 @@
-"""An ASGI application in this process, spoken to over httpx."""
+"""In-process ASGI application as the server of an httpx client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ async def _fail(*_: object) -> None:
 
 
 def client() -> httpx.AsyncClient:
-    """A client of an application that echoes, and streams without end."""
+    """Client of an application that echoes, streams without end, or fails."""
     paths = {"/stream": _stream, "/{rest:path}": _echo}
     routes = [Route(path, view, methods=["GET", "PUT"]) for path, view in paths.items()]
     return httpx.AsyncClient(
@@ -47,14 +47,14 @@ def client() -> httpx.AsyncClient:
 
 
 async def test_requests_arrive_unchanged() -> None:
-    """Method, raw path, body and principal arrive."""
+    """The application gets method, raw path, body and principal."""
     async with client() as asking:
         answer = await asking.put("/a%2Fb", content=b"body")
     assert answer.text == "PUT /a%2Fb b'body' ada"
 
 
 async def test_an_answer_without_end_comes_as_it_is_sent() -> None:
-    """A stream arrives piece by piece; the application notices that the client left."""
+    """A stream arrives piece by piece; the application notices that the client disconnects."""
     left.clear()
     async with client() as asking, asking.stream("GET", "/stream") as answer:
         async for part in answer.aiter_text():

@@ -1,4 +1,4 @@
-"""`--wait`: the awaited states, and the end of waiting."""
+"""`--wait`: the awaited states, and the end of the wait."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
     ],
 )
 async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
-    """Told with how it is, when the time is over."""
+    """After the time-out the command prints the present state."""
     with pytest.raises(
         WaitTimedOut, match="the change of x was accepted, but has no effect after 0 s"
     ):
@@ -80,7 +80,7 @@ async def test_a_state_reached_for_a_moment_does_not_count() -> None:
 
 
 async def test_waiting_ends_when_a_connector_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting ends after a while only: a failure from before a restart soon disappears."""
+    """A failure ends the wait after a while: one from before a restart soon disappears."""
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [answer for _ in range(20) for answer in reported("RUNNING", "FAILED")]
     with pytest.raises(ConnectorFailed, match=r"x fails \(connector RUNNING, tasks: 1 FAILED\)"):
@@ -96,7 +96,7 @@ async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.Monke
     assert len(worker.requests) == 44
 
 
-async def test_nobody_waits_unasked() -> None:
+async def test_without_wait_no_state_is_read() -> None:
     """Without `--wait` nothing is looked at."""
     worker = FakeWorker(httpx.Response(500))
     await wait_for(await worker.api(), "x", RUNS, None)

@@ -1,4 +1,4 @@
-"""A worker's settings count where a command serves the log itself, as they count in `serve`."""
+"""A worker's settings apply where a command serves the log itself, as they do in `serve`."""
 
 import json
 
@@ -17,7 +17,7 @@ def tracking_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_topics_are_refused_while_topic_tracking_is_disabled(
     cluster: ClusterCalls,
 ) -> None:
-    """The command prints the 403 that `serve` answers, not a list of topics."""
+    """The command prints the 403 of `serve`, not a list of topics."""
     cluster.create()
     assert "Topic tracking is disabled." in cluster.refused("topics", "orders")
 
@@ -35,7 +35,7 @@ def test_describe_leaves_topics_out_while_topic_tracking_is_disabled(
 def test_administration_is_left_out_if_it_has_a_listener_of_its_own(
     cluster: ClusterCalls, monkeypatch: pytest.MonkeyPatch, listeners: str
 ) -> None:
-    """The main listener has no `/admin/loggers` then (KIP-495), not even for a dry run."""
+    """The main listener then has no `/admin/loggers` (KIP-495), not even for a dry run."""
     cluster.create()
     level = ("patch", "logger", "root", "WARN", "--dry-run")
     cluster.output(*level)

@@ -305,7 +305,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
-    """The fenced writer stops at once; the next one completes the command and knows its key."""
+    """The fenced writer stops at once; the next one completes the command under the same key."""
 
     async def stepped(_asked: CommandRequest, done: Step) -> None:
         if done.name == "tasks":

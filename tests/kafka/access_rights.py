@@ -1,4 +1,4 @@
-"""Users of a broker with an authorizer, and their ACLs: each test has users of its own."""
+"""Users of a broker with an authorizer, and their ACLs; each test has its own users."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ _ANY, _LITERAL, _PREFIXED, _ALLOW = 1, 3, 4, 3
 
 
 class Right(NamedTuple):
-    """An operation that a user may do; `*` names every resource of a type."""
+    """Operation on a resource; `*` names every resource of a type."""
 
     operation: str
     resource: str
@@ -44,7 +44,7 @@ class Right(NamedTuple):
 
 
 def unsigned_token(name: str, valid_s: int = 3_600) -> str:
-    """A token that a broker without an identity provider takes."""
+    """Unsigned token, which a broker without an identity provider accepts."""
     now = int(time.time())
     claims = {"sub": name, "iat": now - 60, "exp": now + valid_s}
     parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
@@ -52,7 +52,7 @@ def unsigned_token(name: str, valid_s: int = 3_600) -> str:
 
 
 def security_of(user: str) -> KafkaSecurity:
-    """The login of any user; a broker that takes tokens needs to know none of them."""
+    """Login of any user; a broker with tokens needs no list of users."""
 
     async def token() -> str:
         return unsigned_token(user)
@@ -61,7 +61,7 @@ def security_of(user: str) -> KafkaSecurity:
 
 
 def settings_of(user: str, folder: Path) -> dict[str, str]:
-    """Settings of a connection as a user, whose token lies in a file."""
+    """Connection settings of a user whose token lies in a file."""
     file = folder / f"{user}.token"
     file.write_text(unsigned_token(user))
     return {
@@ -110,7 +110,7 @@ async def revoke(broker: Broker, user: str, right: Right) -> None:
 
 
 async def _until(client: AIOKafkaAdminClient, user: str, rights: int) -> None:
-    """Wait until the broker knows so many rights of a user."""
+    """Wait until the broker has this number of rights of a user."""
     async with asyncio.timeout(PATIENCE_S):
         while await _rights(client, user) != rights:  # noqa: ASYNC110 - a broker tells nobody
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A service attached to a real Connect cluster, in this process, over its real workers."""
+"""Service attached to a real Connect cluster, run in this process beside real workers."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -61,7 +61,7 @@ async def attached_to(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Client of a service that is attached to these workers.
 
-    `login` is that of the service at the broker; None: it needs none. `clock` is its clock.
+    `login` is that of the service at the broker; None: no login. `clock` is the service's clock.
     """
     async with AsyncExitStack() as stack:
         clients = {
@@ -137,7 +137,7 @@ READING = (
 
 
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
-    """The newest command of the trail, once it has ended: it does so behind its answer."""
+    """Newest command of the trail, once it has ended, which is after its answer."""
     while True:
         answer = await rest.get("/commands", params=query)
         rows = [row for row in answer.json()["commands"] if row["principal"] is not None]

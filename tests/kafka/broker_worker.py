@@ -32,7 +32,7 @@ async def worker_on(
     notices: Notices | None = None,
     **settings: object,
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker that knows these classes; `__` in a setting's name is a dot."""
+    """Run a worker with these classes; `__` in a setting's name is a dot."""
     overrides = {key.replace("__", "."): str(value) for key, value in settings.items()}
     texts = own_settings(topics) | overrides
     configuration = Configuration(flag_values((key, key, text) for key, text in texts.items()))

@@ -1,4 +1,4 @@
-"""Records that must be archived after killed captures: all of the topics, and none twice."""
+"""Checks of archives after killed captures: they have all records of the topics, none twice."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from tests.replay.archive.test_append import archived
 
 
 def left_in(target: CaptureTarget, entries: Sequence[Entry]) -> ArchivedCluster:
-    """Archive left by killed captures: a prefix of each partition of `entries`."""
+    """Archive of killed captures; checks that it has a prefix of each partition of `entries`."""
     chain = read_chain(target.store, target.cluster)
     left = ArchivedCluster(target.store, target.cluster, chain, parts_in(chain))
     ends = {place: part.end for place, part in left.parts.items()}

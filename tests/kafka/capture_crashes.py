@@ -1,4 +1,4 @@
-"""Captures of a broker that are killed at every step: each child a step later than the one before.
+"""Captures of a broker that are killed at every step, each child one step later than the last.
 
 Usage: python -m tests.kafka.capture_crashes FOLDER EVERY BOOTSTRAP CONFIG OFFSETS STATUS COMMANDS
 """
@@ -19,7 +19,7 @@ COMMIT_RECORDS = 20
 
 
 def target_in(folder: Path, topics: Topics) -> CaptureTarget:
-    """An archive that is appended to again and again, in small segments."""
+    """Archive that gets many appends in small segments."""
     return CaptureTarget(
         FolderStore(str(folder)),
         "real",
@@ -37,7 +37,7 @@ async def capture(bootstrap: str, target: CaptureTarget) -> CaptureResult:
 
 
 def main(folder: str, every: str, bootstrap: str, *names: str) -> None:
-    """Capture a broker into archive after archive, and be killed."""
+    """Capture a broker into one archive after another, and be killed."""
     topics = Topics(*names)
 
     def capture_into(archive_folder: Path) -> None:

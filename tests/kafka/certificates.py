@@ -12,7 +12,7 @@ PASSWORD = "store-secret"
 
 
 class Certificates:
-    """Certificates of one authority, below a directory. Made when first asked for."""
+    """Certificates of one authority below a directory, created on first use."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -27,7 +27,7 @@ class Certificates:
         return self._directory / "authority.pem"
 
     def identity(self, name: str, password: str | None = None) -> Path:
-        """PEM with the private key of `name` (for 127.0.0.1) and its certificate chain."""
+        """PEM file with a private key and certificate chain of `name` for 127.0.0.1."""
         authority = str(self.authority)
         self._openssl(
             *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
@@ -46,11 +46,11 @@ class Certificates:
         return identity
 
     def identity_file(self, name: str) -> Path:
-        """Return the file that `identity` writes for a name."""
+        """Path of the file that `identity` writes for a name."""
         return self._directory / f"{name}.pem"
 
     def expired(self) -> Path:
-        """PEM with a key and a certificate for 127.0.0.1 that has expired; it signs itself."""
+        """PEM file with a key and an expired, self-signed certificate for 127.0.0.1."""
         self._keytool(
             *("-genkeypair", "-keyalg", "RSA", "-alias", "expired", "-dname", "CN=expired"),
             *("-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "1"),
@@ -61,7 +61,7 @@ class Certificates:
         return self._directory / "expired.pem"
 
     def trust_store(self, name: str, *options: str) -> Path:
-        """A store of Java's that trusts the authority; options of keytool say in which format."""
+        """Java key store that trusts the authority; options of keytool select the format."""
         self._keytool(
             *("-importcert", "-noprompt", "-alias", "authority", "-file", str(self.authority)),
             *("-keystore", name, "-storepass", PASSWORD, *options),
@@ -69,7 +69,7 @@ class Certificates:
         return self._directory / name
 
     def key_store(self, name: str) -> Path:
-        """A store of Java's with the key and chain of `name`, and whom it trusts beside them."""
+        """Java key store with key and chain of `name`, and further trusted certificates."""
         key = ("-in", str(self.identity(name)), "-out", f"{name}.key.p12")
         self._openssl("pkcs12", "-export", *key, "-passout", f"pass:{PASSWORD}")
         self._keytool(

@@ -1,4 +1,4 @@
-"""Archives of classes: with one, a JVM of Kafka's starts in half the processor time.
+"""Class data archives, with which a JVM of Kafka starts in half the processor time.
 
 A JVM maps the archive into memory instead of loading, checking and linking each class from a jar.
 One run of a program records the archive when it ends; `.cache/classes/` keeps it for later runs.
@@ -17,7 +17,7 @@ CACHE = ROOT / ".cache" / "classes"
 
 
 class ClassArchive:
-    """The archive of a program's classes. It is of one class path and one installation of Java."""
+    """Archive of a program's classes, for one class path and one installation of Java."""
 
     def __init__(self, program: str, path: str) -> None:
         self._file = CACHE / f"{program}-{_digest(path)}.jsa"
@@ -29,21 +29,21 @@ class ClassArchive:
 
     @property
     def reading(self) -> tuple[str, ...]:
-        """Options of a JVM that starts with the archive; none while there is none."""
+        """JVM options to start with the archive; none if it does not exist."""
         return (f"-XX:SharedArchiveFile={self._file}",) if self.exists else ()
 
     @property
     def recording(self) -> tuple[str, ...]:
-        """Options of a JVM that records the archive when it ends in good order."""
+        """JVM options to record the archive at an orderly end."""
         return (f"-XX:ArchiveClassesAtExit={self._unfinished}",)
 
     def keep(self) -> None:
-        """Keep what a JVM has recorded; it must have ended."""
+        """Keep the archive that a JVM has recorded; the JVM must have ended."""
         self._unfinished.rename(self._file)
 
     @property
     def _unfinished(self) -> Path:
-        """File of the JVM that records, which has another name: one cut off must not count."""
+        """Temporary file of a recording JVM: an interrupted recording must not count."""
         return self._file.with_suffix(f".{os.getpid()}")
 
 
@@ -61,7 +61,7 @@ def recorder(name: str) -> Iterator[bool]:
 
 
 def _digest(path: str) -> str:
-    """Digest of a class path and of the program `java`: with another one, an archive is invalid."""
+    """Digest of class path and program `java`; with another digest an archive is invalid."""
     program = java()
     assert program is not None
     installed = program.resolve()

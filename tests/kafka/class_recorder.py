@@ -1,4 +1,4 @@
-"""Recorder of the archives of classes: a broker and a worker that do nothing else."""
+"""Recorder of class archives: runs a broker and a worker for that purpose only."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ CONNECTOR = {
 
 
 async def record_classes(release: str) -> None:
-    """Make the archives of a release, unless they exist or another process makes them now.
+    """Make the archives of a release, unless they exist or another process is making them.
 
     Programs in containers have none.
 

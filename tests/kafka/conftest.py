@@ -62,13 +62,13 @@ _RUN = f"{uuid4().hex[:8]}-" if GIVEN else ""
 
 
 def unused_name() -> str:
-    """A name that no topic or group of the shared brokers has."""
+    """Name that no topic or group of the shared brokers has."""
     return f"topic-{_RUN}{next(_numbers)}"
 
 
 @asynccontextmanager
 async def up(release: str, directory: Path, **options: Any) -> AsyncIterator[Broker]:
-    """A broker that is up inside; the test is skipped where its jars cannot be had."""
+    """Run a broker within the block; skip the test if its jars are unavailable."""
     try:
         await record_classes(release)
         broker = Broker(release, directory, **options)
@@ -86,7 +86,7 @@ async def up(release: str, directory: Path, **options: Any) -> AsyncIterator[Bro
 async def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
-    """A broker for all tests of one release, with every kind of listener. Do not stop it.
+    """Broker that all tests of one release share, with every kind of listener. Do not stop it.
 
     With `KAFKA_BOOTSTRAP` it is the broker at that address, which has one listener.
     """
@@ -100,14 +100,14 @@ async def broker(
 
 @pytest_asyncio.fixture
 async def reader(broker: Broker) -> AsyncIterator[KafkaReader]:
-    """A reader of the shared broker."""
+    """Reader of the shared broker."""
     async with reading(broker.bootstrap) as opened:
         yield opened
 
 
 @pytest_asyncio.fixture
 async def topic(broker: Broker) -> str:
-    """A fresh compacted topic of three partitions."""
+    """New compacted topic of three partitions."""
     name = unused_name()
     await create_topic(broker, name, 3)
     return name
@@ -127,12 +127,12 @@ async def new_topic(broker: Broker) -> NewTopic:
 
 @pytest.fixture
 def own_topics() -> Topics:
-    """Topics of a worker that do not exist yet."""
+    """Names of a worker's topics, none of which exists."""
     name = unused_name()
     return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
 
 
 @pytest_asyncio.fixture
 async def past(broker: Broker, new_topic: NewTopic) -> TopicHistory:
-    """A cluster in which Kafka has compacted, removed and marked some records."""
+    """Cluster in which Kafka has compacted, removed and marked some records."""
     return await worn(broker, new_topic)

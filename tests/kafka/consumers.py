@@ -1,4 +1,4 @@
-"""Consumers of real groups in tests: in this process, and Java's in processes of their own."""
+"""Members of real consumer groups: in this process, and Java's in processes of their own."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ POLL_S = 0.05
 async def groups_of(
     bootstrap: str, security: KafkaSecurity | None = None, limits: ReadLimits | None = None
 ) -> AsyncIterator[GroupAdmin]:
-    """The consumer groups of a cluster, as this program asks for them."""
+    """Client for the consumer groups of a cluster."""
     limits = limits or ReadLimits()
     cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), limits)
     try:
@@ -36,7 +36,7 @@ async def groups_of(
 
 @asynccontextmanager
 async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIOKafkaConsumer]:
-    """A member of a classic group with assigned partitions; it leaves the group on exit."""
+    """Member of a classic group with assigned partitions; leaves the group on exit."""
     consumer = AIOKafkaConsumer(
         topic,
         bootstrap_servers=broker.bootstrap,
@@ -55,7 +55,7 @@ async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIO
 
 
 def java_consumer(broker: Broker, topic: str, group: str, **settings: object) -> JavaProgram:
-    """Kafka's console consumer as a member of a group, which commits what it has read."""
+    """Kafka's console consumer as a group member that commits what it reads."""
     path = classpath(f"org.apache.kafka:kafka-tools:{broker.release}", LOGGING, silent=False)
     directory = broker.directory / group
     directory.mkdir()

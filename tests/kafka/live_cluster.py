@@ -1,4 +1,4 @@
-"""A Connect worker and a service beside it, asked the same questions at quiet points."""
+"""Connect worker and a service beside it, whose answers a test compares at quiet points."""
 
 import asyncio
 import re
@@ -33,14 +33,14 @@ CATALOGUE = "/connector-plugins?connectorsOnly=false"
 
 
 class FollowingService:
-    """`controlplane serve`, in a process of its own, following a broker as a worker's release."""
+    """Process of `controlplane serve` that follows a broker as a worker's release."""
 
     def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
         self._process = process
         self.rest = httpx.AsyncClient(base_url=url, timeout=PATIENCE_S)
 
     async def stop(self) -> int:
-        """End it as `kill` does; its exit code."""
+        """End the process with SIGTERM; return its exit code."""
         await self.rest.aclose()
         self._process.terminate()
         return await self._process.wait()
@@ -71,7 +71,7 @@ async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[Followin
 
 
 class Beside:
-    """A worker and a service that must give the same answers whenever nothing happens."""
+    """Worker and service, whose answers must be equal whenever the topics are quiet."""
 
     def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker
@@ -84,7 +84,7 @@ class Beside:
         self._reader = reader
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request to the worker, again while it rebalances; the answer, which is good."""
+        """Send a request to the worker, again while it rebalances; return the successful answer."""
 
         async def sent() -> httpx.Response | None:
             answer = await self.worker.rest.request(method, path, json=body)
@@ -95,7 +95,7 @@ class Beside:
         return answer.json() if answer.content else None
 
     async def until(self, path: str, is_right: Callable[[Any], bool]) -> None:
-        """Ask the worker until the answer is right."""
+        """Repeat a request to the worker until the answer is right."""
         await self._asked_until(lambda: _get(self.worker.rest, path), is_right, path)
 
     async def _asked_until(
@@ -110,11 +110,11 @@ class Beside:
         raise AssertionError(f"{about} is still {got}\n{self.worker.printed}")
 
     async def agree(self) -> None:
-        """Ask both everything at a quiet point; every answer must be the same.
+        """Send all reads to both at a quiet point, and compare the answers.
 
-        A worker does not tell when it has nothing left to do. Quiet topics may also mean that it
-        has not begun yet: its own answers can then be ahead of the log. On a busy machine that
-        lasts for seconds, so both are asked again and again until they stand still.
+        A worker does not report that it is idle. Quiet topics may also mean that it has not begun:
+        its answers can then be ahead of the log. On a busy machine that lasts for seconds, so the
+        reads are repeated until both sides stand still.
         """
         different: dict[str, tuple[RecordedAnswer, RecordedAnswer]] = {}
         for _ in range(TRIES):
@@ -131,7 +131,7 @@ class Beside:
         raise AssertionError("\n".join(f"{path}: {both}" for path, both in different.items()))
 
     async def same_cluster(self) -> None:
-        """Both tell the id of the cluster that they read, and the release that they are."""
+        """Both report the same cluster id and the same release."""
         theirs, ours = [await _get(rest, "/") for rest in (self.worker.rest, self._service.rest)]
         for field in ("kafka_cluster_id", "version"):
             assert ours[field] == theirs[field]
@@ -143,17 +143,17 @@ class Beside:
         assert _differences(self._agreed, ours) == {}
 
     async def _quiet(self) -> None:
-        """Wait until the topics have not grown for a while."""
+        """Wait until the topics have not grown for `QUIET_S` seconds."""
         before, ends = None, await self._reader.ends(TOPICS)
         for _ in range(round(PATIENCE_S / QUIET_S)):
             if ends == before:
                 return
             await asyncio.sleep(QUIET_S)
             before, ends = ends, await self._reader.ends(TOPICS)
-        raise AssertionError(f"somebody always writes: {before}, {ends}")
+        raise AssertionError(f"the topics never stop growing: {before}, {ends}")
 
     async def _paths_of(self, rest: httpx.AsyncClient) -> list[str]:
-        """Every read endpoint of every connector, and of one that is not there."""
+        """Paths of every read endpoint, for each connector and for a missing one."""
         paths = ["/connectors", "/connectors?expand=status&expand=info"]
         everything = await _get(rest, paths[-1]) or {}
         for name, expansion in {**everything, "nobody": {}}.items():
@@ -168,7 +168,7 @@ class Beside:
 
 
 async def _get(rest: httpx.AsyncClient, path: str) -> Any:
-    """A good answer; None for any other."""
+    """Successful answer; None for any other."""
     answer = await rest.get(path)
     return answer.json() if answer.is_success else None
 

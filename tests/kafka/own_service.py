@@ -1,4 +1,4 @@
-"""`controlplane serve --own` on a broker, as a process of its own."""
+"""Process of `controlplane serve --own` on a broker."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ SINGLE_REPLICAS = {
 
 
 def own_settings(topics: Topics) -> dict[str, str]:
-    """Settings of our worker with these topics, as a file has them."""
+    """Settings of our worker with these topics, as in a file."""
     return {
         **dotted(cluster_settings(topics)),
         "command.storage.topic": topics.commands,
@@ -31,7 +31,7 @@ def own_settings(topics: Topics) -> dict[str, str]:
 
 
 def worker_file(folder: Path, topics: Topics, **settings: object) -> Path:
-    """A worker's file; `__` in a setting's name is a dot."""
+    """Worker's file; `__` in a setting's name is a dot."""
     overrides = {key.replace("__", "."): value for key, value in settings.items()}
     lines = [f"{key}={value}\n" for key, value in (own_settings(topics) | overrides).items()]
     path = folder / f"{topics.config}.properties"
@@ -39,8 +39,8 @@ def worker_file(folder: Path, topics: Topics, **settings: object) -> Path:
     return path
 
 
-def words(broker: Broker, file: Path) -> tuple[str, ...]:
-    """Return the arguments with which `serve` runs its own worker."""
+def serve_arguments(broker: Broker, file: Path) -> tuple[str, ...]:
+    """Arguments with which `serve` runs its own worker."""
     return f"kafka://{broker.bootstrap}", "--own", "--worker", str(file), "--quiet"
 
 
@@ -48,16 +48,16 @@ def words(broker: Broker, file: Path) -> tuple[str, ...]:
 async def serving_own(
     broker: Broker, file: Path
 ) -> AsyncIterator[tuple[RunningService, httpx.AsyncClient]]:
-    """The running service, and a client of it."""
+    """Running service and its client."""
     async with (
-        running(*words(broker, file)) as service,
+        running(*serve_arguments(broker, file)) as service,
         httpx.AsyncClient(base_url=await _url(service), timeout=PATIENCE_S) as client,
     ):
         yield service, client
 
 
 async def _url(service: RunningService) -> str:
-    """URL of a service; what it wrote, if it did not start."""
+    """URL of a service; fails with its output if it does not start."""
     if not service.lines:
         _, said = await service.process.communicate()
         raise AssertionError(said.decode())
@@ -66,4 +66,6 @@ async def _url(service: RunningService) -> str:
 
 async def refused_own(broker: Broker, file: Path, *options: object) -> CommandResult:
     """Result of a service that does not start."""
-    return await asyncio.to_thread(shell, "serve", *words(broker, file), "--port", "0", *options)
+    return await asyncio.to_thread(
+        shell, "serve", *serve_arguments(broker, file), "--port", "0", *options
+    )

@@ -1,4 +1,4 @@
-"""A Java program in a process of its own: started, watched, stopped, killed."""
+"""Process of a Java program: started, observed, stopped, killed."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ class ProgramNotReady(RuntimeError):
 
 
 class JavaProgram:
-    """A main class with its arguments. Its output goes to `<name>.log` in its directory."""
+    """Main class with its arguments; its output goes to `<name>.log` in its directory."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class JavaProgram:
 
     @property
     def alive(self) -> bool:
-        """True while the process has started and not ended."""
+        """True if the process has started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -70,7 +70,7 @@ class JavaProgram:
 
     @property
     def printed(self) -> str:
-        """The last lines it printed, under its name."""
+        """Last lines of its output, under its name."""
         lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join([f"--- {self._name}", *lines[-PRINTED_LINES:]])
 
@@ -92,10 +92,10 @@ class JavaProgram:
             )
 
     async def ready(self, is_ready: Callable[[], Awaitable[bool]]) -> None:
-        """Ask until the answer is True.
+        """Repeat a check until it is True.
 
         Raises:
-            NotReady: it ended first, or took too long.
+            ProgramNotReady: the program ended first, or took too long.
         """
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -112,13 +112,13 @@ class JavaProgram:
             self._process.wait(timeout_s)
 
     async def exit_code(self) -> int:
-        """Start it, wait for its end, and return its exit code."""
+        """Start the program, wait for its end, and return its exit code."""
         self.start()
         assert self._process is not None
         return await asyncio.to_thread(self._process.wait, PATIENCE_S)
 
     async def run(self) -> None:
-        """Start it and wait for its end, which must be a good one."""
+        """Start the program and wait for its end; fail unless it succeeds."""
         if await self.exit_code():
             raise ProgramNotReady(f"failed\n{self.printed}")
 
@@ -135,7 +135,7 @@ class JavaProgram:
             )
 
     def suspend(self) -> None:
-        """Suspend it with all its threads; some would still answer while the signal spreads."""
+        """Suspend the process, and wait until all its threads have stopped."""
         self.tell(signal.SIGSTOP)
         if self._container is None:
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)

@@ -1,4 +1,4 @@
-"""Writing to brokers in tests, by aiokafka's producer, and the entries that readers must find."""
+"""Writes to brokers in tests with aiokafka's producer, and the entries that readers must find."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ RETRY_BACKOFF_MS = 10
 
 @asynccontextmanager
 async def admin(broker: Broker) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A client that may change topics."""
+    """Client that may change topics."""
     client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
     await client.start()
     try:
@@ -43,7 +43,7 @@ async def admin(broker: Broker) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs: object) -> None:
-    """Make a topic, compacted unless told otherwise; `__` in a setting's name is a dot."""
+    """Create a topic, compacted by default; `__` in a setting's name is a dot."""
     settings = {"cleanup.policy": "compact"}
     settings |= {key.replace("__", "."): str(value) for key, value in configs.items()}
     async with admin(broker) as client:
@@ -52,7 +52,7 @@ async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs
 
 
 async def create_topic_on(broker: Broker, name: str, node: int) -> None:
-    """Make a compacted topic of one partition that lies on this node of the cluster alone."""
+    """Create a compacted topic of one partition on this node of the cluster."""
     topic = Wanted(
         name,
         num_partitions=-1,
@@ -66,7 +66,7 @@ async def create_topic_on(broker: Broker, name: str, node: int) -> None:
 
 
 async def _listed(client: AIOKafkaAdminClient, name: str) -> None:
-    """Wait until the broker lists a topic: the controller answers before the broker knows it."""
+    """Wait until the broker lists a topic: the controller answers before the broker has it."""
     async with asyncio.timeout(PATIENCE_S):
         while name not in await client.list_topics():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
@@ -85,7 +85,7 @@ def _now_ms() -> int:
 
 
 class TopicProducer:
-    """A producer that remembers what it has written, as entries a reader must find."""
+    """Producer that keeps its records as the entries that a reader must find."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
         self.producer = producer
@@ -101,7 +101,7 @@ class TopicProducer:
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> Entry:
-        """Write one record and wait until it is there."""
+        """Write one record and wait for its acknowledgement."""
         at_ms = _now_ms() if timestamp is None else timestamp
         metadata = await self.producer.send_and_wait(
             topic, value, key, partition=partition, timestamp_ms=at_ms, headers=list(headers)
@@ -121,7 +121,7 @@ class TopicProducer:
         self.written.append(Entry(topic, partition, metadata.offset, at_ms, None, None))
 
     async def end(self, *, commit: bool) -> list[Entry]:
-        """End the transaction; what a reader finds of all written since the last such call."""
+        """End the transaction; return the entries of all writes since the last end."""
         written, self.written = self.written, []
         if commit:
             await self.producer.commit_transaction()
@@ -151,7 +151,7 @@ async def writer(
 
 
 async def send_raw(broker: Broker, topic: str, batch: bytes) -> None:
-    """Write a record batch as it is to partition 0; no producer would have made it."""
+    """Write the bytes of a record batch to partition 0, even if no producer would make it."""
     client = AIOKafkaClient(bootstrap_servers=broker.bootstrap)
     await client.bootstrap()
     try:
@@ -164,10 +164,10 @@ async def send_raw(broker: Broker, topic: str, batch: bytes) -> None:
 
 
 async def settled(broker: Broker, *transactional_ids: str) -> None:
-    """Wait until every transaction of these producers is decided in the log itself.
+    """Wait until the log has the end of every transaction of these producers.
 
-    A commit returns before its markers are written. A new producer of the same id is let in only
-    when they are.
+    A commit returns before its markers are written. A new producer of the same id is accepted only
+    after them.
     """
     for transactional_id in transactional_ids:
         async with writer(broker, transactional_id=transactional_id):
@@ -176,7 +176,7 @@ async def settled(broker: Broker, *transactional_ids: str) -> None:
 
 @asynccontextmanager
 async def reading(bootstrap: str, **options: Any) -> AsyncIterator[KafkaReader]:
-    """A reader with options of its own, closed on exit."""
+    """Reader with its own options, closed on exit."""
     reader = await KafkaReader.open(bootstrap, **options)
     try:
         yield reader
@@ -195,7 +195,7 @@ async def read_entries(
     start: Ends | None = None,
     stop: Ends | None = None,
 ) -> list[Entry]:
-    """All entries of a reader in order; within a partition they must come in order."""
+    """All entries of a reader in order; fails if a partition's entries are out of order."""
     entries: list[Entry] = []
     last: dict[tuple[str, int], int] = {}
     async for batch in reader.read(topics, start, stop):

@@ -1,4 +1,4 @@
-"""Random commands to an attached cluster, and the effects that the cluster's log must then have."""
+"""Random commands to an attached cluster, and their effects in the cluster's log."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Effect = tuple[str, object]
 
 
 class SentCommand(NamedTuple):
-    """A request that changes a connector, and the records by which the log shows it."""
+    """Request that changes a connector, and the records that show its effect."""
 
     kind: str
     method: str
@@ -34,7 +34,7 @@ class SentCommand(NamedTuple):
 
 
 class LaneExchange(NamedTuple):
-    """A command, its idempotency key, and the status of the answer."""
+    """Command, its idempotency key, and the status of the answer."""
 
     command: SentCommand
     key: str
@@ -47,10 +47,10 @@ class LaneExchange(NamedTuple):
 
 
 class Lane:
-    """One connector that gets random commands, one after the other.
+    """Connector that gets random commands, one after the other.
 
-    Its file does not exist, so its tasks write no offsets. Each config and each offset has a number
-    of its own.
+    Its file does not exist, so its tasks write no offsets. Each config and each offset has its own
+    number.
     """
 
     def __init__(self, name: str, chance: Random) -> None:
@@ -60,7 +60,7 @@ class Lane:
         self._numbers = count(1)
 
     async def run(self, rest: httpx.AsyncClient, over: asyncio.Event) -> None:
-        """Send commands until it is over."""
+        """Send commands until the test ends."""
         while not over.is_set():
             command = self._drawn()
             key = f"{self.name}-{command.number}"
@@ -134,7 +134,7 @@ class Lane:
     # --- laws -------------------------------------------------------------------------------------
 
     def check(self, entries: Iterable[Entry], rows: dict[str, dict[str, Any]]) -> None:
-        """Check that the log and the trail (its rows by key) fit the answers."""
+        """Check that the log and the trail (its rows by key) agree with the answers."""
         effects = list(self._effects(entries))
         configs = [effect for topic, effect in effects if topic == CONFIGS]
         offsets = [effect for topic, effect in effects if topic == OFFSETS]
@@ -182,14 +182,14 @@ class Lane:
     def _check_nothing_half_done(
         self, exchange: LaneExchange, configs: list[Effect], row: dict[str, Any]
     ) -> None:
-        """A creation that was not done leaves no connector of its own."""
+        """Check that a failed creation leaves no connector."""
         created = ("config", str(exchange.command.number))
         if created in configs:
             later = configs[configs.index(created) + 1 :]
             assert any(kind == "config" for kind, _ in later), (exchange, row, configs)
 
     def _check_compared(self, exchange: LaneExchange, row: dict[str, Any]) -> None:
-        """The records are as planned, or the trail names each difference."""
+        """Check that the records are as planned, or that the trail names each difference."""
         if row["outcome"] == "refused" and "compared" not in row:
             return  # this service refused it, and sent no request
         if row["compared"] == "as planned":
@@ -201,7 +201,7 @@ class Lane:
 
 
 def _check_order(effects: list[Effect], expected: list[Effect]) -> None:
-    """Check that these effects are in the log, in this order; others may lie between them."""
+    """Check that the log has these effects in this order; others may lie between them."""
     left = iter(effects)
     for number, effect in enumerate(expected):
         assert effect in left, (number, expected, effects)

@@ -1,6 +1,6 @@
 """Real Kafka for tests: KRaft brokers and Connect workers of any release, on loopback.
 
-A broker at `KAFKA_BOOTSTRAP` is taken if it is given. Else programs run from Kafka's jars by Maven;
+`KAFKA_BOOTSTRAP` selects an existing broker. Otherwise programs run from Kafka's jars by Maven, or
 else in containers of Kafka's image (`runtime`).
 """
 
@@ -88,13 +88,13 @@ _OAUTH = (
 
 
 class _Service(ABC):
-    """A program that answers when it is up. `async with` starts it, and ends it on exit."""
+    """Program that answers once it is up. `async with` starts it, and ends it on exit."""
 
     _program: JavaProgram
 
     @property
     def printed(self) -> str:
-        """The end of the program's log."""
+        """End of the program's log."""
         return self._program.printed
 
     @property
@@ -108,16 +108,16 @@ class _Service(ABC):
         return self._program.pid
 
     def launch(self) -> None:
-        """Start it and wait for nothing."""
+        """Start the program and return at once."""
         self._program.start()
 
     async def start(self) -> None:
-        """Start it, on the same files if it has ended, and wait until it answers."""
+        """Start the program and wait until it answers; after an end it has the same files."""
         self.launch()
         await self._program.ready(self._answers)
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Let it stop in good order; it is killed after the timeout."""
+        """Stop the program in order; kill it after the timeout."""
         await self._program.end(timeout_s=timeout_s)
 
     async def kill9(self) -> None:
@@ -194,7 +194,7 @@ class Broker(_Service):
         return await super().__aenter__()
 
     async def _format(self) -> None:
-        """Format the log directory, and keep a copy for the next broker like this one."""
+        """Format the log directory, and keep a copy for the next broker with these settings."""
         scram = [f"--add-scram={line}" for line in self._scram_users()]
         tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
         await self._java("format", *tool, *scram).run()
@@ -261,10 +261,10 @@ class Broker(_Service):
 
 
 class GivenBroker(Broker):
-    """A broker of somebody else, at an address: it is neither started nor stopped here.
+    """Existing broker at an address, which tests neither start nor stop.
 
-    It has one listener, without login. A test that needs another one, or that stops its broker, is
-    skipped.
+    It has one listener, without login. A test that needs another listener, or that stops its
+    broker, is skipped.
     """
 
     def __init__(self, bootstrap: str, release: str, directory: Path) -> None:
@@ -327,7 +327,7 @@ PARTS = ("runtime", "file", "json")
 
 
 def cluster_settings(topics: Topics) -> dict[str, Any]:
-    """Settings of a worker with these topics; its group has the name of the config topic."""
+    """Settings of a worker with these topics; its group is named after the config topic."""
     return {
         "group__id": topics.config,
         "config__storage__topic": topics.config,
@@ -412,7 +412,7 @@ class StandaloneWorker(_Service):
         await super().__aexit__(*why)
 
     async def exit_code(self) -> int:
-        """Run it until it ends by itself; return its exit code."""
+        """Run the worker until it ends by itself; return its exit code."""
         return await self._program.exit_code()
 
     async def _answers(self) -> bool:
@@ -460,7 +460,7 @@ def worker_runtime(
 
 
 def _quick_jvm(program: str, path: str | KafkaImage) -> tuple[str, ...]:
-    """Options of a JVM that starts soon; a container cannot read an archive of classes."""
+    """JVM options for a quick start; a container cannot read a class archive."""
     archived = ClassArchive(program, path).reading if isinstance(path, str) else ()
     return (*SMALL_JVM, *archived)
 

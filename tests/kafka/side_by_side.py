@@ -1,4 +1,4 @@
-"""A real worker and a control plane of ours, asked the same, one request after the other."""
+"""Comparison of a real worker with our control plane, request by request."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ TRIES = 1_200
 
 
 class ComparedExchange(NamedTuple):
-    """A request, and in what our answer differs from the worker's."""
+    """Request, and the differences of our answer from the worker's."""
 
     row: ProbeRow
     differences: list[str]
@@ -55,11 +55,11 @@ def name_of(row: ProbeRow) -> str:
 async def side_by_side(
     worker: KafkaWorker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
 ) -> list[ComparedExchange]:
-    """Ask both, and wait until the connectors of both are where they are to be.
+    """Send the requests to both, and wait until their connectors have the expected states.
 
-    A worker does not report the end of a request. A read whose answers differ is
-    therefore asked again until they are equal, or until it is clear that they stay different.
-    Reads that are named in `excepted` differ for good, and are asked once.
+    A worker does not report the end of a request. A read whose answers differ is therefore repeated
+    until they are equal, or until they clearly stay different. Reads that are named in `excepted`
+    always differ, and are sent once.
     """
     theirs, mine = (_address(url) for url in (worker.url, ours.url))
     prefix = urlsplit(ours.url).path
@@ -88,7 +88,7 @@ async def side_by_side(
 
 
 async def _settled_answer(row: ProbeRow, worker: ClientAddress) -> Response:
-    """The worker's answer, as soon as it is not busy with itself."""
+    """Answer of the worker once it does not rebalance."""
     for _ in range(TRIES):
         answer = await ask(worker, request_of(row, "", _text(worker), KEY))
         if not any(text in answer.body for text in REBALANCING):
@@ -109,7 +109,7 @@ async def _holds(wait: ProbeRow, worker: ClientAddress) -> bool:
 
 
 def _as_recorded(row: ProbeRow, said: Response, worker: ClientAddress) -> ProbeRow:
-    """The worker's answer as a recording would hold it."""
+    """Answer of the worker in the form of a recording."""
     return msgspec.structs.replace(
         row,
         status=said.status,

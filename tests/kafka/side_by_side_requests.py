@@ -1,4 +1,4 @@
-"""Requests for a worker and for us, in this order, with waits in between.
+"""Requests for a worker and for us in order, with waits in between.
 
 A `ProbeRow` is a request as in the probes, or a wait until the answer to its path contains a text.
 """
@@ -79,7 +79,7 @@ def script(lines: str, release: str) -> list[ProbeRow]:
 
 
 def ask(method: str, path: str, body: object = None, **headers: str) -> ProbeRow:
-    """A request. Bodies other than text are sent as JSON, with that content type by default."""
+    """Request. Other bodies than text are sent as JSON, with that content type by default."""
     sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         sent_headers = {"Content-Type": JSON, **sent_headers}
@@ -88,7 +88,7 @@ def ask(method: str, path: str, body: object = None, **headers: str) -> ProbeRow
 
 
 def wait(path: str, contains: str) -> ProbeRow:
-    """A wait, until an answer holds a text."""
+    """Wait until an answer contains a text."""
     return ProbeRow(n=0, kind="wait", path=path, contains=contains)
 
 
@@ -187,7 +187,7 @@ def _bad_bodies(source: dict[str, str]) -> Iterator[ProbeRow]:
 
 
 def _names(source: dict[str, str], release: str) -> Iterator[ProbeRow]:
-    """Connectors that are stopped from the start, so that no worker has to run them."""
+    """Connectors that are created STOPPED, so that no worker has to run them."""
     for name in (*NEWEST_SLASHLESS, *SLASHES):
         yield ask(
             "POST", "/connectors", {"name": name, "config": source, "initial_state": "STOPPED"}
@@ -241,7 +241,7 @@ def _source(source: dict[str, str]) -> Iterator[ProbeRow]:
 
 
 def _running(status: str) -> Iterator[ProbeRow]:
-    """Wait until a connector runs, and its task."""
+    """Wait until a connector and its task are RUNNING."""
     yield wait(status, '"connector":{"state":"RUNNING"')
     yield wait(status, '"tasks":[{"id":0,"state":"RUNNING"')
 

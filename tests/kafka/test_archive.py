@@ -1,4 +1,4 @@
-"""An archive of a real cluster is what its topics hold: gaps, aborted records, no open ends."""
+"""Archives of a real cluster: equal to its topics, with gaps and aborted records."""
 
 import asyncio
 import subprocess
@@ -24,10 +24,10 @@ EVERY = 1 if PROVE else 11
 """One of so many steps is one at which a capture is killed."""
 
 
-async def test_a_broker_is_archived_as_it_is(
+async def test_an_archive_equals_the_topics(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
-    """Three captures archive the broker, one of them while a transaction is open."""
+    """Three captures archive the broker, one of them during an open transaction."""
     target = target_in(tmp_path, past.topics)
 
     async def capture() -> CaptureResult:
@@ -52,17 +52,17 @@ async def test_a_broker_is_archived_as_it_is(
 
 
 def killed_at_steps(past: TopicHistory, folder: Path) -> list[CaptureTarget]:
-    """Archives of which each was left by a capture that was killed some steps later."""
+    """Archives of captures that were killed, each some steps later than the last."""
     words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
     command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.capture_crashes", *words]
     subprocess.run(command, cwd=ROOT, check=True)
     return [target_in(archive_folder, past.topics) for archive_folder in sorted(folder.iterdir())]
 
 
-async def test_killed_it_neither_loses_nor_doubles(
+async def test_killed_captures_neither_lose_nor_double(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
-    """Captures of several parts are killed at every step; then the topics go on."""
+    """Captures of several parts are killed at every step; the next one completes the archive."""
     entries = await past.present_entries()
     targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
     lefts = [left_in(target, entries) for target in targets]

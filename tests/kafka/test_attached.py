@@ -1,4 +1,4 @@
-"""A real Connect cluster, steered by requests to its workers; only the workers write its topics."""
+"""Real Connect cluster that a service controls by requests; only the workers write its topics."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ BRIEF = ConnectSettings(patience_ms=1_000)
 
 
 class AttachedLife(Beside):
-    """A worker and the service attached to it; requests go to the service."""
+    """Worker and the service attached to it, to which requests are sent."""
 
     def __init__(self, worker: KafkaWorker, rest: httpx.AsyncClient, reader: KafkaReader) -> None:
         service = FollowingService.__new__(FollowingService)
@@ -58,7 +58,7 @@ class AttachedLife(Beside):
         self.worker = first
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request to the service; the answer, which is good and as planned."""
+        """Send a request to the service; return the answer, which must be a success as planned."""
         answer = await self.rest.request(method, path, json=body)
         assert answer.is_success, answer.text
         if method != "GET":
@@ -71,7 +71,7 @@ class AttachedLife(Beside):
 async def alive(
     broker: Broker, worker: KafkaWorker, *other_workers: KafkaWorker
 ) -> AsyncIterator[AttachedLife]:
-    """A worker that runs, and a service attached to it."""
+    """Running worker with an attached service."""
     async with (
         attached_to(broker, [worker, *other_workers]) as rest,
         reading(broker.bootstrap) as reader,
@@ -80,7 +80,7 @@ async def alive(
 
 
 async def foreign_headers(reader: KafkaReader) -> list[object]:
-    """Headers of records in Connect's topics; workers write none, this project always does."""
+    """Headers of records in Connect's topics. Workers write none; this project always does."""
     return [
         entry.headers
         async for batch in reader.read(TOPICS)
@@ -90,7 +90,7 @@ async def foreign_headers(reader: KafkaReader) -> list[object]:
 
 
 async def _runs(life: AttachedLife, lines: Path, folder: Path) -> None:
-    """Created, failed, paused, reconfigured, resumed, restarted."""
+    """Create, fail, pause, reconfigure, resume and restart connectors."""
     source = {"connector.class": SOURCE, "file": str(lines), "topic": "lines", "tasks.max": "1"}
     await life.ask("POST", "/connectors", {"name": "lines", "config": source})
     await life.until("/connectors/lines/status", state("RUNNING", "RUNNING"))
@@ -111,7 +111,7 @@ async def _runs(life: AttachedLife, lines: Path, folder: Path) -> None:
 
 
 async def _moves(life: AttachedLife, lines: Path) -> None:
-    """Stopped, offsets altered, resumed, stopped, offsets removed."""
+    """Stop a source, alter its offsets, resume it, stop it again and remove the offsets."""
     await life.until("/connectors/lines/offsets", all_of(lines))
     archive = {"connector.class": SINK, "topics": "lines", "file": str(lines) + ".out"}
     await life.ask("PUT", "/connectors/archive/config", archive)
@@ -134,8 +134,8 @@ async def _moves(life: AttachedLife, lines: Path) -> None:
     await life.agree()
 
 
-async def _goes_and_comes(life: AttachedLife) -> None:
-    """Deleted and created again; refusals are the worker's own, word for word."""
+async def _is_recreated(life: AttachedLife) -> None:
+    """Delete and create again; refusals are the worker's own, word for word."""
     config = await life.ask("GET", "/connectors/lines/config")
     await life.ask("DELETE", "/connectors/lines")
     await life.ask("DELETE", "/connectors/broken")
@@ -158,7 +158,7 @@ async def _goes_and_comes(life: AttachedLife) -> None:
 
 
 async def _loses_workers(life: AttachedLife, second: KafkaWorker) -> None:
-    """A second worker joins; the first one stops, and is started again."""
+    """Start a second worker, stop the first one, and start it again."""
     async with second:
         await life.agrees_with(second)
         await life.worker.stop()
@@ -178,7 +178,7 @@ async def _loses_workers(life: AttachedLife, second: KafkaWorker) -> None:
     ],
 )
 async def test_a_life(broker_release: str, release: str, tmp_path: Path) -> None:
-    """Every command is as planned, every answer that of the worker, and no record is ours."""
+    """Every command is as planned; every answer is the worker's; we write no record."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
     async with up(broker_release, tmp_path) as broker, KafkaWorker(release, broker) as worker:
@@ -187,7 +187,7 @@ async def test_a_life(broker_release: str, release: str, tmp_path: Path) -> None
             await _runs(life, lines, tmp_path)
             if release != "3.4.1":  # stop came with 3.5, offsets with 3.6
                 await _moves(life, lines)
-            await _goes_and_comes(life)
+            await _is_recreated(life)
             await _loses_workers(life, second)
             assert life.compared > 100
             async with reading(broker.bootstrap) as reader:
@@ -195,7 +195,7 @@ async def test_a_life(broker_release: str, release: str, tmp_path: Path) -> None
 
 
 async def test_a_foreign_cluster_is_refused(tmp_path: Path) -> None:
-    """Two Connect clusters on the same brokers: the topics of one and the worker of the other."""
+    """The service refuses the topics of one Connect cluster with a worker of another."""
     others: dict[str, Any] = {
         f"{name}__storage__topic": f"other-{name}" for name in ("config", "offset", "status")
     }

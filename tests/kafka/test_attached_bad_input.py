@@ -1,4 +1,4 @@
-"""An attached service, and clusters that refuse, hide or hang: a clear sentence for each."""
+"""Attached services and clusters that refuse, hide or hang: one clear sentence each."""
 
 import asyncio
 import ssl
@@ -42,7 +42,7 @@ BRIEF = ConnectSettings(patience_ms=1_000, answer_timeout_ms=1_000, read_on_ms=1
 async def cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[RunningPair]:
-    """A broker with logins, and a worker with a stopped sink."""
+    """Broker with logins, and a worker with a stopped sink."""
     directory = tmp_path_factory.mktemp("kafka")
     async with (
         up(RELEASE, directory, listeners=("SASL_PLAINTEXT",)) as broker,
@@ -64,7 +64,7 @@ async def cluster(
     ],
 )
 async def test_logins(cluster: RunningPair, user: str, password: str | None, sentence: str) -> None:
-    """A user without rights, and one with a wrong password: the service does not start."""
+    """The service does not start for a user without rights, or with a wrong password."""
     broker, worker = cluster
     login: BrokerLogin = login_of(broker, user, password)
     with pytest.raises(LogError, match=sentence):
@@ -73,7 +73,7 @@ async def test_logins(cluster: RunningPair, user: str, password: str | None, sen
 
 
 def test_no_worker() -> None:
-    """`serve` without a worker: one sentence, and nothing is served."""
+    """`serve` without a worker prints one sentence and does not start."""
     worker, broker = free_ports(2)
     words = ("serve", f"kafka://127.0.0.1:{broker}", "--port", "0")
     brief = ("--override", "connect.patience.ms=100")
@@ -84,7 +84,7 @@ def test_no_worker() -> None:
 
 
 async def test_no_broker(cluster: RunningPair) -> None:
-    """Workers that answer, and a broker that does not: the service does not start."""
+    """The service does not start if workers answer and the broker does not."""
     (port,) = free_ports(1)
     with pytest.raises(LogError, match=f"127.0.0.1:{port}"):
         async with attached_to(cluster[0], [cluster[1]], login=(f"kafka://127.0.0.1:{port}", {})):
@@ -102,7 +102,7 @@ async def test_no_broker(cluster: RunningPair) -> None:
 async def test_bad_topics(
     cluster: RunningPair, name: str, settings: dict[str, Any] | None, sentence: str
 ) -> None:
-    """Topics that no worker of the cluster would use: the service does not start."""
+    """The service does not start on topics that no worker of the cluster would use."""
     broker, worker = cluster
     if settings is not None:
         await create_topic(broker, name, **settings)
@@ -116,7 +116,7 @@ OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("mis
 
 @pytest.mark.parametrize(("topic", "offset"), OFFSETS)
 async def test_offsets_out_of_range(cluster: RunningPair, topic: str, offset: int) -> None:
-    """The worker judges offsets of a sink; its answer is passed on word for word."""
+    """The worker judges offsets of a sink; the service passes its answer on word for word."""
     partition = {"kafka_topic": topic, "kafka_partition": 0}
     body = {"offsets": [{"partition": partition, "offset": {"kafka_offset": offset}}]}
     broker, worker = cluster
@@ -132,7 +132,7 @@ async def test_offsets_out_of_range(cluster: RunningPair, topic: str, offset: in
 
 
 async def test_a_group_that_is_still_active(cluster: RunningPair) -> None:
-    """A member of the sink's group holds its offsets: the worker refuses; nothing is written."""
+    """The worker fails to reset offsets while the sink's group has a member; it writes nothing."""
     broker, worker = cluster
     async with (
         attached_to(broker, [worker]) as rest,
@@ -140,14 +140,17 @@ async def test_a_group_that_is_still_active(cluster: RunningPair) -> None:
     ):
         answer = await rest.delete("/connectors/archive/offsets")
         row = await ended(rest)
-    assert answer.is_error
-    assert "archive" in answer.json()["message"]
-    assert row["outcome"] in {"refused", "failed"}
-    assert row["records"] == []
+    sentence = (
+        "Failed to reset consumer group offsets for connector archive either because its tasks"
+    )
+    assert answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+    assert answer.json()["message"].startswith(sentence)
+    assert (row["outcome"], row["compared"], row["records"]) == ("failed", "as planned", [])
+    assert row["reason"] == answer.json()["message"]
 
 
 async def test_clock_skew(cluster: RunningPair, tmp_path: Path) -> None:
-    """A clock that is wrong, and then goes back, changes no outcome and no order."""
+    """A wrong clock that later goes back changes no outcome and no order."""
     broker, worker = cluster
     trail = tmp_path / "trail.db"
     clocks = (lambda: now_ms() + HOUR_MS, lambda: now_ms() - HOUR_MS)
@@ -163,7 +166,7 @@ async def test_clock_skew(cluster: RunningPair, tmp_path: Path) -> None:
 
 
 async def test_an_expired_certificate(tmp_path: Path) -> None:
-    """A worker behind an expired certificate is not trusted: no request leaves."""
+    """The service sends no request to a worker with an expired certificate."""
     identity = await asyncio.to_thread(Certificates(tmp_path).expired)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(identity)
@@ -185,8 +188,8 @@ async def test_an_expired_certificate(tmp_path: Path) -> None:
     assert b"Traceback" not in printed
 
 
-async def test_the_broker_goes_in_the_middle(cluster: RunningPair, tmp_path: Path) -> None:
-    """A worker without its broker does not answer in time: the outcome is unknown, and says so."""
+async def test_the_broker_stops_during_a_command(cluster: RunningPair, tmp_path: Path) -> None:
+    """A worker without its broker does not answer in time: the outcome is reported as unknown."""
     broker, worker = cluster
     async with attached_to(broker, [worker], trail=tmp_path / "trail.db", limits=BRIEF) as rest:
         await broker.kill9()

@@ -1,4 +1,4 @@
-"""An attached service that is cut off between two requests: the next one ends what it began."""
+"""Attached services that crash between two requests; the next service completes the command."""
 
 import asyncio
 import re
@@ -38,19 +38,19 @@ CONFIG = {"connector.class": SOURCE, "file": "lines.txt", "topic": "lines", "tas
 
 
 class SteeredCluster:
-    """A broker with one worker, shared by the tests of this module."""
+    """Broker with one worker, shared by the tests of this module."""
 
     def __init__(self, broker: Broker, worker: KafkaWorker) -> None:
         self.broker = broker
         self.worker = worker
 
     async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Send a request to the worker itself, as a foreign hand does."""
+        """Send a request to the worker itself, as another client does."""
         async with httpx.AsyncClient(base_url=self.worker.url, timeout=60) as rest:
             return await rest.request(method, path, json=body)
 
     async def leaves_offsets(self, name: str) -> None:
-        """An earlier connector of this name has left offsets."""
+        """Leave offsets of an earlier connector of this name."""
         body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
         assert (await self.ask("POST", "/connectors", body)).is_success
         while True:
@@ -62,7 +62,7 @@ class SteeredCluster:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SteeredCluster]:
-    """A broker and a cluster of one worker."""
+    """Broker and cluster of one worker."""
     async with (
         up("3.9.1", tmp_path_factory.mktemp("kafka")) as broker,
         KafkaWorker("3.9.1", broker) as worker,
@@ -71,11 +71,11 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ste
 
 
 class CrashedHere(Exception):
-    """The service ends here, as by `kill -9`."""
+    """Crash of the service, as by `kill -9`."""
 
 
 class CrashAfter:
-    """Cuts the service off after a request (`accepted`: before the first one)."""
+    """Crashes the service after a request (`accepted`: before the first one)."""
 
     def __init__(self, step: str) -> None:
         self._step = step
@@ -92,7 +92,7 @@ def creation(name: str, state: str = "PAUSED") -> dict[str, Any]:
 
 
 async def offsets_of(cluster: SteeredCluster, name: str) -> Any:
-    """Offsets as the worker shows them; None: there is no such connector."""
+    """Offsets that the worker shows; None: the connector is missing."""
     answer = await cluster.ask("GET", f"/connectors/{name}/offsets")
     return answer.json()["offsets"] if answer.is_success else None
 
@@ -101,7 +101,7 @@ async def offsets_of(cluster: SteeredCluster, name: str) -> Any:
 async def test_a_creation_with_offsets_is_completed(
     cluster: SteeredCluster, tmp_path: Path, step: str
 ) -> None:
-    """Cut off after any request, the creation is completed by the next process (KIP-995)."""
+    """The next process completes the creation after a crash at any request (KIP-995)."""
     name, trail = f"cut-after-{step}", tmp_path / "trail.db"
     await cluster.leaves_offsets(name)
     attach = (cluster.broker, [cluster.worker])
@@ -117,7 +117,7 @@ async def test_a_creation_with_offsets_is_completed(
 
 
 async def test_a_creation_that_was_never_sent(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """Cut off before the first request, a creation is not done, and the trail says so."""
+    """After a crash before the first request, the creation is not done, and the trail says so."""
     trail = tmp_path / "trail.db"
     attach = (cluster.broker, [cluster.worker])
     async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
@@ -139,7 +139,7 @@ QUICK = ConnectSettings(
 async def hanging_at_creation(
     cluster: SteeredCluster, trail: Path, limits: ConnectSettings
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A service whose worker hangs from the first request of a creation on; it goes on behind."""
+    """Service whose worker hangs from the first request of a creation until the block continues."""
 
     async def hang(_: CommandRequest, step: str) -> None:
         if step == "accepted":
@@ -155,7 +155,7 @@ async def hanging_at_creation(
 
 
 async def test_a_creation_that_is_done_late(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """A worker creates the connector after the answer is given up: it gets its offsets, too."""
+    """A worker creates the connector after the service's time-out; the offsets are still set."""
     async with hanging_at_creation(cluster, tmp_path / "trail.db", QUICK) as rest:
         answer = await rest.post("/connectors", json=creation("late"))
         assert answer.is_server_error
@@ -168,7 +168,7 @@ async def test_a_creation_that_is_done_late(cluster: SteeredCluster, tmp_path: P
 
 
 async def test_a_creation_that_does_not_appear(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """After the patience the outcome is unknown: the worker may still create it."""
+    """The outcome is unknown after the patience: the worker may still create the connector."""
     limits = msgspec.structs.replace(QUICK, records_ms=300)
     async with hanging_at_creation(cluster, tmp_path / "trail.db", limits) as rest:
         assert (await rest.post("/connectors", json=creation("unseen"))).is_server_error
@@ -177,8 +177,8 @@ async def test_a_creation_that_does_not_appear(cluster: SteeredCluster, tmp_path
     assert "it may still be created, stopped and without its offsets" in row["reason"]
 
 
-async def test_a_creation_that_fails_is_taken_back(cluster: SteeredCluster) -> None:
-    """Somebody resumes the connector between two requests: it goes, and its offsets with it."""
+async def test_a_failed_creation_is_undone(cluster: SteeredCluster) -> None:
+    """Another client resumes the connector between two requests; the service deletes it."""
 
     async def resumed(_: CommandRequest, step: str) -> None:
         if step == "create":
@@ -196,7 +196,7 @@ async def test_a_creation_that_fails_is_taken_back(cluster: SteeredCluster) -> N
 
 
 async def test_answers_of_kip_995(cluster: SteeredCluster) -> None:
-    """Success as the KIP says; invalid offsets and a name in use change nothing."""
+    """The answers are the KIP's; invalid offsets and a used name change nothing."""
     async with attached_to(cluster.broker, [cluster.worker]) as rest:
         answer = await rest.post("/connectors", json=creation("orders", "STOPPED"))
         assert answer.status_code == httpx.codes.OK
@@ -213,7 +213,7 @@ async def test_answers_of_kip_995(cluster: SteeredCluster) -> None:
 
 
 async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """A request without a recorded answer is never repeated: the log tells whether it was done."""
+    """A request without a recorded answer is never repeated; the log shows its outcome."""
     trail, attach = tmp_path / "trail.db", (cluster.broker, [cluster.worker])
     body = {"name": "looked-up", "config": CONFIG, "initial_state": "STOPPED"}
     assert (await cluster.ask("POST", "/connectors", body)).is_success
@@ -232,8 +232,10 @@ async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: 
         assert row["differences"] == ["target-state-looked-up is missing in connect-configs"]
 
 
-async def test_one_after_the_other(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """Commands of one connector that follow each other at once are told apart in trail and log."""
+async def test_successive_commands_are_distinguished(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
+    """Trail and log distinguish immediate successive commands of one connector."""
     trail, path = tmp_path / "trail.db", "/connectors/hurried"
     body = {"name": "hurried", "config": CONFIG, "initial_state": "STOPPED"}
     async with attached_to(cluster.broker, [cluster.worker], trail=trail) as rest:
@@ -259,7 +261,7 @@ async def test_one_after_the_other(cluster: SteeredCluster, tmp_path: Path) -> N
 
 @asynccontextmanager
 async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
-    """URL of `controlplane serve --connect-url`, a process of its own."""
+    """URL of a process of `controlplane serve --connect-url`."""
     words = ["serve", f"kafka://{cluster.broker.bootstrap}", "--port", "0", "--quiet"]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", *words),
@@ -275,7 +277,7 @@ async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
 
 
 async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """`serve --connect-url --trail` carries out commands; the trail is of this cluster alone."""
+    """`serve --connect-url --trail` executes commands; the trail belongs to this cluster alone."""
     trail = tmp_path / "trail.db"
     async with (
         _serving(cluster, trail) as url,
@@ -293,7 +295,7 @@ async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None
 
 
 async def test_several_connectors_at_once(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """One plan; then the workers write it for each connector but one that is unknown to them."""
+    """After one plan the workers change each connector except an unknown one."""
     names = [f"jdbc-{letter}" for letter in "abc"]
     for name in names:
         assert (
@@ -343,8 +345,8 @@ async def test_offsets_of_an_active_group(cluster: SteeredCluster, tmp_path: Pat
         assert await offsets_of(cluster, "holder") == []
 
 
-async def test_undo_and_foreign_hands(cluster: SteeredCluster, tmp_path: Path) -> None:
-    """A foreign change is in the history; an undo sends requests, and a repeated key sends none."""
+async def test_undo_of_a_foreign_change(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """The history has a foreign change; an undo sends requests, and a repeated key sends none."""
     attach, trail = (cluster.broker, [cluster.worker]), tmp_path / "trail.db"
     async with attached_to(*attach, trail=trail) as rest:
         body = {"name": "undone", "config": CONFIG, "initial_state": "STOPPED"}

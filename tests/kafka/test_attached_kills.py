@@ -1,4 +1,4 @@
-"""Random commands through an attached service, while its workers and broker are killed."""
+"""Random commands through an attached service whose workers and broker are killed."""
 
 import asyncio
 from pathlib import Path
@@ -49,7 +49,7 @@ class Killer:
         self._chance = chance
 
     async def run(self, kills: int) -> None:
-        """Kill so many times; everything runs behind it."""
+        """Kill this many times; then everything runs."""
         for _ in range(kills):
             await asyncio.sleep(self._chance.uniform(0, 4))
             victims = self._drawn()
@@ -67,7 +67,7 @@ class Killer:
 
 
 async def test_random_commands_while_all_are_killed(tmp_path: Path) -> None:
-    """Acknowledged commands stay, none is half done, and every plan is held or explained."""
+    """Acknowledged commands stay, none is half done, and each plan is kept or explained."""
     kafka = up(RELEASE, tmp_path, listeners=("SASL_PLAINTEXT",), group__min__session__timeout__ms=1)
     async with (
         kafka as broker,
@@ -106,7 +106,7 @@ async def _judge(
 
 
 async def _agree(beside: Beside, broker: Broker) -> None:
-    """The service answers as the worker; except where the order between partitions decides.
+    """Compare the service with the worker, except where the order between partitions decides.
 
     A restarted worker reads the partitions of statuses in any order: it may lack a task status that
     lies beside a tombstone (edge 20 of docs/releases.md).
@@ -123,7 +123,7 @@ async def _agree(beside: Beside, broker: Broker) -> None:
 
 
 async def _all_ended(rest: httpx.AsyncClient) -> None:
-    """Wait until no command of the trail is open."""
+    """Wait until every command of the trail has ended."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = await rest.get("/commands?outcome=unfinished")

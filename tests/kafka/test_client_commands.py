@@ -1,4 +1,4 @@
-"""The command line about clusters, against real workers: what they have, and what they lack."""
+"""Client commands against real workers: what workers support, and what they lack."""
 
 import asyncio
 import json
@@ -30,33 +30,33 @@ SECOND_CLUSTER = {
 
 
 class AsyncCommands:
-    """The command line while a loop goes on."""
+    """Client commands in a thread beside the event loop."""
 
     def __init__(self, cluster: ClusterCalls, broker: Broker) -> None:
         self.cluster = cluster
         self.broker = broker
 
     async def output(self, *words: object, **environment: str) -> str:
-        """Output of a command, which must succeed."""
+        """Run a command that must succeed; return its output."""
         return await asyncio.to_thread(lambda: self.cluster.output(*words, **environment))
 
     async def refused(self, *words: object) -> str:
-        """Error of a command, which must be refused."""
+        """Run a command that must be refused; return its error."""
         return await asyncio.to_thread(lambda: self.cluster.refused(*words))
 
     async def position(self) -> int | None:
-        """Bytes that the source has read."""
+        """Number of bytes that the source has read."""
         offsets = json.loads(await self.output("offsets", "orders", "-o", "json"))["offsets"]
         return int(offsets[0]["offset"]["position"]) if offsets else None
 
     async def reads_to(self, position: int) -> None:
-        """Wait until the source has read so far."""
+        """Wait until the source has read up to this position."""
         while await self.position() != position:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.2)
 
 
 class SharedWorkers:
-    """Workers of this module's tests: one of each release, which is a Connect cluster."""
+    """Workers of this module's tests: one cluster per release."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,9 +71,9 @@ class SharedWorkers:
         await self._stack.aclose()
 
     async def commands(self, release: str, **settings: Any) -> AsyncCommands:
-        """The command line about a worker without connectors, and files of a source and a sink.
+        """Commands for a worker without connectors, with files of a source and a sink.
 
-        `settings` are for a release that is no broker's: its worker is on the oldest broker.
+        `settings` are for a release without a broker: its worker uses the oldest broker.
         """
         if release not in self._workers:
             broker = await self._broker(release if release in RELEASES else RELEASES[0])
@@ -107,14 +107,14 @@ class SharedWorkers:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedWorkers]:
-    """Workers that start when a test first asks for them."""
+    """Workers that start when a test first uses them."""
     async with SharedWorkers(tmp_path_factory.mktemp("commands")) as shared:
         yield shared
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_a_life(release: str, workers: SharedWorkers) -> None:
-    """Connectors are applied, restarted, paused, stopped, moved, and carried away and back."""
+    """Connectors are applied, restarted, paused, stopped, altered, and carried away and back."""
     ask = await workers.commands(release)
     folder = ask.cluster.folder
     files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")
@@ -149,7 +149,7 @@ async def _offsets(ask: AsyncCommands) -> None:
 
 
 async def _carried(ask: AsyncCommands) -> None:
-    """Both connectors as a bundle: deleted, and made again with all that they had."""
+    """Export both connectors as a bundle, delete them, and import them with all their state."""
     await ask.output("stop", "--all", "--wait")
     bundle = ask.cluster.folder / "bundle.json"
     await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "--all", "-f", bundle))
@@ -206,7 +206,7 @@ async def test_options_that_workers_lack_are_refused(
 async def test_odd_names(
     release: str, names: tuple[str, ...], unreachable: tuple[str, ...], workers: SharedWorkers
 ) -> None:
-    """Workers are asked about odd names as far as they allow; 4.x refuses some paths."""
+    """Workers accept odd names as far as they can; 4.x refuses some paths."""
     ask = await workers.commands(release)
     folder = ask.cluster.folder
     config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}

@@ -1,4 +1,4 @@
-"""The command line on a real cluster: `kafka://` wherever a log is, and every refusal."""
+"""Commands on a real cluster: `kafka://` works wherever a log does, and each refusal is clear."""
 
 import asyncio
 from pathlib import Path
@@ -23,12 +23,12 @@ OPTIONS = {
 
 
 async def run(*arguments: object) -> CommandResult:
-    """Run a command in a thread, while the loop goes on."""
+    """Run a command in a thread beside the event loop."""
     return await asyncio.to_thread(call, *arguments)
 
 
 async def copied(broker: Broker, new_topic: NewTopic, entries: list[Entry]) -> list[str]:
-    """Entries in topics of their own on a cluster; answers the options that name the topics."""
+    """Copy entries to new topics of a cluster; return the options that name the topics."""
     names = {topic: await new_topic(count) for topic, count in PARTITIONS.items()}
     async with writer(broker) as out:
         for entry in entries:
@@ -39,14 +39,14 @@ async def copied(broker: Broker, new_topic: NewTopic, entries: list[Entry]) -> l
 
 @pytest.fixture
 def entries(histories: Path) -> list[Entry]:
-    """A small history that has no gaps and no aborted records."""
+    """Small history without gaps and aborted records."""
     return read_dump(histories / "mirror-3.9.log.jsonl").entries
 
 
 async def test_a_cluster_is_inspected_and_imported(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], histories: Path, tmp_path: Path
 ) -> None:
-    """The cluster, its copy and the file that it was made from give the same answers.
+    """The cluster, its copy and the original file give the same answers.
 
     Only the cluster has an id, which `GET /` gives.
     """
@@ -74,7 +74,7 @@ async def test_a_cluster_is_inspected_and_imported(
 async def test_a_cluster_is_verified(
     broker: Broker, new_topic: NewTopic, histories: Path, tmp_path: Path
 ) -> None:
-    """A story of other topics than the cluster's differs, and says so: exit code 1."""
+    """A story about other topics than the cluster's differs: exit code 1."""
     entries = read_dump(histories / "mirror-3.9.log.jsonl").entries
     topics = await copied(broker, new_topic, entries)
     story = histories / "mirror-3.9.story.jsonl"
@@ -86,7 +86,7 @@ async def test_a_cluster_is_verified(
 async def test_a_workers_file_is_enough(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
-    """Brokers, topics and login from the `.properties` that the worker is started with."""
+    """A worker's `.properties` file gives brokers, topics and login."""
     topics = dict(zip(*[iter(await copied(broker, new_topic, entries))] * 2, strict=True))
     file = tmp_path / "worker.properties"
     lines = [
@@ -152,7 +152,7 @@ async def test_a_config_topic_with_two_partitions(
 async def test_no_access(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
-    """Bob may do nothing; a wrong password is refused. The password is not repeated."""
+    """Bob has no right, and a wrong password is refused; no error repeats the password."""
     topics = await copied(broker, new_topic, entries)
     file = tmp_path / "worker.properties"
     where = f"kafka://{broker.address('SASL_PLAINTEXT')}"

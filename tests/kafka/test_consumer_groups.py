@@ -42,7 +42,7 @@ async def groups(broker: Broker) -> AsyncIterator[GroupAdmin]:
 
 
 async def test_offsets_of_an_empty_group(groups: GroupAdmin, topic: str) -> None:
-    """Offsets are set, listed in order, removed; a group that is gone has none."""
+    """Offsets are set, listed in order and removed; a deleted group has none."""
     group = unused_name()
     assert await groups.committed(group) == {}
     await groups.commit(group, {(topic, 2): 7, (topic, 0): 10**6})
@@ -68,7 +68,7 @@ async def test_unknown_partitions(groups: GroupAdmin, topic: str) -> None:
 
 
 async def test_active_group(broker: Broker, groups: GroupAdmin, topic: str) -> None:
-    """A group with a member refuses every change, and keeps its offsets."""
+    """A group with a member refuses every change and keeps its offsets."""
     group = unused_name()
     async with consuming(broker, topic, group) as consumer:
         await consumer.commit(dict.fromkeys(consumer.assignment(), 3))
@@ -80,7 +80,7 @@ async def test_active_group(broker: Broker, groups: GroupAdmin, topic: str) -> N
 
 
 async def refused_as_active(groups: GroupAdmin, topic: str, group: str) -> None:
-    """Each change of the group is refused for its members."""
+    """Check that the group refuses each change because of its members."""
     for change in (
         groups.commit(group, {(topic, 0): 1}),
         groups.remove(group, [(topic, 0)]),
@@ -93,7 +93,7 @@ async def refused_as_active(groups: GroupAdmin, topic: str, group: str) -> None:
 
 @pytest.mark.parametrize("broker", RELEASES[-1:], indirect=True)
 async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, topic: str) -> None:
-    """A live group of KIP-848, of brokers since 4.0, refuses changes while it has members."""
+    """A group of KIP-848 (brokers from 4.0 on) refuses changes while it has members."""
     group = unused_name()
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")
@@ -113,7 +113,7 @@ async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, top
 
 @pytest.mark.slow
 async def test_killed_consumer(broker: Broker, groups: GroupAdmin, topic: str) -> None:
-    """The group of a killed consumer stays active until its session has run out."""
+    """The group of a killed consumer stays active until its session times out."""
     group = unused_name()
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")

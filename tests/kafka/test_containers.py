@@ -1,4 +1,4 @@
-"""Sources of Kafka for tests: jars by Maven, else containers where an engine answers."""
+"""Kafka for tests: jars by Maven, or else containers."""
 
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def engine(folder: Path, code: int) -> None:
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folder with the only programs that tests find: no Java, no Maven, no Docker."""
+    """Folder with all programs that tests find: no Java, Maven or Docker is among them."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -62,7 +62,7 @@ def test_an_engine_that_answers(tools: Path, code: int | None, answers: bool) ->
     assert engine_answers() is answers
 
 
-def test_the_last_way(tools: Path) -> None:
+def test_the_image_without_java(tools: Path) -> None:
     """Without Java: the image if an engine answers and has the artifacts, else the reason."""
     with pytest.raises(JarsUnavailable, match="Java is missing"):
         runtime("4.3.0", NOWHERE)
@@ -73,7 +73,7 @@ def test_the_last_way(tools: Path) -> None:
 
 
 def test_jars_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No engine is asked if Maven's jars are there."""
+    """With Maven's jars no container engine is used."""
     engine(tmp_path, 0)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     path = runtime("4.3.0", "org.apache.kafka:connect-json:4.3.0")

@@ -1,4 +1,4 @@
-"""The log contract, on real brokers that hold its sample."""
+"""The log contract on real brokers that hold its sample."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -26,7 +26,7 @@ COMMITTED = {("config", 0, 2), ("offsets", 2, 0)}
 
 
 def _transaction(entry: Entry) -> str:
-    """Name of the transaction in which an entry was written; empty for none."""
+    """Transaction in which an entry was written; "" for none."""
     return "aborted" if entry.aborted else "committed" * (entry.position in COMMITTED)
 
 
@@ -44,7 +44,7 @@ async def _write(out: TopicProducer, entries: Iterable[Entry]) -> None:
 
 
 async def fill(broker: Broker) -> None:
-    """Write the sample as Kafka would have come to hold it, transactions and all."""
+    """Write the sample with its transactions to Kafka."""
     for topic, partitions in TOPICS.items():
         # The sample has null keys and times long past: nothing may be refused or expire.
         await create_topic(broker, topic, partitions, cleanup__policy="delete", retention__ms=-1)
@@ -65,12 +65,12 @@ async def fill(broker: Broker) -> None:
 
 
 async def holds_sample(log: KafkaReader) -> bool:
-    """True if no test has written anything since `fill`."""
+    """True if no test has written since `fill`."""
     return dict(await log.topics()) == TOPICS and dict(await log.ends(TOPICS)) == ENDS
 
 
 async def clear(broker: Broker) -> None:
-    """Delete all topics but Kafka's internal ones."""
+    """Delete all topics except Kafka's internal ones."""
     async with admin(broker) as client, asyncio.timeout(PATIENCE_S):
         while topics := [name for name in await client.list_topics() if name[0] != "_"]:
             await client.delete_topics(topics)
@@ -80,7 +80,7 @@ async def clear(broker: Broker) -> None:
 async def sample_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
-    """A broker of its own, so that nothing else is there."""
+    """Broker of these tests alone, so that it has no other topics."""
     async with up(
         request.param, tmp_path_factory.mktemp("sample"), log__cleaner__enable=False
     ) as broker:
@@ -88,7 +88,7 @@ async def sample_broker(
 
 
 async def filled_broker(broker: Broker) -> None:
-    """Have a broker hold the sample and nothing else."""
+    """Fill a broker with the sample and nothing else."""
     async with reading(broker.bootstrap) as reader:
         if await holds_sample(reader):
             return
@@ -98,7 +98,7 @@ async def filled_broker(broker: Broker) -> None:
 
 @asynccontextmanager
 async def writing(broker: Broker) -> AsyncIterator[KafkaLog]:
-    """A log of the broker that may be written to."""
+    """Writable log of the broker."""
     settings = KafkaLogSettings(transactional_id="connect-cluster-contract")
     log = await KafkaLog.connect(broker.bootstrap, settings)
     try:
@@ -108,31 +108,31 @@ async def writing(broker: Broker) -> AsyncIterator[KafkaLog]:
 
 
 class TestKafkaReader(ReadingContract):
-    """A reader of a cluster reads as every other log does."""
+    """A reader of a cluster meets the contract of every reader."""
 
     @pytest_asyncio.fixture
     async def filled(self, sample_broker: Broker) -> AsyncIterator[KafkaReader]:
-        """A reader of the broker that holds the sample."""
+        """Reader of the broker with the sample."""
         await filled_broker(sample_broker)
         async with reading(sample_broker.bootstrap) as reader:
             yield reader
 
 
 class TestKafkaLog(LogContract):
-    """A log in a cluster is written as every other log is."""
+    """A log in a cluster meets the contract of every log."""
 
     takes_records_without_keys = False
 
     @pytest_asyncio.fixture
     async def log(self, sample_broker: Broker) -> AsyncIterator[KafkaLog]:
-        """A log of a broker without topics."""
+        """Log of a broker without topics."""
         await clear(sample_broker)
         async with writing(sample_broker) as log:
             yield log
 
     @pytest_asyncio.fixture
     async def filled(self, sample_broker: Broker) -> AsyncIterator[KafkaLog]:
-        """A log of the broker that holds the sample."""
+        """Log of the broker with the sample."""
         await filled_broker(sample_broker)
         async with writing(sample_broker) as log:
             yield log

@@ -1,4 +1,4 @@
-"""`controlplane copy`: an embedded log carried to Kafka and back, on real brokers."""
+"""`controlplane copy` between embedded logs and real brokers, in both directions."""
 
 import asyncio
 import signal
@@ -44,7 +44,7 @@ async def run(*words: object, **environment: str) -> CommandResult:
 
 
 async def embedded(path: Path, names: Topics) -> list[Entry]:
-    """An embedded log with every command; its records."""
+    """Embedded log with every command, and its records."""
     log = await SqliteLog.open(path)
     try:
         await live(log, names, time.time_ns() // 1_000_000)
@@ -54,7 +54,7 @@ async def embedded(path: Path, names: Topics) -> list[Entry]:
 
 
 async def filled(path: Path, entries: list[Entry], sizes: dict[str, int]) -> None:
-    """An embedded log with these records."""
+    """Embedded log with these records."""
     log = await SqliteLog.open(path)
     try:
         for name, size in sizes.items():
@@ -88,7 +88,7 @@ def headers(entries: list[Entry]) -> list[tuple[Any, ...]]:
 
 
 def translated(positions: list[dict[str, Any]], entries: list[Entry]) -> list[tuple[Any, ...]]:
-    """The records at the offsets that the output tells."""
+    """Records at the offsets that the output gives."""
     runs = {
         (run["topic"], run["partition"], run["source"] + step): run["target"] + step
         for run in positions
@@ -101,7 +101,7 @@ def translated(positions: list[dict[str, Any]], entries: list[Entry]) -> list[tu
 
 
 async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Equal bytes, times and headers; the output tells positions; `serve --own` goes on with it."""
+    """Bytes, times and headers stay equal in both directions; `serve --own` continues."""
     file, log, back = worker_file(tmp_path, topics), tmp_path / "a.db", tmp_path / "b.db"
     entries = await embedded(log, topics)
     where = f"kafka://{broker.bootstrap}"
@@ -132,7 +132,7 @@ async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) ->
 
 
 async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """A mark in the command topic shows whose topics they are; no reader sees a command."""
+    """A mark in the command topic shows the topics' owner; readers see no command."""
     file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
     config = b'{"properties":{"name":"a","connector.class":"FileStreamSource"}}'
     first = Entry(topics.config, 0, 5, LONG_AGO_MS, b"connector-a", config)
@@ -159,7 +159,7 @@ async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: 
 
 
 async def test_other_names(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Topics of other names, chosen by the worker's file of TO, by options, and on the way back."""
+    """The worker's file of TO or options choose other topic names, in both directions."""
     log, back, names = tmp_path / "a.db", tmp_path / "b.db", Topics()
     entries = await embedded(log, names)
     file = worker_file(tmp_path, topics)
@@ -190,8 +190,10 @@ async def test_other_names(broker: Broker, topics: Topics, tmp_path: Path) -> No
     assert shown.code == 0, shown
 
 
-async def test_names_that_are_refused(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Two topics of one name, and a command that has not ended: nothing is created."""
+async def test_refused_copies_create_nothing(
+    broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    """One name for two topics, and an unfinished command, are refused: nothing is created."""
     file, log, names = worker_file(tmp_path, topics), tmp_path / "a.db", Topics()
     await embedded(log, names)
     words = ("copy", log, f"kafka://{broker.bootstrap}", "--to-worker-properties", file)
@@ -207,7 +209,7 @@ async def test_names_that_are_refused(broker: Broker, topics: Topics, tmp_path: 
 
 
 async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Half a copy is refused by `serve --own`; the same command ends it, and nothing is twice."""
+    """`serve --own` refuses half a copy; the same command completes it without doubles."""
     file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
     entries = [
         Entry(topics.offsets, number % 2, number // 2, LONG_AGO_MS, b"[%d]" % number, b"{}")
@@ -246,7 +248,7 @@ async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_pa
 
 
 async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Records that Kafka has compacted since count as copied, and those behind them are not."""
+    """Records that Kafka has compacted since count as copied; later ones are copied."""
     settings = {"min__cleanable__dirty__ratio": 0.001, "max__compaction__lag__ms": 1}
     overrides = {f"offset__storage__{key}": value for key, value in settings.items()}
     file, log = worker_file(tmp_path, topics, **overrides), tmp_path / "a.db"
@@ -272,7 +274,7 @@ async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) 
 
 
 async def test_targets_that_are_refused(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Other records, another number of partitions, a group with members: nothing is written."""
+    """Targets with other records, partition counts or group members are refused unchanged."""
     file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
     first = Entry(topics.config, 0, 0, 1, b"connector-a", b"{}")
     await filled(log, [first], {topics.config: 1, topics.offsets: 2, topics.status: 1})

@@ -1,4 +1,4 @@
-"""`make kafka` starts real Kafka and Connect, and its printed commands steer them."""
+"""`make kafka` starts real Kafka and Connect; its printed commands control them."""
 
 import asyncio
 import shlex
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
 async def test_the_printed_commands_work(tmp_path: Path) -> None:
-    """A source is stopped through its worker; dry run and history tell the same two records."""
+    """The worker stops a source; dry run and history show the same two records."""
     command = (sys.executable, "-u", "-m", "tests.kafka.demonstration", str(tmp_path / "demo"))
     program = await asyncio.create_subprocess_exec(
         *command, "--port", "0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT

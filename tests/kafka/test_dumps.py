@@ -1,4 +1,4 @@
-"""Output of each release's console consumer is read back to the byte."""
+"""Dumps by each release's console consumer are read back to the byte."""
 
 import asyncio
 import subprocess
@@ -22,7 +22,7 @@ COLUMNS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "
 
 
 def consume(broker: Broker, topic: str, records: int) -> bytes:
-    """All that the console consumer of the broker's release prints of a topic."""
+    """Output of the console consumer of the broker's release for a topic."""
     option = "--formatter-property" if broker.release.startswith("4.") else "--property"
     command = [
         *(str(java()), "-cp", classpath(f"org.apache.kafka:kafka-tools:{broker.release}")),

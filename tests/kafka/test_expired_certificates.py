@@ -1,4 +1,4 @@
-"""Expired certificates of a broker and of a worker: at the start, and in the middle."""
+"""Certificates of a broker and of a worker that have expired, at the start and later."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 
 class TlsWorker:
-    """A worker behind TLS, whose certificate can expire."""
+    """Worker behind a TLS proxy whose certificate can expire."""
 
     def __init__(self, worker: KafkaWorker, identity: Path) -> None:
         self._worker = urlsplit(worker.url)
@@ -98,19 +98,22 @@ async def client_of(service: RunningService) -> AsyncIterator[httpx.AsyncClient]
 
 
 async def refused(*words: str) -> str:
-    """The one sentence of a service that does not start."""
+    """Error sentence of a service that does not start."""
     return refusal(await asyncio.to_thread(shell, "serve", "--port", "0", *words))
 
 
 async def _startup_errors(*words: str) -> str:
-    """Output of a service that does not start, while it waits and in the end."""
+    """Output of a service that does not start, during its wait and at its end."""
     said = await asyncio.to_thread(shell, "serve", "--port", "0", *words)
     assert said.code == 2, said
     return said.err
 
 
 async def test_certificates_that_expire(tmp_path: Path) -> None:
-    """One sentence at the start, one per command in the middle; with a new one all goes on."""
+    """An expired certificate gives one sentence at the start, and one per command later.
+
+    With a new certificate everything continues.
+    """
     async with (
         up(RELEASES[-1], tmp_path, listeners=("SSL",)) as broker,
         KafkaWorker(RELEASES[-1], broker) as worker,
@@ -167,7 +170,7 @@ async def test_certificates_that_expire(tmp_path: Path) -> None:
 
 
 async def _broker_refused(client: httpx.AsyncClient, steering: httpx.AsyncClient) -> None:
-    """A write fails, reads go on, and the worker is still steered."""
+    """A write fails, reads continue, and the worker still receives requests."""
 
     async def reports_expiry() -> bool:
         health = (await client.get("/health")).json()["message"]

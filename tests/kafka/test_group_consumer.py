@@ -1,4 +1,4 @@
-"""Rebalances of a consumer that is busy while aiokafka gets its partitions."""
+"""Rebalances while a consumer is busy and aiokafka gets its partitions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ BUSY_S = 1.0
 
 
 class Assignments:
-    """Listener that remembers what was assigned."""
+    """Listener that keeps the assigned partitions."""
 
     def __init__(self) -> None:
         self.partitions: list[TopicPartition] = []
@@ -39,7 +39,7 @@ class Assignments:
 async def test_no_record_before_the_assignment_is_known(
     broker: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that waits during a rebalance takes no records of new partitions."""
+    """A poll that waits during a rebalance returns no records of new partitions."""
     monkeypatch.setattr(group_consumer, "FETCH_S", 60)
     topic, group, assignments = await new_topic(), unused_name(), Assignments()
     async with writer(broker) as out:

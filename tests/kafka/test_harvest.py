@@ -1,4 +1,4 @@
-"""A catalogue that is harvested from a real worker: answers about plugins are then the worker's."""
+"""Catalogues harvested from real workers give the worker's answers about plugins."""
 
 import asyncio
 import json
@@ -61,20 +61,20 @@ CONFIGS: tuple[ConfigBody, ...] = (
 
 
 async def harvested(worker: KafkaWorker, file: Path, *options: str) -> CommandResult:
-    """The command, as a process of its own."""
+    """Run `plugins harvest` as a process."""
     command = ("plugins", "harvest", "--worker", worker.url, "--file", file, *options)
     return await asyncio.to_thread(shell, *command)
 
 
 def _validate(config: ConfigBody) -> str:
-    """The path where a config is validated."""
+    """Path that validates a config."""
     return f"/connector-plugins/{config['connector.class']}/config/validate"
 
 
 async def differing(
     worker: KafkaWorker, catalogue: Path, configs: tuple[ConfigBody, ...]
 ) -> list[str]:
-    """The paths to which we give another answer than the worker, byte for byte."""
+    """Paths whose answers differ from the worker's, compared byte for byte."""
     listed: list[dict[str, str]] = (await worker.rest.get(CATALOGUE)).json()
     paths = [CATALOGUE, "/connector-plugins"]
     if worker.release != OLD:
@@ -100,7 +100,7 @@ async def differing(
 async def test_answers_about_plugins_are_a_workers_to_the_byte(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Kafka's own plugins and those of others: which there are, their settings, and validation."""
+    """Lists, settings and validation of Kafka's own plugins and of others are equal."""
     file = tmp_path / "catalogue.json"
     classes = harness(class_cases.JAVA, "3.9.1")
     async with KafkaWorker(
@@ -121,10 +121,10 @@ async def test_answers_about_plugins_are_a_workers_to_the_byte(
         assert await differing(worker, own, CONFIGS), "own descriptions are not Kafka's"
 
 
-async def test_an_old_worker_tells_documentation_where_it_validates(
+async def test_missing_documentation_of_an_old_worker_is_named(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Missing documentation is named, with exit code 1."""
+    """The command names missing documentation and exits with code 1."""
     file = tmp_path / "catalogue.json"
     topics = cluster_settings(own_topics)
     async with KafkaWorker(OLD, broker, parts=PARTS, **topics) as worker:

@@ -1,4 +1,4 @@
-"""A control plane whose sinks have real consumer groups: offsets set, altered, reset."""
+"""Control plane whose sinks have real consumer groups: offsets are set, altered and reset."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ def configuration(settings: dict[str, str]) -> Configuration:
 
 @asynccontextmanager
 async def actions_on(bootstrap: str, **settings: str) -> AsyncIterator[KafkaActions]:
-    """Actions as a worker of a cluster takes them; `__` in a setting's name is a dot."""
+    """Actions as in a worker of a cluster; `__` in a setting's name is a dot."""
     dotted = {key.replace("__", "."): value for key, value in settings.items()}
     clusters = ConnectorClusters(bootstrap, configuration(dotted))
     try:
@@ -52,7 +52,7 @@ async def actions_on(bootstrap: str, **settings: str) -> AsyncIterator[KafkaActi
 
 @pytest_asyncio.fixture
 async def plane(broker: Broker) -> AsyncIterator[ControlPlane]:
-    """A control plane beside the shared broker; its own log is in memory."""
+    """Control plane beside the shared broker, with its own log in memory."""
     async with (
         actions_on(broker.bootstrap) as outside,
         plane_on("memory:", outside=outside) as opened,
@@ -67,7 +67,7 @@ def sink_offset(topic: str, partition: int, offset: int | None) -> OffsetChange:
 
 
 async def test_life_of_a_sink(plane: ControlPlane, broker: Broker, topic: str) -> None:
-    """Created with offsets, altered, reset: its group follows, each time repeated."""
+    """The group follows each repeated command of a sink: created with offsets, altered, reset."""
     name = unused_name()
     first = (sink_offset(topic, 0, 5), sink_offset(topic, 1, 6))
     config = {"connector.class": SINK, "topics": topic}
@@ -85,7 +85,7 @@ async def test_life_of_a_sink(plane: ControlPlane, broker: Broker, topic: str) -
 
 
 async def test_group_that_is_still_active(plane: ControlPlane, broker: Broker, topic: str) -> None:
-    """The refusals are Kafka's, word for word; then the group is left, and they succeed."""
+    """The refusals are Kafka's, word for word; once the group is empty, the commands succeed."""
     name = unused_name()
     await plane.execute(CreateConnector(name, {"connector.class": SINK, "topics": topic}))
     await plane.execute(StopConnector(name))
@@ -107,7 +107,7 @@ async def test_group_that_is_still_active(plane: ControlPlane, broker: Broker, t
 
 
 async def test_unknown_partition(plane: ControlPlane, topic: str) -> None:
-    """Kafka's words and the reason; the valid part is applied, as by a worker."""
+    """The error is Kafka's with the reason; the valid part is applied, as by a worker."""
     name = unused_name()
     await plane.execute(CreateConnector(name, {"connector.class": SINK, "topics": topic}))
     await plane.execute(StopConnector(name))
@@ -139,7 +139,7 @@ async def test_overrides_select_the_cluster(broker: Broker, topic: str) -> None:
 
 
 async def test_logins_of_overrides(broker: Broker, topic: str) -> None:
-    """An override may log in as somebody else; wrong logins and settings are one sentence."""
+    """An override may use another login; wrong logins and settings give one sentence."""
     group = unused_name()
     async with groups_of(broker.bootstrap) as groups:
         await groups.commit(group, {(topic, 0): 4})

@@ -1,4 +1,4 @@
-"""Key stores that Java's own program has made, used with real brokers."""
+"""Key stores made by Java's keytool, used with real brokers."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ async def test_trust_stores(broker: Broker, topic: str, form: str) -> None:
 
 
 async def test_a_key_store(broker: Broker, topic: str) -> None:
-    """One store holds the key and the trusted certificates; Bob's certificate may read nothing."""
+    """One store holds the key and the trusted certificates; Bob's certificate has no read right."""
     store = broker.certificates.key_store("bob")
     security = trusting(store, identity=store)
     async with reading(broker.address("SSL"), security=security) as reader:

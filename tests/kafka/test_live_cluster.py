@@ -1,4 +1,4 @@
-"""A service beside a real worker gives the worker's answers, from the topics alone."""
+"""A service beside a real worker gives the worker's answers from the topics alone."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ async def beside(broker: Broker) -> AsyncIterator[Beside]:
 
 
 def state(connector_state: str, *tasks: str) -> Callable[[Any], bool]:
-    """Condition: a status has the connector and its tasks in these states."""
+    """Condition: connector and tasks of a status have these states."""
 
     def has_states(status: Any) -> bool:
         if status is None:
@@ -58,7 +58,7 @@ def all_of(lines: Path) -> Callable[[Any], bool]:
 
 
 async def _created(life: Beside, lines: Path, folder: Path) -> None:
-    """A source, a sink with a difficult name, and a sink that fails."""
+    """Create a source, a sink with a difficult name, and a sink that fails."""
     await life.same_cluster()
     source = {"connector.class": SOURCE, "file": str(lines), "topic": "lines", "tasks.max": "1"}
     await life.ask("POST", "/connectors", {"name": "lines", "config": source})
@@ -74,7 +74,7 @@ async def _created(life: Beside, lines: Path, folder: Path) -> None:
 
 
 async def _changed(life: Beside) -> None:
-    """Paused, changed while paused, resumed, restarted; active topics forgotten."""
+    """Pause, change while paused, resume and restart; delete active topics."""
     await life.ask("PUT", "/connectors/lines/pause")
     await life.until("/connectors/lines/status", state("PAUSED", "PAUSED"))
     await life.agree()
@@ -91,7 +91,7 @@ async def _changed(life: Beside) -> None:
 
 
 async def _offsets_edited(life: Beside, lines: Path) -> None:
-    """Stopped, offsets altered, read again from there, stopped, offsets removed."""
+    """Stop, alter offsets, read again from there, stop, remove offsets."""
     await life.ask("PUT", "/connectors/lines/stop")
     await life.until("/connectors/lines/status", state("STOPPED"))
     await life.agree()
@@ -108,8 +108,8 @@ async def _offsets_edited(life: Beside, lines: Path) -> None:
     await life.agree()
 
 
-async def _gone_and_back(life: Beside) -> None:
-    """Deleted; created again, stopped from the first moment; the worker restarted."""
+async def _recreated(life: Beside) -> None:
+    """Delete and create STOPPED; restart the worker."""
     config = await life.ask("GET", "/connectors/lines/config")
     await life.ask("DELETE", "/connectors/lines")
     await life.ask("DELETE", "/connectors/broken")
@@ -126,7 +126,7 @@ async def _gone_and_back(life: Beside) -> None:
 
 
 async def _broker_killed(life: Beside, broker: Broker, lines: Path) -> None:
-    """The broker dies and comes back; both go on."""
+    """Kill and restart the broker; both continue."""
     await broker.kill9()
     await life.still_answers()
     await broker.start()
@@ -138,7 +138,7 @@ async def _broker_killed(life: Beside, broker: Broker, lines: Path) -> None:
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_a_life(release: str, tmp_path: Path) -> None:
-    """Every answer is the worker's own at each quiet point of a scripted life."""
+    """Every answer equals the worker's at each quiet point of a scripted life."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
     async with up(release, tmp_path) as broker, beside(broker) as life:
@@ -147,5 +147,5 @@ async def test_a_life(release: str, tmp_path: Path) -> None:
         await _changed(life)
         await _broker_killed(life, broker, lines)
         await _offsets_edited(life, lines)
-        await _gone_and_back(life)
+        await _recreated(life)
         assert life.compared > 250

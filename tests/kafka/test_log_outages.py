@@ -1,4 +1,4 @@
-"""Appends while their broker is killed or hangs: nothing is lost, written twice or half written."""
+"""Appends while their broker is killed or hangs: no record is lost, doubled or half written."""
 
 import asyncio
 from collections import Counter
@@ -28,16 +28,16 @@ LANES = 3
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sampled(RELEASES, RELEASES[-1]))
-async def mortal(
+async def expendable(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
-    """A broker that may be stopped."""
-    async with up(request.param, tmp_path_factory.mktemp("mortal")) as broker:
+    """Broker that a test may stop."""
+    async with up(request.param, tmp_path_factory.mktemp("expendable")) as broker:
         yield broker
 
 
 class NumberedAppends:
-    """Appends numbered batches of two records until it is stopped; remembers the answers."""
+    """Appends numbered batches of two records until stopped; keeps the results."""
 
     def __init__(self, log: KafkaLog, topic: str, name: str, epoch: int | None) -> None:
         self.acknowledged: set[str] = set()
@@ -63,10 +63,10 @@ class NumberedAppends:
                 self.acknowledged.add(key)
 
 
-async def test_the_broker_is_killed(mortal: Broker) -> None:
-    """Acknowledged batches are there once, others whole or not at all; appends go on afterwards."""
-    await create_topic(mortal, "killed", 2)
-    async with opened(mortal.bootstrap) as log:
+async def test_the_broker_is_killed(expendable: Broker) -> None:
+    """Acknowledged batches exist once, others whole or not at all; appends continue."""
+    await create_topic(expendable, "killed", 2)
+    async with opened(expendable.bootstrap) as log:
         epoch = await log.claim()
         appenders = [
             NumberedAppends(log, "killed", f"{kind}-{number}", epoch if kind == "claimed" else None)
@@ -76,8 +76,8 @@ async def test_the_broker_is_killed(mortal: Broker) -> None:
         ends = asyncio.Event()
         running = [asyncio.create_task(appender.run(ends)) for appender in appenders]
         await _grown(appenders, 5)
-        await mortal.kill9()
-        await mortal.start()
+        await expendable.kill9()
+        await expendable.start()
         await _grown(appenders, 5)
         ends.set()
         await asyncio.gather(*running)
@@ -86,7 +86,7 @@ async def test_the_broker_is_killed(mortal: Broker) -> None:
 
 
 async def _grown(appenders: list[NumberedAppends], by: int) -> None:
-    """Wait until each appender has got some more acknowledgements."""
+    """Wait until each appender has some more acknowledgements."""
     expected_counts = [len(appender.acknowledged) + by for appender in appenders]
     async with asyncio.timeout(PATIENCE_S):
         while any(  # noqa: ASYNC110 - the appenders tell nobody
@@ -109,15 +109,15 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
 
 
 @pytest.mark.parametrize("kind", ["claimed", "single", "beside"])
-async def test_the_broker_hangs(mortal: Broker, kind: str) -> None:
+async def test_the_broker_hangs(expendable: Broker, kind: str) -> None:
     """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"
-    await create_topic(mortal, topic, 2)
-    async with opened(mortal.bootstrap, writing=SOON, reading=READ_SOON) as log:
+    await create_topic(expendable, topic, 2)
+    async with opened(expendable.bootstrap, writing=SOON, reading=READ_SOON) as log:
         epoch = await log.claim() if kind == "claimed" else None
         second = 0 if kind == "single" else 1
         await log.append([put(topic, "before"), put(topic, "before", second)], epoch)
-        await mortal.hang()
+        await expendable.hang()
         try:
             for key in ("cut off", "in the queue"):
                 with pytest.raises(LogUnavailable):
@@ -125,7 +125,7 @@ async def test_the_broker_hangs(mortal: Broker, kind: str) -> None:
             with pytest.raises(LogUnavailable):
                 await log.ends([topic])
         finally:
-            await mortal.go_on()
+            await expendable.go_on()
         ends = await _ends(log, topic)
         counts = Counter(entry.key for entry in await _committed(log, topic))
         assert {*counts.values()} == {2}
@@ -137,7 +137,7 @@ async def test_the_broker_hangs(mortal: Broker, kind: str) -> None:
 
 
 async def _ends(log: KafkaLog, topic: str) -> list[int]:
-    """The ends, once the broker answers."""
+    """Ends of the topics, once the broker answers."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -146,34 +146,34 @@ async def _ends(log: KafkaLog, topic: str) -> list[int]:
                 await asyncio.sleep(0.05)
 
 
-async def test_a_claim_without_a_broker(mortal: Broker) -> None:
-    """A claim fails in time; the epoch before it stays valid, since there is no other writer."""
-    await create_topic(mortal, "claims", 2)
-    async with opened(mortal.bootstrap, writing=SOON, reading=READ_SOON) as log:
+async def test_a_claim_without_a_broker(expendable: Broker) -> None:
+    """A claim fails in time; the epoch before it stays valid, as no other writer exists."""
+    await create_topic(expendable, "claims", 2)
+    async with opened(expendable.bootstrap, writing=SOON, reading=READ_SOON) as log:
         epoch = await log.claim()
         await log.append([put("claims", "a")], epoch)
-        await mortal.hang()
+        await expendable.hang()
         try:
             with pytest.raises(LogUnavailable):
                 await log.claim()
             with pytest.raises(LogUnavailable):
                 await log.check_writable(epoch)
         finally:
-            await mortal.go_on()
+            await expendable.go_on()
         newest = await log.claim()
         await log.append([put("claims", "b")], newest)
         with pytest.raises(Fenced):
             await log.append([put("claims", "c")], epoch)
 
 
-async def test_closed_while_the_broker_hangs(mortal: Broker) -> None:
+async def test_closed_while_the_broker_hangs(expendable: Broker) -> None:
     """Closing ends in time, and wakes the caller."""
-    await create_topic(mortal, "closed", 2)
+    await create_topic(expendable, "closed", 2)
     writing = WriteLimits(close_timeout_ms=500)
-    async with opened(mortal.bootstrap, writing=writing, reading=READ_SOON) as log:
+    async with opened(expendable.bootstrap, writing=writing, reading=READ_SOON) as log:
         await log.append([put("closed", "a"), put("closed", "a", 1)])
         await log.append([put("closed", "a")])
-        await mortal.hang()
+        await expendable.hang()
         try:
             appends = [
                 asyncio.create_task(log.append([put("closed", "b"), put("closed", "b", number)]))
@@ -184,5 +184,5 @@ async def test_closed_while_the_broker_hangs(mortal: Broker) -> None:
                 await log.close()
                 results = await asyncio.gather(*appends, return_exceptions=True)
         finally:
-            await mortal.go_on()
+            await expendable.go_on()
         assert all(isinstance(result, LogUnavailable) for result in results)

@@ -1,4 +1,4 @@
-"""Writes to a real cluster: fencing at every point, failures of a producer, topics, security."""
+"""Writes to a real cluster: fencing at every point, producer failures, topics, security."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ async def opened(
 
 @pytest_asyncio.fixture
 async def log(broker: Broker) -> AsyncIterator[KafkaLog]:
-    """A log of the shared broker."""
+    """Log of the shared broker."""
     async with opened(broker.bootstrap) as log:
         yield log
 
@@ -59,7 +59,7 @@ async def rival(broker: Broker) -> AsyncIterator[KafkaLog]:
 
 
 def put(topic: str, key: str, partition: int = 0, value: bytes = b"v") -> Record:
-    """A record of which only place and key matter."""
+    """Record of which only position and key matter."""
     return Record(topic, partition, T0, key.encode(), value)
 
 
@@ -70,7 +70,7 @@ async def committed(log: KafkaLog, topic: str) -> list[Entry]:
 
 
 async def keys(log: KafkaLog, topic: str) -> list[str]:
-    """Return the keys of a topic's committed records, sorted."""
+    """Keys of a topic's committed records, sorted."""
     return sorted((entry.key or b"").decode() for entry in await committed(log, topic))
 
 
@@ -113,7 +113,7 @@ async def test_a_zombie_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     point: str,
 ) -> None:
-    """A rival that claims at any point fences the writer; only a finished commit stays."""
+    """A claim of another writer at any point fences this one; only a finished commit stays."""
     call, interruption, committed = ZOMBIES[point]
     epoch = await log.claim()
     await log.append([put(topic, "first")], epoch)
@@ -143,7 +143,7 @@ def _interrupt(
     claim: Callable[[], Awaitable[Any]],
     interruption: Interruption,
 ) -> None:
-    """Let a rival claim in the next such call of any producer of aiokafka; later calls are left."""
+    """Let another writer claim during the next such call of an aiokafka producer."""
     original = getattr(AIOKafkaProducer, call)
 
     async def interrupted(producer: AIOKafkaProducer, *arguments: Any, **options: Any) -> Any:
@@ -179,7 +179,7 @@ async def test_a_zombie_after_an_abort(
 
 
 async def test_check_writable(log: KafkaLog, rival: KafkaLog, topic: str) -> None:
-    """The check finds out about a rival without writing."""
+    """The check detects a claim of another writer without writing."""
     epoch = await log.claim()
     await log.append([put(topic, "first")], epoch)
     ends = await log.ends([topic])
@@ -200,7 +200,7 @@ async def test_check_writable(log: KafkaLog, rival: KafkaLog, topic: str) -> Non
 async def test_a_refused_record(
     log: KafkaLog, topic: str, *, beside: bool, partitions: int
 ) -> None:
-    """A refused record takes its batch with it; the producer goes on with the next one."""
+    """A refused record fails its batch; the producer continues with the next one."""
     epoch = None if beside else await log.claim()
     large = [put(topic, "large", value=bytes(2 << 20))]
     if partitions > 1:
@@ -214,7 +214,7 @@ async def test_a_refused_record(
 
 
 async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
-    """Appends that share a transaction do not share the refusal of one of them."""
+    """In a shared transaction, only the append with the refused record fails."""
     epoch = await log.claim()
     batches = [[put(topic, f"{number}")] for number in range(9)]
     batches[5] = [put(topic, "large", value=bytes(2 << 20))]
@@ -226,16 +226,16 @@ async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
 
 
 async def test_a_record_without_a_key(log: KafkaLog, topic: str) -> None:
-    """A compacted topic refuses it, and the sentence says so."""
+    """A compacted topic refuses a record without a key, and the sentence says so."""
     with pytest.raises(LogNotUsable, match="without a key"):
         await log.append([Record(topic, 0, T0, None, b"x")])
 
 
 @pytest.mark.parametrize("call", ["send_batch", "commit_transaction"])
-async def test_an_answer_that_is_lost(
+async def test_a_lost_answer_to_a_commit(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """A transaction that was cut off is decided, and written once."""
+    """A transaction whose answer is lost is decided, and written once."""
     epoch = await log.claim()
 
     async def nothing() -> None:
@@ -251,7 +251,7 @@ async def test_an_answer_that_is_lost(
 
 
 async def test_created_topics(log: KafkaLog, topic: str) -> None:
-    """A topic is compacted, has the brokers' defaults for -1, and is never made by accident."""
+    """A new topic is compacted and has the brokers' defaults for -1; reads create none."""
     name = f"{topic}-new"
     await log.create_topic(name, 4)
     await log.create_topic(name, 4)
@@ -278,7 +278,7 @@ async def test_a_topic_with_settings(broker: Broker, topic: str) -> None:
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 async def test_a_topic_with_another_policy(log: KafkaLog, new_topic: NewTopic, policy: str) -> None:
-    """A topic that would lose records is refused, as by a worker."""
+    """A topic whose policy loses records is refused, as by a worker."""
     name = await new_topic(2, cleanup__policy=policy)
     with pytest.raises(LogNotUsable, match=rf"{name} has cleanup\.policy={policy}"):
         await log.create_topic(name, 2)
@@ -287,7 +287,7 @@ async def test_a_topic_with_another_policy(log: KafkaLog, new_topic: NewTopic, p
 
 
 async def test_a_deleted_topic_stays_deleted(broker: Broker, topic: str) -> None:
-    """A producer that has written to a topic does not have it created again."""
+    """A producer that has written to a topic does not create it again."""
     soon = WriteLimits(append_timeout_ms=500, request_timeout_ms=400)
     async with opened(broker.bootstrap, writing=soon) as log, admin(broker) as client:
         await log.append([put(topic, "x")])
@@ -298,7 +298,7 @@ async def test_a_deleted_topic_stays_deleted(broker: Broker, topic: str) -> None
 
 
 async def _until_refused(log: KafkaLog, topic: str) -> None:
-    """Append until the brokers have heard of the deletion."""
+    """Append until the brokers know of the deletion."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(LogUnavailable):
@@ -309,7 +309,7 @@ async def _until_refused(log: KafkaLog, topic: str) -> None:
 
 
 async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: NewTopic) -> None:
-    """Workers write no headers, so a log may keep them out of their topics."""
+    """A log can keep headers out of Connect's topics, because workers write none."""
     plain, ours = await new_topic(), await new_topic()
     headers = (("controlplane-command-id", b"1"),)
     async with opened(broker.bootstrap, headers_in=frozenset({ours})) as log:
@@ -334,7 +334,7 @@ LOGINS = [("SSL", None), *((name, how) for name, offered in SASL.items() for how
 
 @pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
 async def test_logins(broker: Broker, topic: str, protocol: str, mechanism: str | None) -> None:
-    """The producers log in as the reader does."""
+    """Producers log in as the reader does."""
     tls = Tls(trusted=broker.certificates.authority, identity=broker.certificates.identity("alice"))
     security = KafkaSecurity(
         sasl=_login("alice", mechanism) if mechanism else None,
@@ -351,7 +351,7 @@ def _login(name: str, mechanism: str = "PLAIN") -> Sasl:
 
 
 async def test_no_access(broker: Broker, topic: str) -> None:
-    """Bob may do nothing; each request says which right he lacks."""
+    """Bob has no right; each request names its missing right."""
     async with opened(broker.address("SASL_PLAINTEXT"), KafkaSecurity(sasl=_login("bob"))) as log:
         with pytest.raises(LogNotUsable, match=f"{ID} may not be used: allow this user WRITE"):
             await log.claim()

@@ -1,4 +1,4 @@
-"""`migrate` between real clusters: workers of 3.9 and 4.3 on one broker, and an embedded log."""
+"""`migrate` between real clusters (3.9 and 4.3 on one broker) and an embedded log."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ BROKER = "4.3.0"
 
 
 class MovingCluster:
-    """A worker that a connector moves from or to, and its HTTP client."""
+    """Worker of one side of a migration, and its HTTP client."""
 
     def __init__(self, worker: KafkaWorker) -> None:
         self.worker = worker
@@ -45,7 +45,7 @@ class MovingCluster:
                 await asyncio.sleep(PAUSE_S)
 
     async def get(self, path: str) -> Any:
-        """A good answer; None for any other."""
+        """Successful answer; None for any other."""
         answer = await self.worker.rest.get(path)
         return answer.json() if answer.is_success else None
 
@@ -104,7 +104,7 @@ async def migrate(name: str, source: str, target: str, *words: object) -> Comman
 
 
 async def test_between_real_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source and a sink go on where they were, whatever happens on the way."""
+    """A source and a sink continue from their offsets, whatever interrupts the migration."""
     monkeypatch.chdir(tmp_path)
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
@@ -120,7 +120,7 @@ async def test_between_real_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 async def _config_changed(source: Api, target: Api) -> None:
-    """A foreign hand changes the copy."""
+    """Another client changes the copy."""
     del source
     path = "/connectors/lines/config"
     config = await target.get(path)
@@ -135,7 +135,7 @@ async def _changed_back(source: Api, target: Api) -> None:
 
 
 async def _undone(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
-    """The comparison fails, and the process dies at each gap of the undoing."""
+    """The comparison fails, and the process is killed at each gap of the undo."""
     moving = CutOffMigration("lines", old.url, new.url, folder)
     meddling = {"before verify": _config_changed, "before undoing offsets": _changed_back}
     gaps = [gap for gap in UNDO_CRASH_POINTS if not gap.endswith("start")]
@@ -149,7 +149,7 @@ async def _undone(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
 
 
 async def _worker_killed(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
-    """The other worker dies: the original runs again, and the rest is undone when it is back."""
+    """The other worker is killed: the original runs again; the rest is undone after the restart."""
     moving = CutOffMigration("lines", old.url, new.url, folder)
 
     async def killed(source: Api, target: Api) -> None:
@@ -169,7 +169,7 @@ async def _worker_killed(old: MovingCluster, new: MovingCluster, folder: Path) -
 
 
 async def _moved(old: MovingCluster, new: MovingCluster, lines: Path) -> None:
-    """Killed at every gap, then run to the end: the copy reads on where the original stood."""
+    """Kill the process at every gap, then complete: the copy continues at the original's offset."""
     moving = CutOffMigration("lines", old.url, new.url, lines.parent)
     gaps = [gap for gap in CRASH_POINTS if not gap.endswith("delete")]
     await moving.killed_at_each(gaps)
@@ -184,7 +184,7 @@ async def _moved(old: MovingCluster, new: MovingCluster, lines: Path) -> None:
 
 
 async def _sink(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
-    """Both clusters share the sink's group. A start that fails is undone, offsets included."""
+    """Both clusters share the sink's group; a failed start is undone, offsets included."""
     output = folder / "out" / "copy.txt"
     output.parent.mkdir()
     config = {"connector.class": SINK, "file": str(output), "topics": "lines", "name": "copy"}
@@ -214,7 +214,7 @@ async def _sink(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
 
 
 async def _to_ours_and_back(new: MovingCluster, folder: Path) -> None:
-    """From a real cluster to an embedded log and back; a class that is missing is refused."""
+    """Migrate to an embedded log and back; a missing class is refused."""
     ours = ClusterCalls(f"sqlite:///{folder}/state.db", folder)
     await asyncio.to_thread(ours.create, "orders")
     result = await migrate("lines", new.url, ours.where, "--delete")

@@ -1,4 +1,4 @@
-"""Outages of a real broker: the last known state is served, and marked as possibly old."""
+"""Outages of a real broker: the service gives the last known state, marked as possibly old."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,27 +39,27 @@ AWAY_S = 4
 
 
 async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
-    """The cluster has no other broker."""
+    """The outage of the only broker is noticed."""
     async with up(RELEASE, tmp_path) as broker:
         await create_topic_on(broker, CONFIGS, 1)
         await _outage(broker, broker.kill9, broker.start)
 
 
 async def test_only_the_leader_is_gone(tmp_path: Path) -> None:
-    """The other broker still answers, also for its own topic; the outage is noticed anyway."""
+    """The outage is noticed, although the other broker still answers, also for its topic."""
     async with _two(tmp_path) as (first, second):
         await _outage(first, second.kill9, second.start)
 
 
 async def test_only_the_leader_hangs(tmp_path: Path) -> None:
-    """The cluster still takes the hanging broker for the leader; the outage is noticed anyway."""
+    """The outage is noticed, although the cluster still takes the hanging broker for the leader."""
     async with _two(tmp_path, broker__session__timeout__ms=60_000) as (first, second):
         await _outage(first, second.hang, second.go_on)
 
 
 @asynccontextmanager
 async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, Broker]]:
-    """A cluster of which the second broker leads the config topic."""
+    """Cluster whose second broker leads the config topic."""
     async with (
         up(RELEASE, tmp_path, **settings) as first,
         up(RELEASE, tmp_path / "second", joins=first) as second,
@@ -70,7 +70,7 @@ async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, B
 
 
 async def _outage(broker: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
-    """Stop the leader of the config topic: one notice of the outage, one of its end."""
+    """Stop the leader of the config topic; expect one notice of the outage and one of its end."""
     notices = FollowerNotices()
     await _put(broker, "before")
     async with (
@@ -99,7 +99,7 @@ async def _put(broker: Broker, name: str) -> None:
 
 
 async def _until(client: httpx.AsyncClient, names: list[str], *, noticed: bool) -> None:
-    """Wait until the service answers with these connectors, with or without a notice."""
+    """Wait until the service answers with these connectors, with or without the notice."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = await client.get("/connectors")

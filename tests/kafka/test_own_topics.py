@@ -1,7 +1,7 @@
-"""A control plane on topics of its own: its records are those that it writes to any other log.
+"""Control plane on its own Kafka topics writes the same records as on any other log.
 
 `tests/test_command_histories.py` compares these records with those of real clusters. Here every
-command runs on a log in memory and on real brokers. The records on the brokers must be the same
+command runs on a log in memory and on real brokers. The records on the brokers must have the same
 bytes, and Kafka's own stores must read from them what our fold reads.
 """
 
@@ -86,13 +86,13 @@ LIFE: tuple[AnyCommand, ...] = (
 
 
 def around(now_ms: int) -> Surroundings:
-    """A clock that stands still and ids in order: two planes write the same."""
+    """Surroundings with a stopped clock and ids in order: two planes write the same."""
     ids = count()
     return Surroundings(now_ms=lambda: now_ms, new_id=lambda: f"id-{next(ids)}")
 
 
 async def live(log: Log, topics: Topics, now_ms: int) -> list[Any]:
-    """Run the life on a log; return the outcomes."""
+    """Run the commands on a log; return the outcomes."""
     outcomes: list[Any] = []
     settings = Settings(topics=topics, exactly_once=True)
     async with ControlPlane.open(log, settings, around(now_ms)) as plane:
@@ -105,13 +105,13 @@ async def live(log: Log, topics: Topics, now_ms: int) -> list[Any]:
 
 
 async def records(log: ReadableLog, topics: Iterable[str]) -> list[Entry]:
-    """All committed records in the order of a fold."""
+    """All committed records in fold order."""
     batches = [batch async for batch in log.read(topics)]
     return [entry for entry in entries_of(batches) if not entry.aborted]
 
 
 def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
-    """Every byte of records but their offsets, by partition."""
+    """All bytes of records except their offsets, by partition."""
     return sorted(
         (
             (entry.topic, entry.partition, entry.offset, entry.timestamp, entry.key, entry.value)
@@ -122,12 +122,12 @@ def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
 
 
 def without_offsets(entry_contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Contents without offsets: markers of transactions take some."""
+    """Contents without offsets, some of which transaction markers take."""
     return [(*content[:2], *content[3:]) for content in entry_contents]
 
 
 def renamed(entries: Iterable[Entry], topics: Topics) -> tuple[Entry, ...]:
-    """Records of Connect's topics, under the names by which the oracle knows them."""
+    """Records of Connect's topics, under the topic names of the oracle."""
     names = {topics.config: TOPICS.config, topics.offsets: TOPICS.offsets}
     names[topics.status] = TOPICS.status
     return tuple(
@@ -139,12 +139,12 @@ def renamed(entries: Iterable[Entry], topics: Topics) -> tuple[Entry, ...]:
 
 @pytest.fixture
 def topics(topic: str) -> Topics:
-    """Names of topics that do not exist yet."""
+    """Names of missing topics."""
     return Topics(*(f"{topic}-{name}" for name in ("configs", "offsets", "status", "commands")))
 
 
 async def own_log(broker: Broker, topics: Topics) -> KafkaLog:
-    """A log as `serve` would open it for these topics."""
+    """Log as `serve` opens it for these topics."""
     settings = {
         "group.id": topics.config,
         "config.storage.topic": topics.config,
@@ -157,10 +157,8 @@ async def own_log(broker: Broker, topics: Topics) -> KafkaLog:
     return await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)
 
 
-async def test_every_command_writes_what_it_writes_elsewhere(
-    broker: Broker, topics: Topics
-) -> None:
-    """The same outcomes, and the same bytes in each partition; headers in our own topic alone."""
+async def test_every_command_writes_the_same_as_in_memory(broker: Broker, topics: Topics) -> None:
+    """Outcomes and bytes in each partition are equal; only our own topic has headers."""
     now_ms = time.time_ns() // 1_000_000
     memory = MemoryLog()
     log = await own_log(broker, topics)
@@ -181,9 +179,9 @@ async def test_every_command_writes_what_it_writes_elsewhere(
 
 @pytest.mark.parametrize("done", range(STOP_STEPS))
 async def test_a_zombie_within_a_command(broker: Broker, topics: Topics, done: int) -> None:
-    """Another writer takes over behind each step: no later step is written, and the next ends it.
+    """After a claim behind any step, the old writer stops and the new one completes.
 
-    Behind the last step nothing is left to refuse, so it is no case here.
+    The last step has no case, because nothing is left to refuse.
     """
     steps: list[str] = []
     log, rival = await own_log(broker, topics), await own_log(broker, topics)
@@ -222,7 +220,7 @@ async def test_a_zombie_within_a_command(broker: Broker, topics: Topics, done: i
 
 
 async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> None:
-    """Records without commands of ours are another cluster's; nothing is claimed or created."""
+    """Records without our commands belong to another cluster; nothing is claimed or created."""
     log = await own_log(broker, topics)
     try:
         await log.create_topic(topics.config, 1)
@@ -241,7 +239,7 @@ async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> No
 
 
 async def test_a_split_config_topic_is_refused(broker: Broker, topics: Topics) -> None:
-    """The order of configs needs one partition, as a worker demands."""
+    """A config topic with several partitions is refused, as by a worker."""
     log = await own_log(broker, topics)
     try:
         await log.create_topic(topics.config, 2)
@@ -252,7 +250,7 @@ async def test_a_split_config_topic_is_refused(broker: Broker, topics: Topics) -
 
 
 async def test_compaction_keeps_the_state(broker: Broker, new_topic: NewTopic) -> None:
-    """Records that Kafka has compacted fold to the state of all that was written."""
+    """Records that Kafka has compacted fold to the state of all written records."""
     now_ms = time.time_ns() // 1_000_000
     memory, written = MemoryLog(), Topics()
     await live(memory, written, now_ms)
@@ -287,6 +285,6 @@ async def test_compaction_keeps_the_state(broker: Broker, new_topic: NewTopic) -
 
 
 def _lasting(entries: Iterable[Entry], profile: Profile) -> dict[str, Any]:
-    """Return the parts of a state that compaction keeps."""
+    """Parts of a state that compaction keeps."""
     state = of_loader(Case(tuple(entries)), profile)
     return {name: part for name, part in state.items() if name not in COUNTED}

@@ -1,4 +1,4 @@
-"""Plans of `replay compat` with kcat, carried out by a shell on a real broker."""
+"""Plans of `replay compat` with kcat, executed by a shell on a real broker."""
 
 import os
 import shutil
@@ -42,12 +42,12 @@ def run_line(broker: Broker, command: str) -> None:
 
 
 async def read(reader: KafkaReader, topic: str) -> list[Entry]:
-    """Read every record of a topic."""
+    """All records of a topic."""
     return list(entries_of([batch async for batch in reader.read([topic])]))
 
 
 async def contents(reader: KafkaReader, topic: str) -> list[Content]:
-    """Keys and values, in their order."""
+    """Keys and values, in order."""
     return [(entry.key, entry.value) for entry in await read(reader, topic)]
 
 
@@ -55,7 +55,7 @@ async def contents(reader: KafkaReader, topic: str) -> list[Content]:
 async def test_a_record_is_written(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic, name: str
 ) -> None:
-    """The line writes an empty task set, and a tombstone, for any connector name."""
+    """A line writes an empty task set, and a tombstone, for any connector name."""
     topic = await new_topic(2)
     key = f"commit-{name}"
     run_line(broker, append_command(topic, 1, key, '{"tasks":0}'))
@@ -70,7 +70,7 @@ async def test_a_record_is_written(
 async def test_records_are_appended_once_more(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Task configs and their commit, byte for byte, in the order in which they are named."""
+    """Task configs and their commit are appended byte for byte, in the order of the line."""
     topic = await new_topic()
     records = [
         (b"task-a-0", b'{"properties":{"password":"s\\t3%s\\ncret \xc3\xa9"}}'),
@@ -90,9 +90,9 @@ async def test_records_are_appended_once_more(
 async def test_offsets_are_copied_where_kafka_puts_them(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """The copy of an offset lies in the partition that a worker's producer chooses for its key.
+    """Each key and tombstone goes to the partition that a worker's producer chooses.
 
-    A copied tombstone stays a tombstone. The line copies no offsets of other connectors.
+    Offsets of other connectors are not copied.
     """
     source, target, theirs = await new_topic(1), await new_topic(5), await new_topic(5)
     offsets: list[Content] = []

@@ -1,4 +1,4 @@
-"""Reading to the end of real topics gives exactly what was written."""
+"""Reads to the end of real topics give exactly the written records."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
 async def test_ends_from_leaders(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ends grow with the log though leaders are not asked; a deleted topic is noticed."""
+    """Ends grow with the log without new metadata requests; a deleted topic is noticed."""
     monkeypatch.setattr("controlplane.logs.kafka.reads.reader.LAYOUT_S", PATIENCE_S)
     topic = await new_topic(2)
     async with writer(broker) as out:
@@ -56,7 +56,7 @@ async def test_ends_from_leaders(
 
 
 async def _until_refused(reader: KafkaReader, topic: str) -> None:
-    """Ask for the ends again and again: the controller answers before the broker knows it."""
+    """Read the ends until they fail: the broker learns of a deletion after the controller."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             await reader.ends_from_leaders([topic])
@@ -64,7 +64,7 @@ async def _until_refused(reader: KafkaReader, topic: str) -> None:
 
 
 async def test_topics_are_listed_and_never_made(reader: KafkaReader, topic: str) -> None:
-    """Asking for a topic that is missing does not create it, though the broker would allow it."""
+    """A request for a missing topic does not create it, even if the broker would."""
     assert (await reader.check([f"{topic}-missing"])) != []
     topics = await reader.topics()
     assert topics[topic] == 3
@@ -74,7 +74,7 @@ async def test_topics_are_listed_and_never_made(reader: KafkaReader, topic: str)
 async def test_everything_a_record_holds(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Null and empty keys and values, headers that repeat, own timestamps."""
+    """Null and empty keys and values, repeated headers and own timestamps are read as written."""
     topic = await new_topic(2, cleanup__policy="delete")  # a compacted one refuses null keys
     async with writer(broker) as out:
         await out.put_nothing(topic, 0)
@@ -87,7 +87,7 @@ async def test_everything_a_record_holds(
 
 @pytest.mark.parametrize("codec", CODECS)
 async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
-    """Batches of many records and of one, compressed in every way, also step by step."""
+    """Batches of one and of many records are read with each codec, also step by step."""
     async with writer(broker, codec=None if codec == "none" else codec) as out:
         async with asyncio.TaskGroup() as together:
             for number in range(300):
@@ -102,7 +102,7 @@ async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
 async def test_many_partitions_and_topics(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """25 partitions of one topic and one of another, read together."""
+    """One read covers 25 partitions of a topic and one of another."""
     wide, narrow = await new_topic(25), await new_topic(1)
     async with writer(broker) as out, asyncio.TaskGroup() as together:
         for number in range(500):
@@ -112,7 +112,7 @@ async def test_many_partitions_and_topics(
 
 
 async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
-    """Three transactional producers by turns; what a reader must find once all is decided."""
+    """Three transactional producers take turns; returns the entries that a reader must find."""
     ids = [f"{topic}-{name}" for name in "abc"]
     expected: list[Entry] = []
     async with (
@@ -133,7 +133,7 @@ async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
 
 
 async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
-    """Records of aborted transactions come marked, others plain, markers not at all."""
+    """Records of aborted transactions are marked; markers are not returned."""
     expected = await _interleaved(broker, topic)
     assert len({entry.aborted for entry in expected}) == 2
     for limits in (ReadLimits(), ONE_BATCH):
@@ -144,7 +144,7 @@ async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
 async def test_any_part_of_interleaved_transactions(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
-    """Reading may begin and stop anywhere, in the middle of a transaction too."""
+    """A read may begin and end anywhere, also within a transaction."""
     expected = [entry for entry in await _interleaved(broker, topic) if entry.partition == 0]
     end = (await reader.ends([topic]))[topic]
     for start, stop in [(0, 5), (1, 2), (3, end[0]), (7, 7), (10, 25), (end[0] - 1, end[0])]:
@@ -157,7 +157,7 @@ async def test_any_part_of_interleaved_transactions(
 async def test_an_open_transaction_hides_what_follows(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
-    """The end is the last stable offset: nothing behind it is found until all is decided."""
+    """The end is the last stable offset: later records are hidden until all transactions end."""
     async with writer(broker, transactional_id=topic) as out, writer(broker) as other:
         before = await other.put(topic, 0, b"before", b"1")
         await out.producer.begin_transaction()
@@ -186,7 +186,7 @@ async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
 
 
 async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
-    """Gaps of compaction are jumped; each key is there with its last value."""
+    """A read jumps gaps of compaction and returns each key with its last value."""
     topic = await new_topic(1, **COMPACTED_SOON)
     async with writer(broker) as out:
         for number in range(50):
@@ -218,7 +218,7 @@ async def test_deleted_records_are_a_gap(
 async def test_all_records_deleted(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """A partition that begins where it ends is read at once."""
+    """A read of a partition without records ends at once."""
     topic = await new_topic(1, cleanup__policy="delete")
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")
@@ -238,7 +238,7 @@ async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic
 async def test_header_names_that_are_no_text(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """A broker takes any bytes for the name of a header; they end no reading."""
+    """A header name may be any bytes, as brokers accept; it stops no read."""
     topic = await new_topic()
     named = batch(0, b"a", b"b", headers=(("AB", b"1"),)).replace(b"AB", b"\xffB")
     await send_raw(broker, topic, checked(bytearray(named)))
@@ -248,11 +248,11 @@ async def test_header_names_that_are_no_text(
 
 
 async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
-    """The id is that of the broker's formatted storage."""
+    """The cluster id is that of the broker's formatted storage."""
     assert reader.cluster_id == CLUSTER_ID
 
 
-async def test_positions_that_cannot_be(reader: KafkaReader, topic: str) -> None:
+async def test_a_position_behind_the_end_is_refused(reader: KafkaReader, topic: str) -> None:
     """A position behind the end is refused: the topic was recreated, or is another one."""
     with pytest.raises(LogNotUsable, match="recreated"):
         await read_entries(reader, [topic], {topic: [1, 0, 0]})

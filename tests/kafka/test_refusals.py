@@ -1,4 +1,4 @@
-"""Security, and everything that can be wrong with a cluster: one clear sentence each."""
+"""Security settings and defects of a cluster: one clear sentence each."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ QUICK = ReadLimits(connect_timeout_ms=2_000, request_timeout_ms=2_000)
 
 
 def login(name: str = "alice", mechanism: str = "PLAIN", password: str | None = None) -> Sasl:
-    """A user of the shared broker, with the right password unless another is given."""
+    """User of the shared broker, with the right password by default."""
     return Sasl(mechanism, name, Secret(password or USERS[name]))
 
 
@@ -32,7 +32,7 @@ def login(name: str = "alice", mechanism: str = "PLAIN", password: str | None = 
     [(protocol, mechanism) for protocol, offered in SASL.items() for mechanism in offered],
 )
 async def test_logging_in(broker: Broker, topic: str, protocol: str, mechanism: str) -> None:
-    """Every mechanism, with and without TLS, reads and tails."""
+    """Readers and tails log in by every mechanism, with and without TLS."""
     tls = Tls(trusted=broker.certificates.authority) if protocol == "SASL_SSL" else None
     security = KafkaSecurity(sasl=login(mechanism=mechanism), tls=tls)
     assert security.protocol == protocol
@@ -56,7 +56,7 @@ async def test_certificates_as_text(broker: Broker, topic: str) -> None:
 async def test_showing_a_certificate(
     broker: Broker, topic: str, password: str | None, inline: bool
 ) -> None:
-    """A key and certificate are shown where a broker asks for them."""
+    """The client shows its certificate where a broker requires one."""
     file = broker.certificates.identity("alice", password)
     tls = Tls(
         trusted=broker.certificates.authority,
@@ -68,7 +68,7 @@ async def test_showing_a_certificate(
 
 
 async def test_a_key_that_cannot_be_opened(broker: Broker) -> None:
-    """A wrong password of a key is a wrong setting; the message does not repeat it."""
+    """A wrong key password is a wrong setting; the message does not repeat it."""
     file = broker.certificates.identity("carol", "key-secret")
     tls = Tls(trusted=file, identity=file, identity_password=Secret("other-secret"))
     with pytest.raises(SettingsError, match=r"ssl\.key\.password") as refused:
@@ -86,7 +86,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 async def test_a_wrong_password(broker: Broker, case: str) -> None:
-    """A login that is refused is not tried again, and the password is not repeated."""
+    """A refused login is not retried, and the password is not repeated."""
     protocol, sasl, tls = WRONG[case]
     with pytest.raises(LogNotUsable, match="refuses the name or the password") as refused:
         await KafkaReader.open(broker.address(protocol), security=KafkaSecurity(sasl=sasl, tls=tls))
@@ -94,7 +94,7 @@ async def test_a_wrong_password(broker: Broker, case: str) -> None:
 
 
 async def test_tokens(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """A token file is read at each login; the broker gets another user after it was rewritten."""
+    """A token file is read at each login; after a rewrite the broker sees another user."""
     file = tmp_path / "token"
     flags = [
         ("flag", "security.protocol", OAUTH_LISTENER),
@@ -132,7 +132,7 @@ async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
 
 
 async def test_no_access(broker: Broker, topic: str) -> None:
-    """Bob can log in but may read nothing: topics look missing to him."""
+    """Bob can log in without any right: topics look missing to him."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
         assert await reader.topics() == {}
@@ -161,7 +161,7 @@ async def test_another_protocol_than_the_listeners(broker: Broker, case: str) ->
         await KafkaReader.open(broker.address(protocol), security=security, limits=QUICK)
 
 
-async def test_a_certificate_nobody_vouches_for(broker: Broker) -> None:
+async def test_a_certificate_of_an_unknown_authority(broker: Broker) -> None:
     """A certificate of an unknown authority is refused."""
     with pytest.raises(LogNotUsable, match=r"certificate .* is refused"):
         await KafkaReader.open(broker.address("SSL"), security=KafkaSecurity(tls=Tls()))
@@ -179,7 +179,7 @@ async def test_a_certificate_for_another_name(broker: Broker) -> None:
 
 
 async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
-    """A topic that is missing is named, in every question about it, and is not made."""
+    """Every request about a missing topic names it and does not create it."""
     missing = f"{topic}-missing"
     for question in (
         reader.ends([topic, missing]),
@@ -193,7 +193,7 @@ async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
 
 
 async def test_check(reader: KafkaReader, new_topic: NewTopic) -> None:
-    """The check finds missing topics and topics that are not compacted only, as a worker does."""
+    """The check reports only missing topics and topics that are not compacted, as a worker does."""
     good, deleted, both = (
         await new_topic(),
         await new_topic(cleanup__policy="delete"),
@@ -206,7 +206,7 @@ async def test_check(reader: KafkaReader, new_topic: NewTopic) -> None:
     assert f"{both} has cleanup.policy=compact,delete" in problems[2]
 
 
-async def test_check_without_the_right_to_look(broker: Broker, topic: str) -> None:
+async def test_check_without_describe_configs(broker: Broker, topic: str) -> None:
     """Settings that this user may not read are skipped, as by a worker."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:

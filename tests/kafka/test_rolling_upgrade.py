@@ -1,7 +1,7 @@
-"""Real workers are replaced one by one, up and down, with a STOPPED connector; all is foretold.
+"""Real workers with a STOPPED connector, replaced one by one, up and down, as foretold.
 
-Before each change of release `replay compat` judges the log. Its views are then compared with the
-answers of the workers, with the records that they write, and with their output.
+Before each change of release `replay compat` judges the log. The tests compare its views with the
+answers, the records and the output of the workers.
 """
 
 import json
@@ -45,14 +45,14 @@ STOPS = "3.9.1"
 
 
 class RolledCluster:
-    """A cluster with connectors that run, pause and are stopped, and its log."""
+    """Cluster with running, paused and stopped connectors, and its log."""
 
     def __init__(self, broker: Broker, lines: Path) -> None:
         self._broker = broker
         self._lines = lines
 
     async def populate(self, worker: KafkaWorker) -> None:
-        """Create the connectors; one runs, one pauses, and one will be stopped."""
+        """Create the connectors that will run, be paused and be stopped."""
         config = {"connector.class": SOURCE, "file": str(self._lines), "topic": "lines"}
         for name in ("runs", "pauses", "stopped"):
             await request_until_done(worker, "PUT", f"/connectors/{name}/config", config)
@@ -61,7 +61,7 @@ class RolledCluster:
         await self.shows(worker, "pauses", "PAUSED", 1)
 
     async def stop(self, worker: KafkaWorker) -> int:
-        """Stop a connector through an attached service; the status of the answer."""
+        """Stop a connector through an attached service; return the answer's status."""
         async with attached_to(self._broker, [worker]) as rest:
             answer = await rest.put("/connectors/stopped/stop")
             if answer.is_success:
@@ -69,7 +69,7 @@ class RolledCluster:
         return answer.status_code
 
     async def shows(self, worker: KafkaWorker, name: str, state: str, tasks: int) -> None:
-        """Wait until a worker shows a connector and so many tasks in a state."""
+        """Wait until a worker shows a connector and this number of tasks in a state."""
 
         def is_right(status: Any) -> bool:
             states = [task["state"] for task in status["tasks"]]
@@ -85,7 +85,7 @@ class RolledCluster:
             )
 
     async def change(self, old: KafkaWorker, new: KafkaWorker) -> ClusterAssessment:
-        """Replace a worker by one of another release; everything must be as foretold."""
+        """Replace a worker by one of another release; check that everything is as foretold."""
         before = await self.records()
         change = roll(Profile.of(old.release), Profile.of(new.release), RolloutMode.ROLLING)
         foretold = assess(before, change)
@@ -101,7 +101,7 @@ class RolledCluster:
         return foretold
 
     async def _both(self, foretold: ClusterAssessment, workers: Sequence[KafkaWorker]) -> None:
-        """While both run, each lists the connectors, with the tasks that its release reads."""
+        """While both run, each lists the connectors with the tasks that its release reads."""
         for worker in workers:
             views = {
                 assessment.connector: view_of(assessment, worker.release)
@@ -132,12 +132,12 @@ def _has_tasks(tasks: int | None, shown: dict[str, Any]) -> bool:
 
 
 def view_of(assessed: ConnectorAssessment, release: str) -> ReleaseView:
-    """A connector as a worker of one of both releases has it."""
+    """Connector as a worker of one of the releases reads it."""
     return next(view for view in assessed.views if view.release == release)
 
 
 def _check_records(foretold: ClusterAssessment, written: list[Entry]) -> None:
-    """Check the records of a change: foretold reports, and nothing about configs or targets."""
+    """Check the records of a change: foretold statuses, and none about configs or targets."""
     for assessed in _connectors(foretold):
         key = f"status-connector-{assessed.connector}".encode()
         reports = [json.loads(entry.value or b"{}") for entry in written if entry.key == key]
@@ -151,7 +151,7 @@ def _check_records(foretold: ClusterAssessment, written: list[Entry]) -> None:
 
 
 def _check_output(worker: KafkaWorker, log: Iterable[Entry]) -> None:
-    """A started worker complains about nothing but the status STOPPED, if its release lacks it."""
+    """Check that a started worker logs no error except about STOPPED, if its release lacks it."""
     lacks = not Profile.of(worker.release).status_stopped
     reports = [entry.value or b"" for entry in log if (entry.key or b"").startswith(b"status-conn")]
     unread = [value for value in reports if lacks and b'"STOPPED"' in value]
@@ -164,7 +164,7 @@ def _check_output(worker: KafkaWorker, log: Iterable[Entry]) -> None:
 
 @asynccontextmanager
 async def rolled(tmp_path: Path, *releases: str) -> AsyncIterator[tuple[RolledCluster, list[Any]]]:
-    """A cluster, and a worker of each release; only the first one runs."""
+    """Cluster with a worker of each release, of which only the first one runs."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
     async with up("3.9.1", tmp_path) as broker:
@@ -182,7 +182,7 @@ async def rolled(tmp_path: Path, *releases: str) -> AsyncIterator[tuple[RolledCl
 async def _paused_by_the_old(
     cluster: RolledCluster, worker: KafkaWorker, foretold: ClusterAssessment
 ) -> None:
-    """A pause by a worker that knows no STOPPED writes the foretold record."""
+    """Let a worker without STOPPED write a pause: its record is foretold."""
     (stopped,) = (
         assessment for assessment in _connectors(foretold) if assessment.connector == "stopped"
     )
@@ -199,7 +199,7 @@ async def _paused_by_the_old(
 
 
 async def test_down_with_a_stopped_connector(tmp_path: Path) -> None:
-    """3.9 to 3.4: the stopped connector is read as paused, without tasks; a pause overwrites it."""
+    """3.9 to 3.4 reads the stopped connector as paused, without tasks; a pause overwrites it."""
     async with rolled(tmp_path, STOPS, "3.4.1") as (cluster, (new, old)):
         assert await cluster.stop(new) == httpx.codes.NO_CONTENT
         await cluster.shows(new, "stopped", "STOPPED", 0)
@@ -209,7 +209,7 @@ async def test_down_with_a_stopped_connector(tmp_path: Path) -> None:
 
 @pytest.mark.prove  # two minutes
 async def test_up_and_down_again(tmp_path: Path) -> None:
-    """3.4 to 3.9 to 4.3 and back, one worker after the other."""
+    """From 3.4 to 3.9 to 4.3 and back, one worker after the other."""
     route = ("3.4.1", STOPS, "4.3.0", STOPS, "3.4.1")
     async with rolled(tmp_path, *route) as (cluster, workers):
         assert await cluster.stop(workers[0]) == httpx.codes.NOT_FOUND

@@ -51,26 +51,26 @@ AT_ONCE = 8
 
 
 def offsets(position: int | None) -> dict[str, Any]:
-    """The body that alters the offset of a source."""
+    """Body that alters the offset of a source."""
     offset = None if position is None else {"position": position}
     return {"offsets": [{"partition": PLACE, "offset": offset}]}
 
 
 @pytest.fixture
 def topics() -> Topics:
-    """Names of topics that do not exist yet."""
+    """Names of missing topics."""
     name = unused_name()
     return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
 
 
 async def ended(client: httpx.AsyncClient) -> bool:
-    """True if no command is under way, or was left half done."""
+    """True if each command has ended and none is half done."""
     commands = (await client.get("/commands")).json()["commands"]
     return all(command["outcome"] is not None for command in commands)
 
 
 async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """The next process has the state; Kafka stores nothing but topics."""
+    """The next process has the state, which is in Kafka's topics alone."""
     file = worker_file(tmp_path, topics, config__storage__min__cleanable__dirty__ratio=0.1)
     async with serving_own(broker, file) as (service, client):
         created = await client.post("/connectors", json={"name": "a", "config": SOURCE})
@@ -103,7 +103,7 @@ async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_pa
 async def test_a_second_process_fences_the_first(
     broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
-    """The first answers in Connect's words, goes on reading, and writes nothing."""
+    """The fenced process answers with Connect's message, continues to read, and writes nothing."""
     file = worker_file(tmp_path, topics)
     async with serving_own(broker, file) as (_, first), serving_own(broker, file) as (_, second):
         body = {"name": "a", "config": SOURCE}
@@ -126,7 +126,7 @@ async def test_a_second_process_fences_the_first(
 
 @NEWEST
 async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Acknowledged commands stay, and none is half done, whatever `kill -9` cuts off."""
+    """Acknowledged commands stay, and none is half done, after `kill -9` at any time."""
     file = worker_file(tmp_path, topics)
     acknowledged: set[str] = set()
     for life in range(3):
@@ -155,7 +155,7 @@ async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path:
 
 
 class Forwarder:
-    """A server that forwards connections to a broker, and at times accepts them in silence."""
+    """Server that forwards connections to a broker, and at times accepts them without an answer."""
 
     def __init__(self, broker: Broker, spoken: int) -> None:
         """`spoken` is the number of connections before the silence."""
@@ -196,7 +196,7 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 async def test_killed_within_a_command(
     broker: Broker, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
-    """A sink that is created with offsets, killed before its group has them, is completed."""
+    """The next process completes a sink that was created with offsets and not yet its group."""
     file, group = worker_file(tmp_path, topics), unused_name()
     forwarder = Forwarder(broker, spoken=READS_BEFORE)
     async with forwarder.address() as address:
@@ -227,7 +227,7 @@ async def test_killed_within_a_command(
 
 
 async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) -> None:
-    """A command during an outage is completed after it, or has failed; the service goes on."""
+    """A command during an outage is completed after it, or has failed; the service continues."""
     async with up(RELEASES[-1], tmp_path) as broker:
         file = worker_file(tmp_path, topics)
         async with serving_own(broker, file) as (_, client):
@@ -254,7 +254,7 @@ async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) ->
 async def test_a_connect_cluster_is_left_alone(
     broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
-    """Refused while workers run, and after they have gone; nothing is written or created."""
+    """Topics of a Connect cluster, running or not, are refused and stay unchanged."""
     worker = KafkaWorker(
         broker.release,
         broker,
@@ -279,7 +279,7 @@ async def test_a_connect_cluster_is_left_alone(
 async def test_bad_topics(
     broker: Broker, topics: Topics, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Each topic that a worker would refuse is refused, before anything is claimed."""
+    """Topics that a worker would refuse are refused before the log is claimed."""
     file = worker_file(tmp_path, topics)
     split, deleting = await new_topic(2), await new_topic(1, cleanup__policy="delete")
     for wrong, sentence in (
@@ -294,7 +294,7 @@ async def test_bad_topics(
 
 
 async def test_foreign_writer(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """A record of another hand is read like any other, and the next command knows it."""
+    """A record of another program is read like any other, and the next command uses it."""
     file = worker_file(tmp_path, topics)
     async with serving_own(broker, file) as (_, client):
         body = {"name": "a", "config": SOURCE}
@@ -310,7 +310,7 @@ async def test_foreign_writer(broker: Broker, topics: Topics, tmp_path: Path) ->
 
 
 async def test_no_broker_and_no_access(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """A broker that is down, a user without rights, a wrong password: one sentence each."""
+    """A stopped broker, a user without rights, and a wrong password give one sentence each."""
     file = worker_file(tmp_path, topics)
     (nowhere,) = free_ports(1)
     quick = ("--port", "0", "--override", "reader.connect.timeout.ms=1000")
@@ -333,12 +333,12 @@ async def test_no_broker_and_no_access(broker: Broker, topics: Topics, tmp_path:
 
 
 def skewed(by_ms: int) -> int:
-    """The time by a clock that is wrong."""
+    """Time of a wrong clock."""
     return now_ms() + by_ms
 
 
 async def test_clock_skew(broker: Broker, topics: Topics) -> None:
-    """A clock that is wrong, and then goes back, changes no outcome, no order and no fencing."""
+    """A wrong clock that later goes back changes no outcome, no order and no fencing."""
     settings = Settings(topics=topics)
     for number, skew_ms in enumerate((HOUR_MS, -HOUR_MS), 1):
         around = Surroundings(now_ms=partial(skewed, skew_ms))
@@ -361,7 +361,7 @@ async def test_clock_skew(broker: Broker, topics: Topics) -> None:
 async def test_consumers_of_the_new_protocol(
     broker: Broker, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
-    """A group of KIP-848 is seen, too: its members hold the name; nothing is created."""
+    """Members of a group of KIP-848 are seen: the service refuses the group's name."""
     file, group = worker_file(tmp_path, topics), topics.config
     consumer = java_consumer(broker, topic, group, group__protocol="consumer")
     consumer.start()

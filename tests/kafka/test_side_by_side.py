@@ -1,4 +1,4 @@
-"""A real Connect worker and we answer the same requests: everything is equal, or explained.
+"""A real Connect worker and our service give equal answers, or listed exceptions.
 
 The catalogue is harvested from that worker, so the documentation of settings is equal, too.
 """
@@ -36,17 +36,14 @@ _NEWER = {
     "PUT /admin/loggers/nobody.logs.here?scope=cluster": LOGGERS,
 }
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = {"3.9.1": _BOTH, "4.3.0": _BOTH | _NEWER}
-"""Requests that the two sides answer differently, with reasons, by release.
-
-A request whose answers have become equal must be removed here.
-"""
+"""Per release, the requests whose answers differ, with reasons. Equal answers fail the test."""
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_answers_are_equal(
     release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status, headers that matter, and body of each request; what is excepted does differ."""
+    """Both give equal statuses, relevant headers and bodies; exactly the exceptions differ."""
     file = tmp_path / "lines.txt"
     file.write_text("".join(f"{line}\n" for line in LINES), "ascii")
     excepted = EXCEPTIONS[release]

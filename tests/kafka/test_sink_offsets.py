@@ -1,4 +1,4 @@
-"""Offsets of a real sink, asked of a worker and of us: the bytes of every answer are equal."""
+"""Offsets of a real sink: our answers equal the worker's to the byte."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ OURS = "ours"
 
 
 class SinkScene(NamedTuple):
-    """A worker with a stopped sink, and a plane of its release with a sink of the same name."""
+    """Worker with a stopped sink, and a plane of its release with a sink of the same name."""
 
     broker: Broker
     worker: KafkaWorker
@@ -74,7 +74,7 @@ async def plane_beside(broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
 async def scene(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[SinkScene]:
-    """One broker and one worker for all tests of a release; the worker's sink has consumed."""
+    """Broker and worker of a release, shared by all tests; the worker's sink has consumed."""
     folder = tmp_path_factory.mktemp("sinks")
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(up(request.param, folder))
@@ -137,14 +137,14 @@ async def consumed(scene: SinkScene, group: str) -> None:
 
 
 def at(partition: int, offset: int | None, topic: str = TOPIC) -> dict[str, Any]:
-    """An offset of a request; None removes it."""
+    """Offset of a request; None removes it."""
     where = {"kafka_topic": topic, "kafka_partition": partition}
     return {"partition": where, "offset": None if offset is None else {"kafka_offset": offset}}
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_groups_of_running_and_stopped_sinks(scene: SinkScene, tmp_path: Path) -> None:
-    """A read-only service shows what the worker shows, also of groups named by overrides."""
+    """A read-only service and the worker show equal offsets, also of overridden groups."""
     await created(scene, "running", tmp_path)
     await created(scene, "named", tmp_path, consumer__override__group__id="mine")
     await created(
@@ -181,7 +181,7 @@ REQUESTS: list[tuple[str, Any]] = [
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_changes_of_a_stopped_sink(scene: SinkScene, tmp_path: Path) -> None:
-    """Every answer to a change, and to a GET behind it, is the worker's, byte for byte."""
+    """Each answer to a change, and to a GET after it, equals the worker's to the byte."""
     await created(scene, NAME, tmp_path)
     await consumed(scene, f"connect-{NAME}")
     await stopped(scene, NAME)
@@ -203,7 +203,7 @@ async def test_changes_of_a_stopped_sink(scene: SinkScene, tmp_path: Path) -> No
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_active_groups(scene: SinkScene, tmp_path: Path) -> None:
-    """A foreign member keeps the group of a stopped sink active: the same refusals."""
+    """A foreign member keeps the group of a stopped sink active: both refuse equally."""
     await created(scene, NAME, tmp_path)
     await stopped(scene, NAME)
     path = f"/connectors/{NAME}/offsets"
@@ -244,7 +244,7 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_lag(scene: SinkScene) -> None:
-    """Committed offset, end and lag by partition and in sum; a reason for a deleted topic."""
+    """Committed offset, end and lag per partition and in sum; a deleted topic has a reason."""
     answer = await scene.service.rest.get("/connectors/running/progress")
     assert answer.is_success, answer.text
     offsets = (await scene.worker.rest.get("/connectors/running/offsets")).json()["offsets"]
@@ -268,7 +268,7 @@ async def test_lag(scene: SinkScene) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_commands_on_the_topics(scene: SinkScene, tmp_path: Path) -> None:
-    """Without a service: list, description, progress and `inspect` show lag and group."""
+    """List, description, progress and `inspect` show lag and group without a service."""
     cluster = ClusterCalls(f"kafka://{scene.broker.bootstrap}", tmp_path)
     shown = await asyncio.to_thread(cluster.json, "offsets", "progress", "running")
     assert (shown["group"], shown["lag"]) == ("connect-running", 5)
@@ -291,7 +291,7 @@ async def test_commands_on_the_topics(scene: SinkScene, tmp_path: Path) -> None:
 
 
 async def _inspected_by_settings(scene: SinkScene, file: Path, words: tuple[str, ...]) -> None:
-    """The worker's own settings name the group, and the cluster that is asked for it."""
+    """The worker's settings name the group, and the cluster that has it."""
 
     def group(settings: str) -> Any:
         file.write_text(settings)

@@ -1,4 +1,4 @@
-"""A Java standalone worker and ours take turns on one offsets file."""
+"""Java's standalone worker and ours take turns on one offsets file."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 class SharedFile:
-    """A file of lines, and the offsets of its source."""
+    """File of lines, and the offsets of its source."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class SharedFile:
             lines.write(text)
 
     async def read_by_java(self, broker: Broker, position: int) -> None:
-        """Let the Java worker read up to a position, then stop it in good order."""
+        """Let the Java worker read up to a position, then stop it in order."""
         settings = {"offset__storage__file__filename": self.offsets}
         worker = StandaloneWorker(RELEASE, broker, self.folder, self.source, **settings)
         async with worker:
@@ -81,7 +81,7 @@ class SharedFile:
 
 
 async def test_each_goes_on_where_the_other_has_stopped(broker: Broker, tmp_path: Path) -> None:
-    """No line is read twice, and none is left out."""
+    """Each worker continues at the other's offset: no line is doubled or lost."""
     shared = SharedFile(tmp_path)
     shared.write("one\ntwo\n")
     await shared.read_by_java(broker, 8)
@@ -105,7 +105,7 @@ async def test_each_goes_on_where_the_other_has_stopped(broker: Broker, tmp_path
 async def test_a_bad_file_ends_both_with_one_code(
     broker: Broker, tmp_path: Path, content: str
 ) -> None:
-    """The exit code is 3, whatever is wrong with a connector's file."""
+    """Both workers exit with code 3 for each bad connector file."""
     file = tmp_path / "a.json"
     file.write_text(content)
     settings = {"offset__storage__file__filename": tmp_path / "connect.offsets"}

@@ -51,7 +51,7 @@ SHIPPED: Mapping[str, str] = {
 
 
 class Pipeline:
-    """A file whose lines go through a topic to another file, in connector files."""
+    """File whose lines go through a topic to another file, as connector files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -93,7 +93,7 @@ class Pipeline:
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Pipeline:
-    """A pipeline with a topic and names of its own."""
+    """Pipeline with its own topic and names."""
     return Pipeline(tmp_path)
 
 
@@ -113,7 +113,7 @@ async def running(
 
 @SHARED
 async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> None:
-    """Kafka's own file and files of connectors work; a Java worker goes on after ours."""
+    """Kafka's own worker and connector files work; a Java worker continues after ours."""
     folder = pipeline.folder
     files = pipeline.source(), pipeline.sink()
     properties = write_properties(folder / "connect-standalone.properties", SHIPPED)
@@ -156,7 +156,7 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
 
 @SHARED
 async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
-    """The offsets are those of the group `connect-NAME`: read, altered and reset there."""
+    """The sink's offsets are read, altered and reset in the group `connect-NAME`."""
     name, group = pipeline.names[1], f"connect-{pipeline.names[1]}"
     offsets = f"/connectors/{name}/offsets"
     place = {"kafka_topic": pipeline.topic, "kafka_partition": 0}
@@ -194,7 +194,7 @@ async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
 
 @SHARED
 async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> None:
-    """A source's topic is created as `topic.creation.*` say, and one for dead letters."""
+    """Topics are created: a source's by `topic.creation.*`, and one for dead letters."""
     dead, own = unused_name(), unused_name()
     creation = {
         "topic__creation__default__partitions": "3",
@@ -220,7 +220,7 @@ async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> No
 
 @SHARED
 async def test_settings_of_clients(broker: Broker, pipeline: Pipeline) -> None:
-    """The worker's settings lie beneath those of the connector (KIP-458)."""
+    """The connector's client settings win over the worker's (KIP-458)."""
     group = unused_name()
     pipeline.write("one\n")
     files = (
@@ -244,7 +244,7 @@ async def test_settings_of_clients(broker: Broker, pipeline: Pipeline) -> None:
 
 @SHARED
 async def test_a_killed_worker_loses_no_line(broker: Broker, pipeline: Pipeline) -> None:
-    """After each kill the next worker goes on from the file and the group."""
+    """After each kill the next worker continues from the file and the group."""
     lines = [str(number) for number in range(20_000)]
     pipeline.write("\n".join(lines) + "\n")
     soon = {
@@ -268,7 +268,7 @@ def content(file: Path) -> bytes:
 
 
 async def until_changed(file: Path, before: bytes) -> None:
-    """Wait until a file has other content than before."""
+    """Wait until a file's content differs from an earlier one."""
 
     async def changed() -> bool:
         return content(file) != before
@@ -276,8 +276,8 @@ async def until_changed(file: Path, before: bytes) -> None:
     await until(changed)
 
 
-async def test_an_outage_is_waited_out(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Lines that are read while the broker is down reach the topic once, and then the sink."""
+async def test_lines_of_an_outage_arrive_once(pipeline: Pipeline, tmp_path: Path) -> None:
+    """Lines that are read during a broker outage reach topic and sink once."""
     async with up(RELEASE, tmp_path / "own") as broker:
         pipeline.write("one\n")
         async with running(broker, pipeline, pipeline.source(), pipeline.sink()) as (_, client):
@@ -294,7 +294,7 @@ class TestNoBroker:
     """A worker without brokers ends, and has created nothing."""
 
     async def test_the_exit_code_is_javas(self, pipeline: Pipeline) -> None:
-        """Both end with 2; ours says in one sentence what is missing."""
+        """Both workers exit with code 2; ours names the missing setting in one sentence."""
         (port,) = free_ports(1)
         nowhere = f"127.0.0.1:{port}"
         impatient = {"default__api__timeout__ms": 2_000, "request__timeout__ms": 1_000}

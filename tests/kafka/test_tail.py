@@ -1,4 +1,4 @@
-"""Following a real topic: what comes later comes soon, and outages are waited out."""
+"""Tails of a real topic: later records arrive soon, and tails outlive outages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ IMPATIENT = ReadLimits(refusal_patience_ms=500, retry_backoff_ms=20)
 
 
 class TailTask:
-    """A tail in a task of its own, and the entries it has brought so far."""
+    """Tail in a task of its own, and its entries so far."""
 
     def __init__(self, reader: KafkaReader, topics: list[str], start: Ends) -> None:
         self._coming: asyncio.Queue[Entry] = asyncio.Queue()
@@ -56,7 +56,7 @@ class TailTask:
             await self._task
 
     async def cancel(self) -> None:
-        """Stop following; nothing may be left that was not taken."""
+        """Stop the tail; no entry may be left that the test has not taken."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         assert self._coming.empty()
@@ -88,7 +88,7 @@ async def test_a_tail_brings_old_and_new_records(
 async def test_an_idle_tail_does_not_delay_others(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
-    """While a tail waits for a broker's answer, the same reader answers everything else."""
+    """The reader answers other requests while its tail waits for a broker."""
     async with writer(broker) as out, following(reader, [topic], {topic: [0, 0, 0]}) as tail:
         entry = await out.put(topic, 0, b"k", b"v")
         assert await read_entries(reader, [topic]) == await tail.take(1) == [entry]
@@ -98,7 +98,7 @@ async def test_an_idle_tail_does_not_delay_others(
 async def test_transactions_come_when_they_are_decided(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
-    """An aborted one comes marked, and what only its markers change is passed."""
+    """Records of an aborted transaction arrive marked; the tail passes its markers."""
     async with (
         writer(broker, transactional_id=topic) as out,
         writer(broker) as other,
@@ -121,7 +121,7 @@ async def test_transactions_come_when_they_are_decided(
 async def test_a_tail_passes_markers(
     broker: Broker, reader: KafkaReader, topic: str, *, commit: bool
 ) -> None:
-    """Behind a transaction the tail reaches the ends of the topic, which no record does."""
+    """The tail reaches the end of a topic whose last offsets are markers."""
     async with writer(broker, transactional_id=topic) as out:
         await out.producer.begin_transaction()
         await out.put(topic, 0, b"k", b"v")
@@ -139,10 +139,10 @@ async def test_a_tail_passes_markers(
             assert sum(map(len, batches)) == 1
 
 
-async def test_a_tail_passes_what_was_deleted(
+async def test_a_tail_passes_deleted_records(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """A tail that is to begin before the log does says at once where it begins."""
+    """A tail whose start was deleted reports at once the offset at which it begins."""
     topic = await new_topic(2, cleanup__policy="delete")
     async with writer(broker) as out:
         for _ in range(3):
@@ -154,7 +154,7 @@ async def test_a_tail_passes_what_was_deleted(
 
 
 async def test_read_uncommitted_does_not_wait(broker: Broker, topic: str) -> None:
-    """Records of open transactions come at once, as for a worker without exactly-once support."""
+    """Records of open transactions arrive at once, as in a worker without exactly-once support."""
     async with (
         reading(broker.bootstrap, isolation="read_uncommitted") as reader,
         writer(broker, transactional_id=topic) as out,
@@ -172,7 +172,7 @@ async def test_read_uncommitted_does_not_wait(broker: Broker, topic: str) -> Non
 async def test_a_tail_that_is_left_gives_back_its_connections(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
-    """Leaving the loop ends the tail; an open connection left behind would fail this run."""
+    """A tail whose loop is left closes its connections; open ones would fail this run."""
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")
     async with aclosing(reader.tail([topic], {topic: [0, 0, 0]})) as batches:
@@ -182,7 +182,7 @@ async def test_a_tail_that_is_left_gives_back_its_connections(
 
 
 async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> None:
-    """Closing is for good: a tail under way says so instead of trying again."""
+    """A running tail of a closed reader raises an error instead of retrying."""
     async with (
         reading(broker.bootstrap) as reader,
         following(reader, [topic], {topic: [0, 0, 0]}) as tail,
@@ -196,7 +196,7 @@ async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> Non
 
 
 async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> None:
-    """The tail ends after some patience, and says that the topic does not exist."""
+    """The tail ends after its patience; the error says that the topic does not exist."""
     topic = await new_topic(1)
     async with (
         reading(broker.bootstrap, limits=IMPATIENT) as reader,
@@ -210,8 +210,8 @@ async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> N
             await tail.ended()
 
 
-async def test_a_topic_that_is_made_anew(broker: Broker, new_topic: NewTopic) -> None:
-    """Other records under the same name are not taken for the next ones."""
+async def test_a_recreated_topic(broker: Broker, new_topic: NewTopic) -> None:
+    """The tail does not take records of a recreated topic for the next ones."""
     topic = await new_topic(1)
     async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
         for number in range(3):
@@ -242,7 +242,7 @@ async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTop
 
 @pytest.mark.parametrize("release", sampled(RELEASES, RELEASES[-1]))
 async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> None:
-    """The tail says why it waits, then goes on: nothing is lost, nothing comes twice."""
+    """The tail reports why it waits, and then continues without loss or doubles."""
     async with (
         up(release, tmp_path) as broker,
         reading(broker.bootstrap) as reader,
@@ -274,5 +274,5 @@ async def _write_records(broker: Broker, topic: str, count: int) -> list[Entry]:
 
 
 def _interruption(reader: KafkaReader) -> LogError | None:
-    """The reader's `interruption`, asked anew (a checker takes a property for a constant)."""
+    """The reader's `interruption`, read anew: type checkers take a property for constant."""
     return reader.interruption

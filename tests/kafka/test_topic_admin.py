@@ -1,4 +1,4 @@
-"""Topics made, described and changed on real brokers."""
+"""Topics created, described and changed on real brokers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def topics(cluster: Cluster) -> TopicAdmin:
 
 
 async def test_defaults_of_the_broker(cluster: Cluster, topics: TopicAdmin) -> None:
-    """-1 partitions and replicas are the broker's own numbers; settings arrive."""
+    """-1 partitions and replicas mean the broker's defaults; settings arrive."""
     name, three = unused_name(), unused_name()
     compacted = TopicSpec(name, configs={"cleanup.policy": "compact"})
     assert await topics.create([compacted, TopicSpec(three, 3, 1)]) == {name, three}
@@ -49,7 +49,7 @@ async def test_defaults_of_the_broker(cluster: Cluster, topics: TopicAdmin) -> N
 
 
 async def test_existing_topics_stay(topics: TopicAdmin) -> None:
-    """A creation can be repeated: what exists is left as it is."""
+    """A repeated creation leaves the existing topic unchanged."""
     name, other = unused_name(), unused_name()
     await topics.create([TopicSpec(name, configs={"cleanup.policy": "compact"})])
     assert await topics.create([TopicSpec(name), TopicSpec(other)]) == {other}

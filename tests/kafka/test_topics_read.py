@@ -1,4 +1,4 @@
-"""Commands read Connect's topics of a cluster, and nothing of the data that connectors move."""
+"""Commands read Connect's topics of a cluster, and no topic with data of connectors."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ PIECE = 1 << 16
 
 
 class Relay:
-    """A port that hands everything on to a broker, and counts the bytes that come back."""
+    """Port that forwards to a broker and counts the bytes of its answers."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -58,7 +58,7 @@ class Relay:
 
 @asynccontextmanager
 async def relayed(directory: Path) -> AsyncIterator[tuple[Broker, Relay]]:
-    """A broker that names a relay as its own address."""
+    """Broker that advertises a relay as its address."""
     relay = Relay(free_ports(1)[0])
     server = await asyncio.start_server(relay.serve, "127.0.0.1", relay.port)
     async with server:
@@ -73,7 +73,7 @@ async def relayed(directory: Path) -> AsyncIterator[tuple[Broker, Relay]]:
 
 
 async def fill(broker: Broker) -> None:
-    """Connect's topics with one connector and its own offsets topic, and a topic of a user."""
+    """Create Connect's topics with one connector and its own offsets topic, and a user's topic."""
     for topic in ("connect-configs", "connect-offsets", "connect-status", "own", "orders"):
         await create_topic(broker, topic)
     config = {"connector.class": "S", "name": "a", "offsets.storage.topic": "own"}
@@ -99,7 +99,7 @@ COMMANDS = {
 async def run_replay(
     words: tuple[str, ...], broker: Broker, folder: Path
 ) -> tuple[int | None, str]:
-    """The exit code and the output of a command about a cluster."""
+    """Exit code and output of a command about a cluster."""
     command = [sys.executable, "-m", "replay", words[0], f"kafka://{broker.bootstrap}", *words[1:]]
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -113,7 +113,7 @@ async def run_replay(
 
 
 async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
-    """Audits and other readers of a log leave 4 MB beside a few records unread."""
+    """Audits and other readers leave a user's 4 MB unread beside a few records."""
     async with relayed(tmp_path) as (broker, relay):
         await fill(broker)
         for words, expected in COMMANDS.items():

@@ -11,16 +11,16 @@ from tests.validation.recorder import answers, ask_of_classes
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 
-async def test_workers_say_what_was_recorded(broker: Broker) -> None:
-    """Every config, asked of a worker of the broker's release."""
+async def test_workers_give_the_recorded_answers(broker: Broker) -> None:
+    """A worker of the broker's release validates every recorded config with the recorded answer."""
     recorded = read()
     assert [record.config for record in recorded] == list(cases())
     said = await answers(broker, broker.release, [record.config for record in recorded])
     assert said == [record.answers[broker.release] for record in recorded]
 
 
-async def test_workers_say_of_classes_what_was_recorded(broker: Broker) -> None:
-    """Classes that such a worker cannot find or make."""
+async def test_workers_give_the_recorded_answers_about_classes(broker: Broker) -> None:
+    """The worker gives the recorded answers about classes that it cannot find or create."""
     questions = ask_of_classes(broker.release)
     said = await answers(broker, broker.release, questions.configs, questions.classes)
     answers_by_config = {str(record.config): record.answers for record in read(CLASSES_FILE)}

@@ -41,7 +41,7 @@ class CheckedCluster:
         self._settings = cluster_settings(topics)
 
     def worker(self) -> KafkaWorker:
-        """A worker of the cluster, not started yet."""
+        """Worker of the cluster that is not started."""
         return KafkaWorker(self._broker.release, self._broker, **self._settings)
 
     async def verify(self, *workers: KafkaWorker, options: tuple[str, ...] = ()) -> CommandResult:
@@ -76,7 +76,7 @@ async def request_until_done(worker: KafkaWorker, method: str, path: str, body: 
 
 
 async def until(worker: KafkaWorker, path: str, is_right: Callable[[Any], bool]) -> None:
-    """Ask until the answer is good and right."""
+    """Repeat a request until the answer is successful and right."""
 
     async def is_there() -> bool:
         answer = await worker.rest.get(path)
@@ -86,7 +86,7 @@ async def until(worker: KafkaWorker, path: str, is_right: Callable[[Any], bool])
 
 
 async def until_status(worker: KafkaWorker, path: str, status: int) -> None:
-    """Ask until the answer has this status."""
+    """Repeat a request until the answer has this status."""
 
     async def is_there() -> bool:
         return (await worker.rest.get(path)).status_code == status
@@ -102,7 +102,7 @@ async def waited(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def names_by_order() -> tuple[str, str]:
-    """Names of connectors whose status lies before that of their task, by partition, and behind."""
+    """Connector names whose status lies, by partition, before or after that of their task."""
     partitions = WORKER["status.storage.partitions"]
     assert isinstance(partitions, int)
 
@@ -150,10 +150,11 @@ async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
 
 
 async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
-    """A worker that starts later reads a tombstone after the task that was written after it.
+    """A later worker reads a connector's tombstone after a newer task status, and drops the status.
 
-    The worker may read either partition first, so the test has a name for each order. No other
-    connector may exist: a rebalance would write new statuses, and mend the difference.
+    The two records lie in two partitions. The worker chooses the order of the partitions, so the
+    test tries a name for each order. There is no other connector: a rebalance would write new
+    statuses, and the difference would disappear.
     """
     for name in names_by_order():
         await cluster.create(first, name)
@@ -185,7 +186,7 @@ async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
 
 
 async def _batch_lost(cluster: CheckedCluster, worker: KafkaWorker, broker: Broker) -> None:
-    """A foreign record makes the worker throw; it loses the connector behind it, in one batch."""
+    """A foreign record makes the worker throw; it loses the connector behind it in the batch."""
     await cluster.create(worker, "lines")
     value = b'{"properties":{"name":"ghost"}}'
     async with writer(broker) as out:

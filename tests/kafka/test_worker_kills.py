@@ -1,6 +1,6 @@
-"""`kill -9` in mid-stream, on brokers: nothing is lost, and nothing comes twice under exactly-once.
+"""`kill -9` in mid-stream on brokers: no record is lost; under exactly-once none is doubled.
 
-The records are counted by a consumer of committed records.
+A consumer of committed records counts the records.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def generator(topic: str) -> dict[str, str]:
 
 
 def task_of(order: dict[str, Any]) -> int:
-    """The task that has generated an order: its contents tell."""
+    """Task that generated an order, derived from the order's contents."""
     number = order["order"]
     (task,) = [task for task in range(TASKS) if invented_order("1", task, number) == order]
     return task
@@ -62,7 +62,7 @@ async def orders_in(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
 @NEWEST
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
 async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support: str) -> None:
-    """Every order up to the committed one is in the topic; under exactly-once each one once."""
+    """The topic has every order up to the committed one; under exactly-once each one once."""
     data, draw = unused_name(), seeded(f"kills on brokers, {support}")
     file = connectors_file(
         tmp_path, own_topics, exactly__once__source__support=support, offset__flush__interval__ms=20
@@ -100,7 +100,7 @@ async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support
 async def test_a_process_that_hangs_is_fenced(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Tasks of the hung process write nothing later: another process runs the connector."""
+    """Another process runs the connector; tasks of the hung one write nothing later."""
     data = unused_name()
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
     async with serving_own(broker, file) as (hanging, client):
@@ -123,5 +123,5 @@ async def test_a_process_that_hangs_is_fenced(
 
 
 async def _has_records(broker: Broker, topic: str, least: int) -> bool:
-    """True if a topic has so many committed records."""
+    """True if a topic has this number of committed records."""
     return len(await records_in(broker, topic)) >= least

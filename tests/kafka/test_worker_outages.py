@@ -1,4 +1,4 @@
-"""Connectors while a broker restarts: nothing is lost; under exactly-once nothing comes twice."""
+"""Connectors while a broker restarts: no record is lost; under exactly-once none is doubled."""
 
 import asyncio
 from pathlib import Path
@@ -55,5 +55,5 @@ async def test_a_broker_restarts(tmp_path: Path, own_topics: Topics, support: st
 
 
 async def _lines(path: Path, least: int) -> bool:
-    """True if a file has so many different lines."""
+    """True if a file has this number of different lines."""
     return len({*(text_of(path) or "").splitlines()}) >= least

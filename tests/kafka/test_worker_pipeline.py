@@ -34,7 +34,7 @@ def source(folder: Path, topic: str, **settings: str) -> dict[str, str]:
 def sink(folder: Path, topic: str, **settings: str) -> dict[str, str]:
     """Config of a sink that writes `out.txt`.
 
-    Its group is its own: a process that was killed stays in one until its session runs out.
+    Its group is its own: a killed process stays in its group until its session times out.
     """
     return {
         "connector.class": "FileStreamSink",
@@ -51,7 +51,7 @@ EXAMPLE = ROOT / "examples" / "connectors" / "kafka.properties"
 
 @NEWEST
 async def test_the_example_starts(broker: Broker) -> None:
-    """The file of the documentation is that of a worker with connectors."""
+    """A worker with connectors starts from the documented file."""
     async with serving_own(broker, EXAMPLE) as (_, client):
         plugins = (await client.get("/connector-plugins")).json()
     assert {"readings.Readings", "controlplane.connectors.GeneratorSource"} <= {

@@ -1,4 +1,4 @@
-"""Producers of sources on a broker: topics that they create, settings, refusals, zombies."""
+"""Producers of sources on a broker: topic creation, settings, refusals, fencing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
 class Spreading(Source):
-    """Yields a record for each topic of its config, with a value of so many bytes."""
+    """Yields a record for each topic of its config, with a value of the configured size."""
 
     config = (key("topics.out"), key("sizes", default="1"))
 
@@ -57,7 +57,7 @@ class Spreading(Source):
 
 
 async def until_offset(worker: Any, name: str, at: int) -> None:
-    """Wait until a Spreading source has committed so many records."""
+    """Wait until a Spreading source has committed this number of records."""
     await until(lambda: offsets(worker, name) == {"{'p': 1}": {"at": at}})
 
 
@@ -98,7 +98,7 @@ async def test_topics_are_created_by_group(broker: Broker, own_topics: Topics) -
 
 @NEWEST
 async def test_without_creation_the_brokers_create(broker: Broker, own_topics: Topics) -> None:
-    """`topic.creation.enable=false`: the brokers' own default applies, as without a group."""
+    """With `topic.creation.enable=false` the brokers' default applies."""
     name = unused_name()
     config = config_of(Spreading) | {
         "topics.out": name,
@@ -130,7 +130,7 @@ async def test_a_refused_topic_fails_the_task(broker: Broker, own_topics: Topics
 
 @NEWEST
 async def test_an_own_offsets_topic(broker: Broker, own_topics: Topics) -> None:
-    """The topic gets the worker's partitions and the offsets; the next life reads them."""
+    """The topic has the worker's number of partitions and the offsets; a restart reads them."""
     name = unused_name()
     config = config_of(CountingSource, topic=name) | {"offsets.storage.topic": f"{name}-own"}
     async with worker_on(broker, own_topics, CountingSource) as worker:
@@ -145,7 +145,7 @@ async def test_an_own_offsets_topic(broker: Broker, own_topics: Topics) -> None:
 
 
 @NEWEST
-async def test_a_held_offsets_topic_holds_up_no_other_task(
+async def test_a_blocked_offsets_topic_delays_no_other_task(
     broker: Broker, own_topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that cannot write its offsets waits alone; the others commit."""
@@ -176,7 +176,7 @@ async def test_a_held_offsets_topic_holds_up_no_other_task(
 
 @NEWEST
 async def test_overrides_reach_the_producer(broker: Broker, own_topics: Topics) -> None:
-    """`max.request.size` of the connector is that of its producer, over the worker's."""
+    """The connector's `max.request.size` wins over the worker's in its producer."""
     config = config_of(Spreading) | {
         "topics.out": unused_name(),
         "sizes": "30",
@@ -196,7 +196,7 @@ async def test_overrides_reach_the_producer(broker: Broker, own_topics: Topics) 
 
 @NEWEST
 async def test_settings_without_effect_are_named(broker: Broker, own_topics: Topics) -> None:
-    """One warning per task names the keys of connector and worker that mean nothing here."""
+    """One warning per task names the ignored keys of connector and worker."""
     notices = RecordedNotices()
     config = config_of(CountingSource, topic=unused_name()) | {
         "producer.override.linger.ms": "1",
@@ -237,7 +237,7 @@ async def test_offsets_on_another_cluster_are_refused(broker: Broker, own_topics
 async def test_a_record_that_the_broker_refuses(
     broker: Broker, own_topics: Topics, tolerance: str
 ) -> None:
-    """The record fails the task, or is dropped alone; the others arrive in order."""
+    """The refused record fails the task, or is dropped alone; the others arrive in order."""
     name = unused_name()
     await create_topic(broker, name, 1, cleanup__policy="delete", max__message__bytes=300)
     config = config_of(Spreading) | {
@@ -263,7 +263,7 @@ exactly_once = partial(worker_on, exactly__once__source__support="enabled")
 
 @NEWEST
 async def test_a_newer_producer_fences_the_older(broker: Broker, own_topics: Topics) -> None:
-    """The zombie's transaction is refused in Kafka's words, and leaves nothing in the topic."""
+    """The old producer's transaction is refused with Kafka's message, and leaves no record."""
     name, task = unused_name(), TaskIdentity("s", 0)
     await create_topic(broker, name, 1, cleanup__policy="delete")
     async with exactly_once(broker, own_topics, CountingSource) as worker:
@@ -277,8 +277,8 @@ async def test_a_newer_producer_fences_the_older(broker: Broker, own_topics: Top
 
 
 @NEWEST
-async def test_transactional_ids_are_connects(broker: Broker, own_topics: Topics) -> None:
-    """A producer of the id that a Java worker gives the task fences it: the task fails."""
+async def test_transactional_ids_equal_javas(broker: Broker, own_topics: Topics) -> None:
+    """A producer with a Java worker's id for the task fences it: the task fails."""
     name = unused_name()
     async with exactly_once(broker, own_topics, CountingSource) as worker:
         config = config_of(CountingSource, topic=name, count="1000000")

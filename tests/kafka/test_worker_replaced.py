@@ -25,7 +25,7 @@ MORE_RECORDS = 20
 
 
 class NumberedSource(Source):
-    """Writes the number of its run, again and again."""
+    """Writes the number of its run repeatedly."""
 
     config = (key("topic"),)
     ended: ClassVar[list[bool]] = []
@@ -64,7 +64,7 @@ async def status_writers(broker: Broker, topics: Topics) -> list[tuple[str, int]
 async def test_its_tasks_end_without_a_status(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
-    """The old worker polls the owner of the topics, although it has no status to write."""
+    """The old worker learns of the new owner by polling, and writes no status."""
     NumberedSource.ended.clear()
     topic = await new_topic(1, cleanup__policy="delete")
     async with worker_on(broker, own_topics, NumberedSource) as older:

@@ -27,7 +27,7 @@ CLIENTS = ("producer", "consumer", "admin")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
-    """A second cluster, with a SASL_SSL listener alone."""
+    """Second cluster with a SASL_SSL listener only."""
     folder = tmp_path_factory.mktemp("elsewhere")
     async with up(RELEASES[0], folder, listeners=("SASL_SSL",)) as broker:
         yield broker
@@ -47,12 +47,12 @@ def access_to(broker: Broker, password: str = USERS["alice"]) -> dict[str, str]:
 
 
 def prefixed(middle: str, access: dict[str, str]) -> dict[str, str]:
-    """Return client settings under the prefix of each kind of client."""
+    """Client settings under the prefix of each kind of client."""
     return {f"{client}{middle}{key}": text for client in CLIENTS for key, text in access.items()}
 
 
 def pipeline(name: str) -> dict[str, dict[str, str]]:
-    """Configs of a source of a topic and its sink, which refuses nothing but bad records."""
+    """Configs of a source of a topic and its sink, which refuses only bad records."""
     creation = {
         "topic.creation.default.partitions": "2",
         "topic.creation.default.replication.factor": "1",
@@ -76,7 +76,7 @@ async def until_through(worker: ConnectWorker, name: str) -> None:
 
 
 async def check_only_elsewhere(home: Broker, elsewhere: Broker, name: str) -> None:
-    """Topics and group are on the second cluster, and not on that of the worker."""
+    """Check that topics and group are on the second cluster only."""
     topics = {name: 2, f"{name}-letters": 1}
     async with reading(elsewhere.bootstrap) as far_reader, reading(home.bootstrap) as home_reader:
         partition_counts = await far_reader.topics()
@@ -96,7 +96,7 @@ async def check_only_elsewhere(home: Broker, elsewhere: Broker, name: str) -> No
 async def test_records_and_groups_of_another_cluster(
     broker: Broker, own_topics: Topics, elsewhere: Broker, settings_of: str
 ) -> None:
-    """Records, dead letters' topic and group lie there; offsets of the source lie at home."""
+    """The second cluster has records, dead letters and group; the first has the source offsets."""
     forget_records()
     name, access = unused_name(), access_to(elsewhere)
     overrides = prefixed(".override.", access) if settings_of == "connector" else {}

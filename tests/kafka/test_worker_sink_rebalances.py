@@ -29,7 +29,7 @@ VALUES = [f"{number}" for number in range(8)]
 
 
 class SlowSink(Sink):
-    """Keeps what it gets; the first `put` of the connector `slow` waits until it may return."""
+    """Keeps its records; the first `put` of the connector `slow` waits for the test."""
 
     taken: ClassVar[dict[str, list[str]]] = {}
     """Values that each connector has got, by its name."""
@@ -62,7 +62,7 @@ class SlowSink(Sink):
 
 
 class SeekingSink(Sink):
-    """Keeps what it gets; seeks to 1 once when it opens, and once after the value `2`."""
+    """Keeps its records; seeks to 1 once when it opens, and once after the value `2`."""
 
     taken: ClassVar[list[str]] = []
 
@@ -95,7 +95,7 @@ async def write_values(
 
 
 def slow(topic: str, **consumer: str) -> dict[str, str]:
-    """Config of a sink in the group of a test, with settings of its consumer."""
+    """Config of a sink in a test's group, with its own consumer settings."""
     settings = {"group.id": f"group-{topic}", "heartbeat.interval.ms": "200"} | consumer
     overrides = {f"consumer.override.{key}": value for key, value in settings.items()}
     return config_of(SlowSink) | {"topics": topic} | overrides
@@ -104,7 +104,7 @@ def slow(topic: str, **consumer: str) -> dict[str, str]:
 async def test_a_rebalance_waits_for_a_slow_put(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
-    """Another member gets partitions only after the `put`, whatever `request.timeout.ms` is.
+    """Another member gets partitions only after the `put`, for any `request.timeout.ms`.
 
     Kafka's consumer lets a rebalance wait for `max.poll.interval.ms`.
     """

@@ -71,7 +71,7 @@ async def until_committed(worker: ConnectWorker, group: str, *offsets: int) -> N
 async def test_offsets_are_altered_and_reset_while_stopped(
     broker: Broker, own_topics: Topics
 ) -> None:
-    """The group on the broker has the altered offset; the sink goes on from there."""
+    """The group on the broker has the altered offset; the sink continues from there."""
     topic = await sink_topic(broker)
     await produce(broker, topic, "a", "b", "c")
     async with worker_on(broker, own_topics, KeepingSink) as worker:
@@ -95,7 +95,7 @@ async def test_offsets_are_altered_and_reset_while_stopped(
 
 @NEWEST
 async def test_a_sink_joins_a_group_of_java_consumers(broker: Broker, own_topics: Topics) -> None:
-    """The sink shares the partitions with Java consumers: all assign by range."""
+    """The sink shares the partitions with Java consumers: all use the range assignor."""
     topic = await sink_topic(broker, 2)
     group = f"group-{topic}"
     consumer = java_consumer(broker, topic, group)
@@ -121,7 +121,7 @@ async def test_a_sink_joins_a_group_of_java_consumers(broker: Broker, own_topics
 
 @NEWEST
 async def test_tasks_share_the_partitions_and_rebalance(broker: Broker, own_topics: Topics) -> None:
-    """Two tasks get each record once; so do three after a change of `tasks.max`."""
+    """Two tasks get each record once, and so do three after a change of `tasks.max`."""
     topic = await sink_topic(broker, 4)
     config = sink(topic) | {"tasks.max": "2"}
     async with worker_on(broker, own_topics, KeepingSink) as worker:
@@ -138,7 +138,7 @@ async def test_tasks_share_the_partitions_and_rebalance(broker: Broker, own_topi
 
 @NEWEST
 async def test_a_paused_sink_stays_in_its_group(broker: Broker, own_topics: Topics) -> None:
-    """The sink gets nothing while others join the group, and goes on when resumed."""
+    """The paused sink gets nothing while others join the group, and continues when resumed."""
     topic = await sink_topic(broker, 2)
     config = sink(topic)
     async with worker_on(broker, own_topics, KeepingSink) as worker:
@@ -191,7 +191,7 @@ async def test_isolation_is_the_consumers(broker: Broker, own_topics: Topics) ->
 
 @NEWEST
 async def test_offset_reset_none_fails_the_task(broker: Broker, own_topics: Topics) -> None:
-    """Without an offset and with `auto.offset.reset=none` the task fails in Kafka's words."""
+    """Without an offset, `auto.offset.reset=none` fails the task with Kafka's message."""
     topic = await sink_topic(broker)
     override = {"consumer.override.auto.offset.reset": "none"}
     async with worker_on(broker, own_topics, KeepingSink) as worker:
@@ -202,7 +202,7 @@ async def test_offset_reset_none_fails_the_task(broker: Broker, own_topics: Topi
 
 @NEWEST
 async def test_dead_letters(broker: Broker, own_topics: Topics) -> None:
-    """A bad record lies in the topic of dead letters, which the task has created."""
+    """A bad record is in the dead-letter topic, which the task has created."""
     topic = await sink_topic(broker)
     letters = f"{topic}-letters"
     await produce(broker, topic, "good", "bad", "also good")
@@ -226,7 +226,7 @@ async def test_dead_letters(broker: Broker, own_topics: Topics) -> None:
 
 @NEWEST
 async def test_dead_letters_with_too_many_replicas(broker: Broker, own_topics: Topics) -> None:
-    """Three replicas are the default: on one broker the task fails in Kafka's words."""
+    """Three replicas, the default, fail the task on one broker with Kafka's message."""
     topic = await sink_topic(broker)
     config = sink(topic) | {
         "errors.tolerance": "all",
@@ -241,7 +241,7 @@ async def test_dead_letters_with_too_many_replicas(broker: Broker, own_topics: T
 
 @NEWEST
 async def test_settings_of_a_consumer(broker: Broker, own_topics: Topics) -> None:
-    """A value that is none fails the task, and names its source; unknown keys are named once."""
+    """An invalid value fails the task and names its source; unknown keys are named once."""
     topic = await sink_topic(broker)
     notices = RecordedNotices()
     config = sink(topic) | {"consumer.override.receive.buffer.bytes": "1"}
@@ -254,8 +254,8 @@ async def test_settings_of_a_consumer(broker: Broker, own_topics: Topics) -> Non
 
 
 @NEWEST
-async def test_a_second_life_goes_on(broker: Broker, own_topics: Topics) -> None:
-    """A second life of the worker goes on behind the committed offset."""
+async def test_a_restarted_worker_continues(broker: Broker, own_topics: Topics) -> None:
+    """A restarted worker continues after the committed offset."""
     topic = await sink_topic(broker)
     await produce(broker, topic, "a")
     async with worker_on(broker, own_topics, KeepingSink) as worker:

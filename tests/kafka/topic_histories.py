@@ -1,4 +1,4 @@
-"""A cluster with a past: Kafka has compacted, removed and marked some of its records."""
+"""Cluster with a history: Kafka has compacted, removed and marked some of its records."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -35,7 +35,7 @@ _transactions = count()
 async def compacted(
     write: Callable[[], Awaitable[object]], done: Callable[[], Awaitable[bool]]
 ) -> None:
-    """Write to a topic that is `COMPACTED_SOON` until that is done."""
+    """Write to a topic of `COMPACTED_SOON` until Kafka has compacted it."""
     async with asyncio.timeout(PATIENCE_S):
         while not await done():
             # Only what lies before the active segment is compacted, and a write begins a new
@@ -45,7 +45,7 @@ async def compacted(
 
 
 async def removed(broker: Broker, topic: str, partition: int, before: int) -> None:
-    """Have a broker remove the records before an offset."""
+    """Let a broker remove the records before an offset."""
     gone = {TopicPartition(topic, partition): RecordsToDelete(before_offset=before)}
     async with admin(broker) as client:
         await client.delete_records(gone)
@@ -56,10 +56,9 @@ async def decided(
     topics: Sequence[str],
     while_open: Callable[[], Awaitable[object]] | None = None,
 ) -> list[Entry]:
-    """A transaction that is committed, and one that is aborted; what a reader finds of both.
+    """Write a committed and an aborted transaction; return the entries that a reader finds of both.
 
-    Each has a record in partition 0 of each topic. `while_open` is awaited where the first is
-    written and not decided.
+    Each has a record in partition 0 of each topic. `while_open` is awaited while the first is open.
     """
     entries: list[Entry] = []
     transaction = f"transaction-{next(_transactions)}"
@@ -76,7 +75,7 @@ async def decided(
 
 
 async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> set[Position]:
-    """Positions of all records of partitions, aborted ones too, as another client finds them."""
+    """Positions of all records of partitions, aborted ones too, according to another client."""
     positions = set()
     assigned = [TopicPartition(*partition) for partition in partitions]
     async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
@@ -92,7 +91,7 @@ async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> se
 
 
 class TopicHistory:
-    """Topics of a cluster, and of a connector that has its own, and all that was written."""
+    """Topics of a cluster and of a connector with its own topic, with all writes."""
 
     def __init__(self, broker: Broker, topics: Topics, own: str) -> None:
         self.broker = broker
@@ -112,7 +111,7 @@ class TopicHistory:
         return in_order(entry for entry in self._written if entry.position in present)
 
     async def goes_on(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Write some more to all topics: plain records, and a transaction that is aborted last."""
+        """Write more records to all topics: plain ones, and lastly an aborted transaction."""
         async with writer(self.broker) as out:
             for number in range(ROUND):
                 name = b"%d" % (number % CONNECTORS)
@@ -126,9 +125,9 @@ class TopicHistory:
         self._written += await decided(self.broker, self.names, while_open)
 
     async def begins(self) -> None:
-        """Name the connector's own topic, once; then have the config topic compacted.
+        """Write the connector's own topic name once, and have the config topic compacted.
 
-        It is not compacted again, but stays as it is found.
+        Kafka does not compact it again.
         """
         config = self.topics.config
         names_it = b'{"properties":{"offsets.storage.topic":"%s"}}' % self.own.encode()
@@ -147,7 +146,7 @@ class TopicHistory:
 
 
 async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
-    """A cluster in which Kafka has compacted, removed and marked some records."""
+    """Cluster in which Kafka has compacted, removed and marked some records."""
     config = await new_topic(1, **COMPACTED_SOON)
     own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
     past = TopicHistory(broker, Topics(config, await new_topic(2), await new_topic(2)), own)

@@ -1,4 +1,4 @@
-"""Catalogues that are harvested from a real worker."""
+"""Catalogues harvested from a real worker."""
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.harvest.bounded_worker import BoundedWorker

@@ -1,4 +1,4 @@
-"""`controlplane serve --own` on a broker with connectors that run in the process."""
+"""`controlplane serve --own` on a broker, with connectors that run in its process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -30,7 +30,7 @@ WORKER = {
 
 
 def connectors_file(folder: Path, topics: Topics, **settings: object) -> Path:
-    """A worker's file for connectors that may touch files below the folder."""
+    """Worker's file for connectors that may use files below the folder."""
     overrides = {**WORKER, "connectors__folders": folder, **settings}
     return worker_file(folder, topics, **overrides)
 

@@ -1,9 +1,9 @@
-"""Compaction keeps the last record of each key. Legal compaction changes no view.
+"""Law: compaction, which keeps the last record of each key, changes no view in safe topics.
 
-Compaction of the status and offsets topics is legal in every release. Compaction of the config
-topic is legal in some releases only: Connect's task sets span several keys, and two fixes made a
-fold depend on the records between them. This module lists the releases exactly. Kafka's own stores
-agree (`tests/oracle`), and `compacted-3.9` shows both cases on a real cluster.
+The status and offsets topics are safe in every release. The config topic is safe in some releases
+only: a task set spans several keys, and two fixes made a fold depend on the records between them.
+This module lists those releases exactly. Kafka's own stores agree (`tests/oracle`), and the history
+`compacted-3.9` shows both results on a real cluster.
 """
 
 from collections.abc import Iterable

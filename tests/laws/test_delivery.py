@@ -119,9 +119,9 @@ def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) 
 
 @given(plans(hook=st.just(override)))
 def test_the_output_of_the_hook_wins(plan: LifePlan) -> None:
-    """H2: at rest, each partition has the hook's last output for it, or the task's own offset.
+    """H2: at rest, the hook's last offset for a partition wins over the offset of its records.
 
-    A partition that the hook adds is committed, too; None removes its offset.
+    Partitions that only the hook names are committed, too; None removes a partition.
     """
     world = SourceWorld(plan, at_least_once)
     simulated(world.live())

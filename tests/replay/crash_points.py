@@ -1,4 +1,4 @@
-"""Processes that are killed at a chosen step while they work on an archive.
+"""Processes that are killed at a chosen step of their work on an archive.
 
 A step is an operation on files, seen as an audit event of Python: nothing is patched.
 
@@ -40,12 +40,12 @@ class CrashPoint(NamedTuple):
 
 
 def before_manifest(number: int) -> CrashPoint:
-    """A part is written, and the manifest that makes it count has no name yet."""
+    """Point after a part is written and before its manifest has a name."""
     return CrashPoint(frozenset({"os.link"}), "/_manifest/", number)
 
 
 def behind_manifest(number: int) -> CrashPoint:
-    """Point after the manifest has its name, before its draft is removed."""
+    """Point after the manifest has its name and before its draft is removed."""
     return CrashPoint(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
 
 
@@ -67,7 +67,7 @@ def die_at(moment: CrashPoint) -> None:
 
 
 def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every: int = 1) -> None:
-    """Run two actions, each time in a new folder, and kill the second one a step later each time.
+    """Run two actions in a new folder each time; kill the second one a step later each time.
 
     Ends when the second action survives. `every`: distance between the steps.
     """
@@ -87,7 +87,7 @@ def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every
 
 
 def killed_at(moment: CrashPoint, module: str, *words: str) -> None:
-    """Run a module that is killed at a crash point; fail if it ends before."""
+    """Run a module that is killed at a crash point; fail if it ends earlier."""
     point_words = (
         ",".join(moment.events),
         moment.within,
@@ -113,7 +113,7 @@ def killed_when(is_reached: Callable[[], bool], module: str, *words: str) -> Non
 
 
 def main(events: str, within: str, number: str, is_linked: str, module: str, *words: str) -> None:
-    """Run a module with its words, and be killed."""
+    """Run a module with its arguments until it is killed."""
     names = frozenset(events.split(","))
     die_at(CrashPoint(names, within, int(number), is_linked=bool(int(is_linked))))
     sys.argv = [module, *words]

@@ -1,4 +1,4 @@
-"""A log in which more means nothing than means anything."""
+"""Log in which most records are unreadable or ignored."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ DAY_MS = 86_400_000
 
 
 def garbage() -> list[Entry]:
-    """Two days of it, with one connector among it."""
+    """Two days of unreadable records, with one connector among them."""
     topics: dict[str, list[tuple[bytes | None, bytes]]] = {
         "connect-configs": [*_configs()],
         "connect-status": [*_statuses()],

@@ -1,4 +1,4 @@
-"""Processes with all that they start: one signal ends them together."""
+"""Processes with their children, which one signal ends together."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.tidy.source import ROOT
 def started_group(
     module: str, *words: str, stdout: int = subprocess.DEVNULL
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Process that runs a module; killed afterwards with its children."""
+    """Process that runs a module; it is killed afterwards with its children."""
     with subprocess.Popen(
         [sys.executable, "-m", module, *words],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Sentences about problems name the cluster, once."""
+"""Sentences about problems name the cluster once."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ BEFORE = "'2001-01-01' is before the first record"
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of two recorded clusters."""
+    """Archive of two recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"), TWO)
 
 
@@ -30,7 +30,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: str) -> None:
-    """A name that only begins like the cluster's is another cluster."""
+    """A reason that names the cluster gets no prefix; a longer name is another cluster."""
     assert ClusterProblem("a", problem).sentence == sentence
 
 
@@ -73,7 +73,7 @@ def test_each_cluster_without_the_moment_is_named_once(
 
 
 def test_a_comparison_names_the_cluster_that_is_damaged(fleet: Path, tmp_path: Path) -> None:
-    """The damaged cluster is the second side's, and not the first's."""
+    """`diff` names the damaged cluster of the second side, not that of the first."""
     damaged = fleet_in(tmp_path, TWO)
     (damaged / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
     words = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")

@@ -1,4 +1,4 @@
-"""Memory of a command does not depend on the size of an archive or a log."""
+"""The memory of a command does not depend on the size of an archive or a log."""
 
 import asyncio
 import random
@@ -59,7 +59,7 @@ print(peak * resource.getpagesize(), file=sys.stderr)
 
 
 def entries(records: int) -> Iterator[Entry]:
-    """Offsets and statuses that tell the same again and again; nothing makes them smaller."""
+    """Offsets and statuses that repeat the same values; they cannot be compacted."""
     chance = random.Random(records)
     for at in range(records):
         trace, name = chance.randbytes(VALUE_BYTES // 2).hex(), at % KEYS
@@ -70,7 +70,7 @@ def entries(records: int) -> Iterator[Entry]:
 
 
 async def write(path: Path, records: int) -> None:
-    """The same as an embedded log."""
+    """Write the entries to an embedded log."""
     log, written = await SqliteLog.open(path), list(entries(records))
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
         await log.create_topic(topic, 1)
@@ -80,7 +80,7 @@ async def write(path: Path, records: int) -> None:
 
 
 def peak_bytes(command: str) -> int:
-    """The most memory that a process had which did this."""
+    """Peak memory of a process that runs this, in bytes."""
     program = f"{WAITING}\n{TELLING}\n{PEAK}"
     words = [sys.executable, "-c", program, *command.split()]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -89,7 +89,7 @@ def peak_bytes(command: str) -> int:
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small one and a large one."""
+    """A small and a large archive."""
     folder = tmp_path_factory.mktemp("archives")
     for name, records in (("small", RECORDS), ("large", MANY * RECORDS)):
         archive(folder / name, list(entries(records)), SIZES)
@@ -110,7 +110,7 @@ COMMANDS = (
 @pytest.mark.parametrize(
     ("command", "room_bytes"), COMMANDS, ids=["state", "from-segments", "verify", "timeline"]
 )
-def test_more_of_the_same_takes_no_more_memory(
+def test_more_records_take_no_more_memory(
     archives: Path, tmp_path: Path, command: str, room_bytes: int
 ) -> None:
     """The peak is bounded with all segments read, and with snapshots or winners in their place."""

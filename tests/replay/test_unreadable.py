@@ -1,4 +1,4 @@
-"""Records that no worker understands: all are counted, some are listed."""
+"""Unreadable records: all are counted, some are listed."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ RELEASES = [Profile.of(release) for release in ("2.8", "3.4", "kip")]
 
 
 def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
-    """Counts exceed the listed records; they are equal from segments and from a snapshot."""
+    """Counts include unlisted records; segments and snapshots give equal counts."""
     log = garbage.garbage()
     capture(tmp_path, log_of(log[: len(log) // 3]))
     capture(tmp_path, log_of(log))
@@ -43,7 +43,7 @@ def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
 
 
 def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
-    """Counts equal those of the service at every moment."""
+    """An unreadable status counts until a readable one replaces it, as in the service."""
     log = [entry for entry in garbage.garbage() if entry.topic == "connect-status"]
     log = log[: garbage.OVERTAKEN + 3]
     cluster, kip = archive(tmp_path, log), [Profile.of("kip")]
@@ -57,13 +57,13 @@ def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of the garbage log."""
+    """Archive of the garbage log."""
     folder_path = tmp_path_factory.mktemp("garbage")
     archive(folder_path, garbage.garbage())
     return folder_path
 
 
-def test_the_first_of_them_are_told(folder: Path) -> None:
+def test_the_first_unreadable_records_are_listed(folder: Path) -> None:
     """All are counted; JSON lists more than tables, and neither shows secrets."""
     result = call("state", folder, "-o", "json")
     assert result.code == 0
@@ -97,7 +97,9 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
         pytest.param(("verify",), 0, marks=pytest.mark.prove),
     ],
 )
-def test_nobody_stumbles(folder: Path, words: tuple[str, ...], code: int) -> None:
+def test_every_command_accepts_unreadable_records(
+    folder: Path, words: tuple[str, ...], code: int
+) -> None:
     """Every command answers for an unreadable cluster with JSON and its exit code."""
     command, *rest = words
     result = call(command, folder, *rest, "-o", "json")

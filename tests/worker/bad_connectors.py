@@ -1,6 +1,7 @@
 """Connectors that misbehave as a test plans, beside a good neighbour."""
 
 import asyncio
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -60,7 +61,7 @@ class Odd(BaseException):
 
 
 def fresh_plan() -> Iterator[None]:
-    """Begin a test without a plan; let everything go on that hangs at its end."""
+    """Begin a test without a plan; release all hanging code at its end."""
     plan.clear()
     calls.clear()
     released.clear()
@@ -216,7 +217,7 @@ class CountingOn(Source):
 async def with_neighbour(
     *classes: type[Any], notices: RecordedNotices | None = None
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker with a good neighbour; check at the end that it has not noticed anything."""
+    """Run a worker with a good neighbour; check at the end that it still works undisturbed."""
     async with running(CountingOn, *classes, runtime=SHORT, notices=notices) as worker:
         await worker.plane.execute(CreateConnector("good", config_of(CountingOn)))
         await until_state(worker, "good", "RUNNING", "RUNNING")
@@ -230,12 +231,12 @@ async def with_neighbour(
 
 
 def counted(worker: ConnectWorker) -> int:
-    """Return the number that the connector `good` has committed."""
+    """Number that the connector `good` has committed."""
     return int(offsets(worker, "good").get("{'good': 1}", {"at": 0})["at"])
 
 
 async def delete(worker: ConnectWorker, name: str) -> None:
-    """Delete a connector; nothing of it is left."""
+    """Delete a connector, and wait until its statuses are gone."""
     await worker.plane.execute(DeleteConnector(name))
     await until(lambda: connector_status(worker, name) is None and not task_states(worker, name))
 
@@ -261,8 +262,15 @@ async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str)
     await worker.plane.execute(CreateConnector("bad", config_of(connector, **config)))
 
 
+def check_trace(trace: str, where: str, how: str) -> None:
+    """Check that a trace has the exception and the author's line that raised it."""
+    assert f"{RAISED[how]}: bad {where}" in trace.splitlines(), trace
+    author_line = rf'bad_connectors\.py", line \d+, in \w+\n +(return )?act\("{where}"[,)]'
+    assert re.search(author_line, trace), trace
+
+
 def threads_of(name: str) -> list[str]:
-    """Threads of the author's code of a connector."""
+    """Threads of the author's code for a connector."""
     return [thread.name for thread in threading.enumerate() if f" {name}" in thread.name]
 
 
@@ -271,7 +279,15 @@ def record(**fields: Any) -> SourceRecord:
     return msgspec.structs.replace(RECORD, **fields)
 
 
-RAISING = ["raise", "exit", "cancel", "odd"]
+RAISED = {
+    "raise": "ValueError",
+    "exit": "SystemExit",
+    "cancel": "asyncio.exceptions.CancelledError",
+    "odd": "tests.worker.bad_connectors.Odd",
+}
+"""Exception of each way to raise, as a trace spells it."""
+
+RAISING = [*RAISED]
 
 FAILS_CONNECTOR = ["connector.init", "connector.start"]
 FAILS_TASK = ["task.init", "task.start", "task.poll", "task.update_offsets"]

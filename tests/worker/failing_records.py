@@ -48,7 +48,7 @@ class Picky(Transformation):
 
 
 class Shaky(Transformation):
-    """Fails with a retriable error as often as its setting says, for each bad value."""
+    """Fails with a retriable error for each bad value, as often as its setting says."""
 
     config = (key("failures", "INT", "0"),)
     failures = 0
@@ -74,7 +74,7 @@ class KeepingSink(Sink):
 
 
 class ValuesSource(Source):
-    """Yields the comma-separated values of its config, then rests."""
+    """Yields the comma-separated values of its config, then idles."""
 
     config = (key("topic"), key("values"))
 
@@ -96,12 +96,12 @@ def transformed_by(transformation: type[Transformation], **settings: str) -> dic
 
 
 def committed(worker: ConnectWorker, group: str = "connect-s") -> dict[tuple[str, int], int]:
-    """Return the committed offsets of a consumer group."""
+    """Committed offsets of a consumer group."""
     return committed_offsets(worker, group)
 
 
 async def create_sink(worker: ConnectWorker, sink: type[Any], **config: str) -> None:
-    """Create a sink `s` of the topic `t`."""
+    """Create a sink `s` for the topic `t`."""
     await worker.plane.execute(CreateConnector("s", config_of(sink, topics="t") | config))
 
 
@@ -111,7 +111,7 @@ WITH_HEADERS = {**DEAD_LETTERS, "errors.deadletterqueue.context.headers.enable":
 
 
 async def dead_letters(worker: ConnectWorker, count: int) -> list[Entry]:
-    """Return the dead letters as soon as there are so many."""
+    """Wait for this number of dead letters; return them."""
     async with asyncio.timeout(60):
         while len(letters := await entries_in(worker.plane.log, "dead")) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.005)

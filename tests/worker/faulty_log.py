@@ -1,4 +1,4 @@
-"""A log in memory whose appends fail, or wait, as a test says."""
+"""Log in memory whose appends fail or wait, as a test says."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ class FaultyLog(MemoryLog):
         self._released = asyncio.Event()
 
     def release(self, topic: str) -> None:
-        """Let the appends to a topic go on."""
+        """Let waiting appends to a topic continue."""
         self.held.discard(topic)
         self._released.set()
         self._released = asyncio.Event()

@@ -1,7 +1,7 @@
-"""The life of a recorded cluster, lived once more by a worker that runs connectors.
+"""Replay of a recorded cluster's life by a worker that runs connectors.
 
-Each request is sent to the REST API. Then the worker gets the time that it needs to write what the
-cluster wrote; what else it writes, too, is found with the next step.
+Each request is sent to the REST API. Then the worker gets time to write the records that the
+cluster wrote. Additional records are found with the next step.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Episode(NamedTuple):
 
 
 def episodes(history: str, *, until: int | None = None) -> Iterator[Episode]:
-    """The episodes of a story, up to a step."""
+    """Episodes of a story, up to a step."""
     steps = read_story(HISTORIES / f"{history}.story.jsonl")
     steps = [step for step in steps if until is None or step.n <= until]
     entries, positions = recorded_entries(history), set[Position]()
@@ -73,7 +73,7 @@ class Tolerance(NamedTuple):
 
 
 class LivedEpisode(NamedTuple):
-    """An episode, and what our worker did in it."""
+    """Episode, and what our worker did in it."""
 
     episode: Episode
     tolerance: Tolerance
@@ -105,12 +105,12 @@ class LivedEpisode(NamedTuple):
 
     @property
     def additional_keys(self) -> set[str]:
-        """Keys of tolerated records that are there."""
+        """Keys of tolerated additional records."""
         return {key for _, key in values_by_key(self.ours) if key in self.tolerance.additional_keys}
 
 
 class HistoryLife:
-    """A worker on a log in memory, as far as a history has come."""
+    """Worker on a log in memory, up to a step of a history."""
 
     def __init__(self, history: str, folder: Path) -> None:
         self._history, self._folder = history, folder
@@ -134,7 +134,7 @@ class HistoryLife:
         await self._workers.aclose()
 
     async def live(self, episode: Episode, tolerance: Tolerance) -> LivedEpisode:
-        """Repeat one episode with the live worker."""
+        """Repeat one episode with the worker."""
         lived, step = LivedEpisode(episode, tolerance, [], []), episode.step
         if step.kind == "start":
             await self._start(step)
@@ -156,7 +156,7 @@ class HistoryLife:
         return lived
 
     async def _start(self, step: StoryStep) -> None:
-        """Start a worker. One that was killed is still there: it is fenced, and writes no more."""
+        """Start a worker. A killed one stays: it is fenced and writes no more."""
         killed, self._workers = self._workers, AsyncExitStack()
         assert step.worker is not None
         assert step.release is not None
@@ -184,7 +184,7 @@ class HistoryLife:
             await self._log.put([replace(entry, offset=end, timestamp=next(self._clock))])
 
     async def _until_same(self, lived: LivedEpisode) -> None:
-        """Wait until the worker has written what the cluster wrote, for a bounded time."""
+        """Wait, for a bounded time, until the worker has written the cluster's records."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while lived.unequal and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_S)
@@ -193,7 +193,7 @@ class HistoryLife:
         self._compared |= {(entry.topic, entry.partition): entry.offset + 1 for entry in lived.ours}
 
     async def _until_folded(self, entries: Iterable[Entry]) -> None:
-        """Wait for the running worker's view, which answers the next request."""
+        """Wait until the running worker has folded its log; it answers the next request."""
         if self._plane is not None:
             followed = {TOPICS.config, TOPICS.offsets, TOPICS.status}
             positions = [entry.position for entry in entries if entry.topic in followed]
@@ -211,7 +211,7 @@ class HistoryLife:
     async def _differences(
         self, step: StoryStep, path: str, recorded: RecordedAnswer, *, patient: bool = True
     ) -> list[str]:
-        """Path of an answer that differs. A read is repeated until it does not."""
+        """Path of an answer that differs; a read is repeated until it agrees."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while not _agree(recorded, await self._answer(step, path)):
             is_read = step.kind == "observe" or step.method == "GET"

@@ -56,7 +56,7 @@ def _key(key: bytes) -> str:
 
 
 def _content(text: bytes) -> Any:
-    """Content of JSON; the text if it is none, as foreign hands write it."""
+    """Content of JSON, or the text of other values, which other programs may write."""
     try:
         return json.loads(text)
     except ValueError:
@@ -80,7 +80,7 @@ def _value(entry: Entry) -> Any:
 
 
 def sentence(trace: str) -> str:
-    """The sentence of the exception: Java shows it first, Python last."""
+    """Sentence of the exception: the first line in Java, the last one in Python."""
     line = trace.splitlines()[-1 if trace.startswith("Traceback") else 0]
     return line.partition(": ")[2]
 
@@ -99,7 +99,7 @@ def _lasting(topic: str, values: Sequence[Any]) -> list[Any]:
 
 
 def without_stacks(answer: Any) -> Any:
-    """An answer with the sentences of exceptions instead of traces."""
+    """Answer with sentences of exceptions instead of traces."""
     if isinstance(answer, Mapping):
         return {
             name: sentence(value) if name == "trace" else without_stacks(value)
@@ -127,7 +127,7 @@ ORDER = (
 
 
 def disorder(entries: Iterable[Entry], profile: Profile) -> list[tuple[str, str, str]]:
-    """Breaches of `ORDER` among the records of one step: connector, and the two kinds."""
+    """Breaches of `ORDER` among the records of a step: connector, and the two kinds."""
     first: dict[tuple[str, str], int] = {}
     for number, entry in enumerate(entries):
         for connector, kind in _kinds(entry, profile):

@@ -1,4 +1,4 @@
-"""Process that is killed by its test: a source, its topic, and a sink on an embedded log.
+"""Process that its test kills: a source, its topic, and a sink on an embedded log.
 
 python -m tests.worker.killed_worker LOG OUT exactly-once|at-least-once
 """
@@ -27,7 +27,7 @@ SOURCE = {
 }
 
 
-async def work(log: str, out: Path, *, exactly_once: bool) -> None:
+async def run_until_killed(log: str, out: Path, *, exactly_once: bool) -> None:
     """Run until the process is killed; the first life creates the connectors."""
     runtime = RuntimeSettings(
         offset_flush_interval_ms=20,
@@ -55,4 +55,6 @@ async def work(log: str, out: Path, *, exactly_once: bool) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(work(sys.argv[1], Path(sys.argv[2]), exactly_once=sys.argv[3] == "exactly-once"))
+    asyncio.run(
+        run_until_killed(sys.argv[1], Path(sys.argv[2]), exactly_once=sys.argv[3] == "exactly-once")
+    )

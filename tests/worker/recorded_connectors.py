@@ -19,10 +19,10 @@ EMOJI = '\U0001f600\x1f"\\'
 
 
 class PagesTask(SourceTask):
-    """Writes `rows` rows of each of its `pages` pages: with each poll a row of every page."""
+    """Writes `rows` rows of each of its `pages` pages; each poll has one row per page."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Look where each page was left; fail if the config says so."""
+        """Read the committed row of each page; fail if the config says so."""
         self._fail = config.get("fail", "")
         if self._fail == "start":
             raise ConnectError("told to fail in task start")
@@ -66,7 +66,7 @@ class PagesTask(SourceTask):
 
 
 class PagesSource(SourceConnector):
-    """Makes as many tasks as it may; it fails where the config says so."""
+    """Makes as many tasks as allowed; fails where the config says so."""
 
     java_name = PAGES
     version = "1.0"
@@ -89,7 +89,7 @@ class PagesSource(SourceConnector):
 
 
 class FolderAccess(FileAccess):
-    """Access to the files of one folder, by their names: a config names them in another folder."""
+    """Access to the files of one folder by name; configs name them in another folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -118,7 +118,7 @@ class EarlierFileSink(FileStreamSink):
 
 
 def recorded_classes(folder: Path, release: str = KIP) -> ConnectorClasses:
-    """The twins by the names of the recordings; files lie in this folder."""
+    """Twins by their recorded class names; files lie in this folder."""
     earlier = release.startswith("2.")
     twins: Mapping[str, type[FileStreamSource | FileStreamSink]] = {
         FILE_SOURCE: EarlierFileSource if earlier else FileStreamSource,

@@ -1,4 +1,4 @@
-"""A source task with Kafka's methods that does what a test has written down."""
+"""Source task with Kafka's methods that follows the script of a test."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ PollResult = Sequence[SourceRecord] | Callable[[SourceTask], Any] | None
 
 
 class PollScript:
-    """PollScript of a task, and the calls that it got."""
+    """Script of a task, and its calls so far."""
 
     def __init__(self) -> None:
         self.polls: deque[PollResult] = deque()
@@ -30,7 +30,7 @@ class PollScript:
         """Set by a test to end `blocked`."""
 
     def reset(self) -> None:
-        """Forget everything of the last test."""
+        """Clear the script and the calls."""
         self.released.set()
         self.released = threading.Event()
         self.polls.clear()
@@ -54,7 +54,7 @@ script = PollScript()
 
 
 def row(at: int, part: int = 1, **fields: Any) -> SourceRecord:
-    """Record `v<at>` for the topic `t`, with an offset of its own."""
+    """Record `v<at>` for the topic `t`, with its own offset."""
     return SourceRecord(
         **{"topic": "t", "value": f"v{at}"} | fields,
         source_partition={"p": part},

@@ -1,4 +1,4 @@
-"""Background tasks that end by a defect: the log says so."""
+"""The log reports background tasks that end with a defect."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -66,7 +66,7 @@ async def test_offset_commits() -> None:
 
 
 async def test_the_worker_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker no longer follows the log."""
+    """A defect in the follower is reported: the worker no longer follows the log."""
 
     def assignment_of(*_: Any) -> None:
         raise RuntimeError("a defect")

@@ -1,6 +1,6 @@
-"""Connectors that raise and hang in every method.
+"""Connectors that raise or hang in every method.
 
-Such a connector is FAILED. Its neighbour goes on, REST answers, nothing is committed by half, and
+Such a connector is FAILED. Its neighbour continues, REST answers, no half batch is committed, and
 the connector can be deleted.
 """
 
@@ -22,6 +22,7 @@ from tests.worker.bad_connectors import (
     BadSink,
     BadSource,
     calls,
+    check_trace,
     create_bad,
     delete,
     fresh_plan,
@@ -61,9 +62,7 @@ async def test_a_connector_that_raises(where: str, how: str) -> None:
         await create_bad(worker, BadSource)
         await until_state(worker, "bad", "FAILED")
         status = connector_status(worker, "bad")
-        trace = str(status and status.trace)
-        assert f"bad {where}" in trace
-        assert "in act" in trace
+        check_trace(str(status and status.trace), where, how)
         async with rest_of(worker) as client:
             answer = await client.post("/connectors/bad/restart")
             assert answer.status_code == 500
@@ -82,8 +81,7 @@ async def test_a_task_that_raises(where: str, how: str) -> None:
     async with with_neighbour(BadSource, BadSink) as worker:
         await create_bad(worker, connector)
         await until_state(worker, "bad", "RUNNING", "FAILED")
-        assert f"bad {where}" in task_trace(worker, "bad")
-        assert "in act" in task_trace(worker, "bad")
+        check_trace(task_trace(worker, "bad"), where, how)
         assert offsets(worker, "bad") == {}
         assert group_offsets(worker) == {}
         plan.clear()
@@ -124,7 +122,7 @@ async def test_failures_that_kafka_only_logs(where: str, event: str, how: str) -
 @pytest.mark.parametrize("how", RAISING)
 @pytest.mark.parametrize("where", ["connector.stop", "task.stop", "sink.close", "sink.stop"])
 async def test_an_end_that_raises(where: str, how: str) -> None:
-    """A stop counts whatever the author's code raises in it."""
+    """A stop succeeds whatever the author's code raises in it."""
     plan.update(where=where, how=how)
     connector = BadSink if where.startswith("sink") else BadSource
     async with with_neighbour(BadSource, BadSink) as worker:
@@ -187,7 +185,7 @@ async def test_a_method_that_hangs(where: str, how: str) -> None:
 
 
 async def test_a_busy_loop() -> None:
-    """Code that never lets go of the interpreter by itself holds up nobody for long."""
+    """Code that never yields the interpreter delays the worker only briefly."""
     plan.update(where="task.poll", how="spin")
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
@@ -198,7 +196,7 @@ async def test_a_busy_loop() -> None:
 
 
 async def test_a_hanging_task_commits_nothing_after_its_end() -> None:
-    """Records that an abandoned poll returns in the end are neither sent nor committed."""
+    """Records of an abandoned poll that returns late are neither sent nor committed."""
     plan.update(where="task.poll", how="hang")
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)

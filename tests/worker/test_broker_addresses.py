@@ -1,4 +1,4 @@
-"""Brokers that a connector names itself are checked when a client of its task is opened."""
+"""Broker addresses in a connector's config are checked when a client of its task is opened."""
 
 import pytest
 
@@ -17,8 +17,8 @@ from tests.worker.worker_fixture import RecordedNotices
         ("no.host.invalid:9092", "No resolvable bootstrap urls given in bootstrap.servers"),
     ],
 )
-async def test_brokers_that_cannot_be_addressed(servers: str, sentence: str) -> None:
-    """The task fails in Kafka's words, instead of waiting for a broker."""
+async def test_invalid_broker_addresses_fail_the_task(servers: str, sentence: str) -> None:
+    """The task fails with Kafka's message, instead of waiting for a broker."""
     connections = ClientConnections("127.0.0.1:9092", Configuration(), RecordedNotices())
     config = {"producer.override.bootstrap.servers": servers}
     client = TaskClient(TaskIdentity("a", 0), config, "producer")
@@ -29,7 +29,7 @@ async def test_brokers_that_cannot_be_addressed(servers: str, sentence: str) -> 
 
 
 async def test_one_resolvable_broker_is_enough() -> None:
-    """A connection opens if one of its brokers can be resolved."""
+    """A client connects if one of its brokers can be resolved."""
     connections = ClientConnections("127.0.0.1:9092", Configuration(), RecordedNotices())
     config = {"producer.override.bootstrap.servers": "no.host.invalid:1, 127.0.0.1:9092"}
     async with connections.opened(TaskClient(TaskIdentity("a", 0), config, "producer"), {}, 0):

@@ -1,4 +1,4 @@
-"""Config providers (KIP-297): only the connector's code sees the provided values."""
+"""Values of config providers (KIP-297) reach only the author's code."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -67,7 +67,7 @@ def providers(tmp_path: Path) -> Providers:
     return Providers(classes, {"PASSWORD": SECRET})
 
 
-class Telling(Source):
+class LeakingSource(Source):
     """Keeps its config; raises, as its config says, with the secret in its message."""
 
     config = (key("topic"), key("password", "PASSWORD"), key("raise", default=""))
@@ -93,18 +93,18 @@ class Telling(Source):
             raise ValueError(f"wrong password: {config['password'].strip()}", config["password"])
 
 
-class TellingTask(SourceTask):
+class LeakingTask(SourceTask):
     """Task that has no records."""
 
     def poll(self) -> None:
         """Return no records."""
 
 
-class TellingStart(SourceConnector):
+class LeakingStart(SourceConnector):
     """Raises in `start`, with the secret in its message."""
 
     config = (key("password", "PASSWORD"),)
-    task = TellingTask
+    task = LeakingTask
 
     def start(self, config: Any) -> None:
         """Raise ValueError with the password in its text."""
@@ -116,7 +116,7 @@ class TellingStart(SourceConnector):
         return []
 
 
-class TellingSink(Sink):
+class LeakingSink(Sink):
     """Reports each record with the secret in the reason."""
 
     config = (key("password", "PASSWORD"),)
@@ -128,12 +128,12 @@ class TellingSink(Sink):
 
 
 def forms() -> list[str]:
-    """Return the forms of the secret that must appear nowhere."""
+    """Forms of the secret, none of which may appear."""
     return [SECRET, repr(SECRET)[1:-1], json.dumps(SECRET)[1:-1]]
 
 
 async def everything_in(log: Log) -> str:
-    """Return all records of a log as text."""
+    """All records of a log as text."""
     texts: list[str] = []
     for topic in await log.topics():
         for entry in await entries_in(log, topic):
@@ -143,7 +143,7 @@ async def everything_in(log: Log) -> str:
 
 
 async def answers_of(worker: ConnectWorker, name: str) -> str:
-    """Return everything that REST tells about a connector."""
+    """All REST answers about a connector."""
     transport = httpx.ASGITransport(worker.plane.app)
     paths = ["", "/status", "/config", "/tasks", "/tasks-config", "/tasks/0/status", "/offsets"]
     async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
@@ -170,8 +170,8 @@ async def test_values_reach_the_tasks_only(
 ) -> None:
     """The log and REST keep the reference; task configs get it back."""
     reference = reference.replace("{folder}", str(tmp_path))
-    async with running(Telling, providers=providers) as worker:
-        config = config_of(Telling, topic="t", password=reference, tasks_max="2")
+    async with running(LeakingSource, providers=providers) as worker:
+        config = config_of(LeakingSource, topic="t", password=reference, tasks_max="2")
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
         await until(lambda: len(received_configs) == 2)
@@ -184,11 +184,13 @@ async def test_values_reach_the_tasks_only(
 
 
 @pytest.mark.parametrize("place", ["split", "read", "committed", "start", "put"])
-async def test_failures_do_not_tell(tmp_path: Path, providers: Providers, place: str) -> None:
-    """Traces, answers, log lines and dead letters hide the value, whoever raises with it."""
+async def test_failures_do_not_show_secrets(
+    tmp_path: Path, providers: Providers, place: str
+) -> None:
+    """Traces, answers, log lines and dead letters hide the value, whichever code raises with it."""
     notices, log = RecordedNotices(), MemoryLog()
     reference = f"${{dir:{tmp_path}/folder:password}}"
-    connector = {"start": TellingStart, "put": TellingSink}.get(place, Telling)
+    connector = {"start": LeakingStart, "put": LeakingSink}.get(place, LeakingSource)
     config = config_of(connector, topic="t", password=reference)
     config["raise"] = place
     if place == "put":
@@ -235,8 +237,8 @@ async def test_a_provider_that_fails(
 ) -> None:
     """The connector is FAILED; its trace names the key, the reference and the file."""
     reference = reference.replace("{folder}", str(tmp_path))
-    async with running(Telling, providers=providers) as worker:
-        config = config_of(Telling, topic="t", password=reference)
+    async with running(LeakingSource, providers=providers) as worker:
+        config = config_of(LeakingSource, topic="t", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "FAILED")
         status = connector_status(worker, "s")
@@ -245,11 +247,11 @@ async def test_a_provider_that_fails(
         assert sentence.replace("{folder}", str(tmp_path)) in trace
 
 
-async def test_a_file_that_goes_fails_the_task(tmp_path: Path, providers: Providers) -> None:
-    """A task that starts later than the connector fails in the same words."""
+async def test_a_removed_file_fails_the_task(tmp_path: Path, providers: Providers) -> None:
+    """A task that starts later than the connector fails with the same message."""
     reference = f"${{file:{tmp_path}/secrets.properties:password}}"
-    async with running(Telling, providers=providers) as worker:
-        config = config_of(Telling, topic="t", password=reference)
+    async with running(LeakingSource, providers=providers) as worker:
+        config = config_of(LeakingSource, topic="t", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "RUNNING")
         (tmp_path / "secrets.properties").unlink()
@@ -276,14 +278,14 @@ async def test_a_missing_key_leaves_the_reference(
 ) -> None:
     """The author gets the reference itself, as from Kafka's ConfigTransformer."""
     reference = reference.replace("{folder}", str(tmp_path))
-    async with running(Telling, providers=providers) as worker:
-        config = config_of(Telling, topic="t", password=reference)
+    async with running(LeakingSource, providers=providers) as worker:
+        config = config_of(LeakingSource, topic="t", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
         await until(lambda: [config["password"] for config in received_configs] == [reference])
 
 
 def test_a_value_within_a_text(providers: Providers) -> None:
-    """Text around references stays; each form of a value is hidden."""
+    """The text around references stays; each form of a value is hidden."""
     resolver = ConfigResolver(providers)
     config = {"url": "db://me:${env:PASSWORD}@host/${env:MISSING}", "none": None, "plain": "$x"}
     resolved = resolver.resolved(config).config
@@ -323,16 +325,16 @@ def test_lines_of_a_key_are_hidden() -> None:
 
 
 @pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), f"${{x{PEM}"])
-def test_task_configs_that_would_tell(value: str) -> None:
-    """A value in a form that no reference can stand for is refused; the message names its key."""
+def test_task_configs_that_would_leak_a_value_are_refused(value: str) -> None:
+    """A value in a form that no reference can replace is refused; the message names its key."""
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     with pytest.raises(ConnectError, match="The task config dsn has a value") as failure:
         resolver.referring({"key": "${env:KEY}"}, [{"dsn": value}])
     assert KEY_LINE not in str(failure.value)
 
 
-class Composing(Telling):
-    """Composes the secret with other text under a key of its own."""
+class Composing(LeakingSource):
+    """Joins the secret with other text under a key of its own."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return one config that contains the password."""
@@ -341,7 +343,7 @@ class Composing(Telling):
 
 
 async def test_composed_values_reach_the_task_only(providers: Providers) -> None:
-    """The log gets the reference within the text."""
+    """The log has the reference within the text."""
     async with running(Composing, providers=providers) as worker:
         config = config_of(Composing, topic="t", password="${env:PASSWORD}")
         await worker.plane.execute(CreateConnector("s", config))

@@ -1,4 +1,4 @@
-"""Connectors that return nonsense: FAILED in clear words, and nothing is committed."""
+"""Connectors that return nonsense are FAILED with a clear message; nothing is committed."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -78,7 +78,7 @@ NO_RECORDS = [
 
 
 def case(value: object) -> str:
-    """Name of a case. It is the same in each process: no text with an address in it."""
+    """Name of a case that is equal in each process: without memory addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -95,7 +95,7 @@ async def test_a_poll_that_returns_nonsense(returned: Any) -> None:
 
 
 async def test_a_result_that_hangs_when_it_is_read() -> None:
-    """The result of `poll` is read in the author's thread."""
+    """A hanging result of `poll` blocks only the author's thread, which reads it."""
     plan.update(where="task.poll", how="return", returned=Blocking())
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
@@ -111,7 +111,7 @@ async def test_a_result_that_hangs_when_it_is_read() -> None:
     ids=case,
 )
 async def test_update_offsets_that_returns_nonsense(returned: Any) -> None:
-    """The task is FAILED, and nothing of it is committed (KIP-910)."""
+    """The task is FAILED, and none of its offsets is committed (KIP-910)."""
     plan.update(where="task.update_offsets", how="return", returned=returned)
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
@@ -121,7 +121,7 @@ async def test_update_offsets_that_returns_nonsense(returned: Any) -> None:
 
 @pytest.mark.parametrize("returned", [None, 5, "text", [5], [{1: "x"}], [{"x": 1}], [None]])
 async def test_task_configs_that_are_nonsense(returned: Any) -> None:
-    """None is published; the worker asks again, as Kafka's does."""
+    """No task config is published; the worker asks again, as Kafka's does."""
     notices = RecordedNotices()
     plan.update(where="connector.task_configs", how="return", returned=returned)
     async with with_neighbour(BadSource, notices=notices) as worker:
@@ -150,7 +150,7 @@ async def test_task_configs_that_are_nonsense(returned: Any) -> None:
     ids=case,
 )
 async def test_a_pre_commit_that_returns_nonsense(returned: Any) -> None:
-    """The worker commits no nonsense, no foreign offsets, and no offsets of unread records."""
+    """The worker commits no nonsense, no offsets of other partitions or unread records."""
     plan.update(where="sink.pre_commit", how="return", returned=returned)
     async with with_neighbour(BadSink) as worker:
         await create_bad(worker, BadSink)
@@ -164,7 +164,7 @@ async def test_a_pre_commit_that_returns_nonsense(returned: Any) -> None:
     "where", ["task.start", "task.commit", "task.commit_record", "task.stop", "connector.start"]
 )
 async def test_results_without_a_meaning(where: str) -> None:
-    """Some methods may return anything: it is ignored."""
+    """The worker ignores the results of some methods."""
     plan.update(where=where, how="return", returned=object())
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
@@ -173,7 +173,7 @@ async def test_results_without_a_meaning(where: str) -> None:
 
 
 class BadReader(Source):
-    """Yields or returns what the plan says."""
+    """Yields or returns the nonsense of the plan."""
 
     def read(self, *_: Any) -> Any:
         """Return a generator or the nonsense of the test."""
@@ -188,12 +188,12 @@ class BadReader(Source):
 
 
 async def _coroutine() -> None:
-    """Be no generator."""
+    """Coroutine, and so no generator."""
 
 
 @pytest.mark.parametrize("returned", [None, 5, [record()], _coroutine], ids=case)
 async def test_a_read_that_is_no_generator(returned: Any) -> None:
-    """The task is FAILED in clear words."""
+    """The task is FAILED with a clear message."""
     plan.update(how="read", returned=returned)
     async with with_neighbour(BadReader) as worker:
         await create_bad(worker, BadReader)

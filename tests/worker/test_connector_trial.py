@@ -1,4 +1,4 @@
-"""The fixture `connector_trial`, with which authors test their connectors."""
+"""Fixture `connector_trial`, with which authors test their connectors."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ class Writing(Sink):
 
 
 def test_a_source(connector_trial: StartTrial) -> None:
-    """Records and offsets arrive while a plain test waits; commands are carried out."""
+    """Records and offsets arrive while a synchronous test waits; commands are carried out."""
     run = connector_trial(ValuesSource, {"topic": "t", "values": "a,b"})
     assert [record.value for record in run.records("t", 2)] == [b"a", b"b"]
     assert run.offsets({"at": 2}) == [({"source": "values"}, {"at": 2})]
@@ -71,7 +71,7 @@ def test_a_failed_task_fails_the_test(connector_trial: StartTrial) -> None:
 
 
 def test_an_invalid_config_is_refused(connector_trial: StartTrial) -> None:
-    """The refusal is that of the REST API."""
+    """The trial raises the refusal of the REST API."""
     with pytest.raises(Refusal, match='Missing required configuration "topic"'):
         connector_trial(ValuesSource, {})
 
@@ -98,6 +98,6 @@ def test_nothing_outlives_a_test(pytester: pytest.Pytester) -> None:
 
 
 def test_packages_get_the_fixture() -> None:
-    """Pytest loads it by an entry point: no import is needed."""
+    """Pytest loads the fixture by an entry point, without an import."""
     points = {point.name: point.value for point in entry_points(group="pytest11")}
     assert points["controlplane-connectors"] == "controlplane.worker.pytest_plugin"

@@ -1,4 +1,4 @@
-"""Dead letters, and reports of a sink (KIP-298, KIP-610)."""
+"""Dead letters, and reports of sinks (KIP-298, KIP-610)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _empty() -> None:
 
 
 async def test_dead_letters_are_the_records_of_the_log() -> None:
-    """A dead letter has the bytes and the time of its record, and no header of ours."""
+    """A dead letter has the bytes and the time of its record, and none of our headers."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "a", "bad", "c", "bad2")
         await create_sink(worker, KeepingSink, **transformed_by(Picky), **DEAD_LETTERS)
@@ -61,8 +61,8 @@ async def test_dead_letters_are_the_records_of_the_log() -> None:
         assert [letter.headers for letter in letters] == [(), ()]
 
 
-async def test_dead_letters_tell_their_reason() -> None:
-    """With context headers, all of Kafka's `__connect.errors.*` are there."""
+async def test_dead_letters_have_their_reason() -> None:
+    """With context headers, a dead letter has all of Kafka's `__connect.errors.*` headers."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "a", "bad")
         await create_sink(worker, KeepingSink, **transformed_by(Picky), **WITH_HEADERS)
@@ -98,7 +98,7 @@ async def test_a_dead_letter_that_cannot_be_written_fails_the_task(
 
 
 def _refuse(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
-    """Let every record for a topic fail."""
+    """Let every append to a topic fail."""
     placed = LogProducer._placed
 
     async def refusing(producer: LogProducer, record: Any) -> Any:
@@ -113,7 +113,7 @@ def _refuse(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
 
 
 class Reporting(KeepingSink):
-    """Reports bad values in plain code, and waits for the report."""
+    """Reports bad values in synchronous code, and waits for the report."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Report bad values and wait; keep the others."""
@@ -204,7 +204,7 @@ class HandMade(KeepingSink):
 
 
 async def test_a_record_of_the_sinks_own_is_converted() -> None:
-    """The converters of the connector make the dead letter."""
+    """The connector's converters serialise a record that the sink has made."""
     async with running(HandMade) as worker:
         await produce(worker.plane.log, "t", "a")
         await create_sink(worker, HandMade, **WITH_HEADERS)
@@ -217,7 +217,7 @@ closed: list[KafkaPartition] = []
 
 
 class Unheeding(KeepingSink):
-    """Reports bad values and waits for nothing."""
+    """Reports bad values and does not wait for the reports."""
 
     def close(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
         """Note the partitions that are closed."""
@@ -234,7 +234,7 @@ class Unheeding(KeepingSink):
 
 
 async def test_offsets_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit follows the dead letters of its records, though the sink waits for none."""
+    """The offsets are committed after the dead letters, though the sink does not wait."""
     gate = asyncio.Event()
     placed = LogProducer._placed
 
@@ -271,5 +271,5 @@ async def test_a_lost_report_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_reported_errors_are_connect_errors() -> None:
-    """A sink may catch what `report` raises."""
+    """A sink may catch the errors of `report`."""
     assert issubclass(ToleranceExceeded, ConnectError)

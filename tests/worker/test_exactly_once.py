@@ -71,7 +71,7 @@ class Scripted(Source):
 async def test_boundaries(
     boundary: str, script: str, values: list[bytes], expected: dict[str, int]
 ) -> None:
-    """Records appear with their offsets; those of an aborted transaction do not, their offsets do.
+    """Records appear with their offsets; of an aborted transaction only the offsets appear.
 
     The offsets of KIP-910's hook are part of the transaction.
     """
@@ -93,7 +93,7 @@ async def test_boundaries(
 
 
 def _lines(committed: dict[str, Any]) -> dict[str, int]:
-    """Committed lines by the kind of partition."""
+    """Committed lines by kind of partition."""
     return {
         text.split("'")[1]: offset["line"] for text, offset in committed.items() if "line" in offset
     }

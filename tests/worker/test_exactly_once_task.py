@@ -68,7 +68,7 @@ async def begin(worker: ConnectWorker, **config: str) -> None:
 
 
 async def ask(worker: ConnectWorker, request: Callable[[Any], None], batch: list[Any]) -> None:
-    """Let the task ask for a boundary, return a batch, and be polled again."""
+    """Let the task request a boundary, return a batch, and be polled again."""
 
     def poll(task: SourceTask) -> list[Any]:
         request(task.context.transaction)
@@ -93,7 +93,7 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
 
 
 async def test_a_pause_commits() -> None:
-    """The open transaction ends before the task rests, unless the connector sets the boundaries."""
+    """A pause commits the open transaction, unless the connector sets the boundaries."""
     async with worker_of() as worker:
         await begin(worker, **NEVER)
         script.polls.append([row(1), row(2)])
@@ -106,7 +106,7 @@ async def test_a_pause_commits() -> None:
 
 
 async def test_a_fencing_that_fails_fails_the_task() -> None:
-    """The task is not created before older tasks are fenced."""
+    """A task is FAILED, and not created, if its older tasks cannot be fenced."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -121,7 +121,7 @@ async def test_a_fencing_that_fails_fails_the_task() -> None:
 
 
 async def test_offsets_that_cannot_be_read_fail_the_task() -> None:
-    """The task is not started, as it could begin anywhere."""
+    """The task is not started, because it would begin at a wrong place."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -148,7 +148,7 @@ async def test_each_poll_is_one_transaction() -> None:
 
 
 async def test_an_interval_ends_a_transaction() -> None:
-    """Several polls are one transaction; no commit comes before the interval ends."""
+    """One transaction has several polls; its commit waits for the interval."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="interval", transaction_boundary_interval_ms="150")
         script.polls.extend([[row(1)], [row(2)]])
@@ -159,7 +159,7 @@ async def test_an_interval_ends_a_transaction() -> None:
 
 
 async def test_polls_without_records_commit() -> None:
-    """`commit` is called after each of them; nothing is written."""
+    """`commit` is called after each empty poll; no record is written."""
     async with worker_of() as worker:
         script.polls.extend([[], None, []])
         await begin(worker)
@@ -222,7 +222,7 @@ async def test_dropped_records_are_acknowledged_at_once() -> None:
 
 
 async def test_aborted_records_are_acknowledged() -> None:
-    """The task hears of them without a place: they are in no log, and are not read again."""
+    """The task learns of aborted records without a position, and does not read them again."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
         await ask(worker, lambda transaction: transaction.abort(), [row(1)])
@@ -241,8 +241,8 @@ async def test_an_empty_transaction_is_aborted() -> None:
 
 
 @pytest.mark.parametrize(("last", "values"), [("commit", [b"v1", b"v2"]), ("abort", [])])
-async def test_the_last_record_goes_before_the_batch(last: str, values: list[bytes]) -> None:
-    """Both boundaries at one place fail a task; a record's and its batch's do not."""
+async def test_the_boundary_of_the_last_record_wins(last: str, values: list[bytes]) -> None:
+    """The boundary of the last record wins over the one of its batch; the task runs on."""
 
     def request(transaction: Any) -> None:
         other = "abort" if last == "commit" else "commit"
@@ -258,7 +258,7 @@ async def test_the_last_record_goes_before_the_batch(last: str, values: list[byt
 
 
 async def test_a_commit_that_fails_fails_the_task() -> None:
-    """Records and offsets are one append: neither is in the log, and the end commits nothing."""
+    """The log has neither records nor offsets: they are one append. The end commits nothing."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -272,7 +272,7 @@ async def test_a_commit_that_fails_fails_the_task() -> None:
 
 
 async def test_a_transaction_waits_for_the_log() -> None:
-    """The transaction is appended once, whole, when the log is back; no poll comes before."""
+    """The transaction is appended once and whole after the outage; no poll comes before."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -312,7 +312,7 @@ async def test_a_failing_poll_commits_nothing() -> None:
 
 
 async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
-    """The task has stopped in order, and runs again."""
+    """The task is not FAILED, because it had been stopped before its poll failed; it runs again."""
     async with worker_of() as worker:
         await begin(worker)
         script.polls.append(script.blocked(failing(ValueError("too late"))))

@@ -1,4 +1,4 @@
-"""Connectors whose code forks this process."""
+"""Connectors whose code forks the worker's process."""
 
 import asyncio
 import os
@@ -64,7 +64,7 @@ class PlainFork(Source):
 
 
 class AsyncFork(Source):
-    """Forks in an async generator, and waits then."""
+    """Forks in an async generator, and then waits."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Wait and yield in both processes."""
@@ -76,7 +76,7 @@ class AsyncFork(Source):
 
 
 class ExitingFork(Source):
-    """Ends the child as a program would."""
+    """Exits the child with `sys.exit`."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:
         """Exit in the child; yield on in the parent."""
@@ -112,7 +112,7 @@ def _waited(child: int) -> tuple[int, int] | None:
 
 @pytest.mark.parametrize("connector", [PlainFork, AsyncFork, ExitingFork])
 async def test_a_source_that_forks(connector: type[Source]) -> None:
-    """The child ends where it returns; its parent goes on, and sends each record once."""
+    """The child ends where it returns; the parent continues and sends each record once."""
     async with running(connector) as worker:
         await worker.plane.execute(CreateConnector("c", config_of(connector)))
         await until_values(worker.plane.log, "t", [b"1", b"2"])
@@ -120,7 +120,7 @@ async def test_a_source_that_forks(connector: type[Source]) -> None:
 
 
 async def test_a_sink_that_forks() -> None:
-    """The child commits nothing; its parent goes on."""
+    """The child commits nothing; the parent continues."""
     async with running(SinkFork) as worker:
         await produce(worker.plane.log, "t", "a")
         await worker.plane.execute(CreateConnector("c", config_of(SinkFork, topics="t")))

@@ -1,8 +1,8 @@
-"""Histories of real clusters, lived once more with running connectors.
+"""Recorded clusters' lives, repeated with running connectors.
 
 A worker on a log in memory runs twins of the recorded connectors, and gets the recorded requests.
-It writes the statuses, offsets and configs that the cluster wrote, and gives its answers, except
-for what `tests/worker/history_records.py` and the tables here name.
+It writes the statuses, offsets and configs that the cluster wrote, and gives its answers.
+`tests/worker/history_records.py` and the tables here name the exceptions. Left out:
 
 Left out:
 
@@ -70,7 +70,7 @@ FEWER_RECORDS: Mapping[tuple[str, int, str], str] = {
 
 
 class HistoryExtent(NamedTuple):
-    """Numbers of requests that are sent, of observed answers, and of recorded records."""
+    """Numbers of sent requests, observed answers, and recorded records."""
 
     requests: int
     answers: int
@@ -106,7 +106,7 @@ def _keys_at(records: Iterable[tuple[str, int, str]], history: str, step: int) -
 
 
 async def lived(history: str, folder: Path) -> list[LivedEpisode]:
-    """All episodes; the first with other records than the cluster's fails the test."""
+    """Replay all episodes; the first one with other records than the cluster's fails the test."""
     done = []
     async with HistoryLife(history, folder) as life:
         for episode in episodes(history, until=UNTIL.get(history)):
@@ -120,7 +120,7 @@ async def lived(history: str, folder: Path) -> list[LivedEpisode]:
 @pytest.mark.slow
 @pytest.mark.parametrize("history", EXTENTS)
 async def test_a_cluster_writes_and_answers_the_same_again(history: str, tmp_path: Path) -> None:
-    """Step by step: the same records of each connector, task, topic and offset; same answers."""
+    """Each step gives the records of each connector, task, topic and offset, and the answers."""
     done = await lived(history, tmp_path)
     check_answers(history, done)
     check_order(done)
@@ -134,7 +134,7 @@ async def test_a_cluster_writes_and_answers_the_same_again(history: str, tmp_pat
 
 
 def check_answers(history: str, done: Iterable[LivedEpisode]) -> None:
-    """Exactly the answers of the table differ."""
+    """Check that exactly the answers of the table differ."""
     observed = (
         path
         for lived_episode in done
@@ -159,7 +159,7 @@ def check_order(done: Iterable[LivedEpisode]) -> None:
 
 
 def check_generations(done: Iterable[LivedEpisode]) -> None:
-    """A worker has one generation from its start to its end, and a later one has a higher one."""
+    """Check that a worker keeps one generation, and that a later worker has a higher one."""
     lives: list[set[int]] = []
     for lived_episode in done:
         if lived_episode.episode.step.kind == "start":
@@ -179,12 +179,12 @@ def generations(entries: Iterable[Entry], profile: Profile) -> set[int]:
 
 
 def release_of(lived_episode: LivedEpisode) -> Profile:
-    """Release of the worker of an episode; the newest between two workers."""
+    """Release of an episode's worker; the newest if no worker runs."""
     return Profile.of(lived_episode.episode.step.release or "kip")
 
 
 def extent(done: Iterable[LivedEpisode]) -> HistoryExtent:
-    """Return how much was compared, by kind."""
+    """Numbers of compared items, by kind."""
     done = [*done]
     topics = Counter(
         entry.topic for lived_episode in done for entry in lived_episode.episode.recorded
@@ -236,14 +236,14 @@ ENTRIES = [entry for entry in recorded_entries("life-3.9") if entry.key != b"ses
     [b"status-connector-pages", b"status-task-pages-0", b"commit-pages", b'["pages",{"page":7}]'],
 )
 def test_a_lost_record_is_noticed(key: bytes) -> None:
-    """Without one record of a connector, task or offset the values differ."""
+    """The comparison finds a missing record of a connector, task or offset."""
     lost = next(entry for entry in ENTRIES if entry.key == key)
     left = [entry for entry in ENTRIES if entry is not lost]
     assert values_by_key(left) != values_by_key(ENTRIES)
 
 
 def test_a_reversed_log_is_noticed() -> None:
-    """Each rule of the order is broken by a cluster whose records run backwards."""
+    """A cluster whose records run backwards breaks each rule of the order."""
     backwards = [episode.recorded[::-1] for episode in episodes("life-3.9")]
     profile = Profile.of("3.9.1")
     broken = {rule[1:] for entries in backwards for rule in disorder(entries, profile)}

@@ -1,4 +1,4 @@
-"""Connectors that change what was handed to them, are huge, print, or end the process."""
+"""Connectors that change the worker's objects, are huge, print, or exit the process."""
 
 import asyncio
 import sys
@@ -57,7 +57,7 @@ def _fresh() -> Iterator[None]:
 
 
 class Mutating(Source):
-    """Changes everything that it was handed, and everything that it has handed out."""
+    """Changes all objects that it gets from the worker or has returned to it."""
 
     config = (key("topic"),)
 
@@ -109,7 +109,7 @@ async def test_a_source_that_changes_everything() -> None:
 
 
 class MutatingSink(Sink):
-    """Empties and changes everything that it was handed."""
+    """Empties and changes all objects that it gets from the worker."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Keep the values, then clear records and config."""
@@ -163,7 +163,7 @@ PARTITIONS = 100_000 if PROVE else 10_000
 
 @pytest.mark.slow
 async def test_very_many_partitions() -> None:
-    """Each gets its offset; the neighbour and REST go on."""
+    """Each partition gets its offset; neighbour and REST continue."""
     async with with_neighbour(Wide) as worker:
         await create_bad(worker, Wide, count=str(PARTITIONS))
         async with rest_of(worker) as client:
@@ -176,7 +176,7 @@ async def test_very_many_partitions() -> None:
 
 
 class Sized(CountingOn):
-    """Tells the size of its config."""
+    """Keeps the size of its config."""
 
     config = (key("large", default=""),)
 
@@ -187,7 +187,7 @@ class Sized(CountingOn):
 
 
 async def test_a_config_of_a_mebibyte() -> None:
-    """The connector runs, its task config has the value, and the listing of connectors answers."""
+    """The connector runs, its task config has the value, and the list of connectors answers."""
     async with with_neighbour(Sized) as worker:
         await create_bad(worker, Sized, large="x" * 2**20)
         await until_state(worker, "bad", "RUNNING", "RUNNING")
@@ -199,7 +199,7 @@ async def test_a_config_of_a_mebibyte() -> None:
 
 
 class Many(CountingOn):
-    """Wants many more tasks than it may have."""
+    """Requests many more tasks than `tasks.max`."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return 50,000 task configs."""
@@ -208,7 +208,7 @@ class Many(CountingOn):
 
 
 async def test_too_many_tasks() -> None:
-    """The connector is FAILED in Kafka's words; no task is published."""
+    """The connector is FAILED with Kafka's message; no task is published."""
     async with with_neighbour(Many) as worker:
         await create_bad(worker, Many)
         await until_state(worker, "bad", "FAILED")
@@ -248,7 +248,7 @@ class Watching(CountingOn):
 
 @pytest.mark.parametrize("how", RAISING)
 async def test_a_watch_that_raises(how: str) -> None:
-    """The connector is FAILED; its tasks go on, as Kafka's do after `raiseError`."""
+    """The connector is FAILED; its tasks continue, as Kafka's do after `raiseError`."""
     plan.update(where="watch", how=how)
     async with with_neighbour(Watching) as worker:
         await create_bad(worker, Watching)
@@ -262,7 +262,7 @@ def _state(worker: ConnectWorker) -> str:
 
 
 class AsyncWatching(CountingOn):
-    """Watches in a coroutine that cleans up."""
+    """Watches in a coroutine with a `finally`."""
 
     async def watch(self, *_: Any) -> None:
         """Wait, and keep how it ended."""
@@ -283,7 +283,7 @@ async def test_a_watch_is_cancelled() -> None:
 
 
 class Background(CountingOn):
-    """Starts a task of its own that exits the process."""
+    """Starts an own asyncio task that exits the process."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Start a background task that exits, then count."""
@@ -299,7 +299,7 @@ class Background(CountingOn):
 
 
 async def test_a_background_task_that_exits() -> None:
-    """An exit in a background task ends neither the process nor the task's thread."""
+    """An exit in a background task ends neither process nor task thread."""
     async with with_neighbour(Background) as worker:
         await create_bad(worker, Background)
         await until(lambda: offsets(worker, "bad").get("{'good': 1}", {"at": 0})["at"] > 3)

@@ -32,12 +32,12 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 def shipped() -> ConnectorClasses:
-    """Return the connectors that ship with the package."""
+    """Connectors that ship with the package."""
     return classes_in(["controlplane.connectors"])
 
 
 def monitorable() -> ConnectorClasses:
-    """The connectors of Kafka's integration tests."""
+    """Connectors of Kafka's integration tests."""
     return classes_in(["tests.integration.monitorable_connectors"])
 
 
@@ -70,7 +70,7 @@ async def test_a_verifiable_source_counts_and_prints(capsys: pytest.CaptureFixtu
 
 
 async def test_a_verifiable_source_resumes_behind_its_offset() -> None:
-    """The committed number is that of the last record."""
+    """The source continues with the number after the committed one."""
     async with running_classes(shipped()) as worker:
         config = without_schemas(topic="t", throughput="100")
         config["connector.class"] = f"{TOOLS}.VerifiableSourceConnector"
@@ -82,7 +82,7 @@ async def test_a_verifiable_source_resumes_behind_its_offset() -> None:
 
 
 async def test_complete_values_have_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """With `complete.record.data` a value has everything that is printed."""
+    """With `complete.record.data` a value has all printed fields."""
     async with running_classes(shipped()) as worker:
         config = without_schemas(topic="t", throughput="100")
         config |= {"complete.record.data": "true"}
@@ -178,8 +178,8 @@ def mock_config(kind: str, mode: str) -> dict[str, str]:
     }
 
 
-async def test_the_twins_run_under_a_release_that_has_moved_them() -> None:
-    """Since 3.6 the originals lie in another jar; the twins ship with the runtime."""
+async def test_the_twins_run_under_releases_from_3_6() -> None:
+    """The originals have been in another jar since 3.6; the twins ship with the runtime."""
     async with running_classes(shipped(), settings=Settings(profile="3.9.1")) as worker:
         await worker.plane.execute(CreateConnector("m", mock_config("Source", "none")))
         await until_state(worker, "m", "RUNNING", "RUNNING")
@@ -211,7 +211,7 @@ def monitorable_config(**config: str) -> dict[str, str]:
 
 
 async def test_a_monitorable_source_aborts_even_fibonacci_numbers() -> None:
-    """Transactions end behind 1, 2, 3, 5, 8; those that end behind an even number are aborted."""
+    """Transactions end behind 1, 2, 3, 5 and 8; those behind an even number are aborted."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=True)
     async with running_classes(monitorable(), runtime=runtime) as worker:
         config = monitorable_config(max_messages="8", transaction_boundary="connector")
@@ -262,21 +262,21 @@ async def test_alter_offsets_answers_what_the_setting_says(kind: str) -> None:
 
 
 def sink_or_source(kind: str, config: dict[str, str]) -> dict[str, str]:
-    """The config, with topics for a sink."""
+    """Config, with topics for a sink."""
     if kind == "Source":
         return config
     return {key: value for key, value in config.items() if key != "topic"} | {"topics": "t"}
 
 
 def change_of(kind: str, name: str) -> OffsetChange:
-    """An offset that a client sets."""
+    """Offset that a client sets."""
     if kind == "Source":
         return OffsetChange({"task.id": f"{name}-0"}, {"saved": 1})
     return OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 0})
 
 
 async def test_a_blocking_sink_leaves_its_group() -> None:
-    """A task that hangs in its stop is left behind, and its group may be altered.
+    """A task that hangs in its stop is abandoned, and its group's offsets may be altered.
 
     In Kafka such a task stays a member, and the change is refused. Here it commits nothing more.
     """

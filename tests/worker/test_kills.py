@@ -1,4 +1,4 @@
-"""`kill -9` in mid-stream: nothing is lost, and nothing comes twice under exactly-once."""
+"""`kill -9` in mid-stream: no record is lost; under exactly-once none is doubled."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def live(log: Path, out: Path, mode: str, seconds: float) -> None:
-    """One life: start, run for a while, be killed."""
+    """Run the process for a while, and kill it."""
     command = [sys.executable, "-m", "tests.worker.killed_worker", str(log), str(out), mode]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -53,7 +53,7 @@ async def orders_in(path: Path) -> tuple[Counter[tuple[int, int]], dict[int, int
 
 
 def task_of(order: dict[str, object]) -> int:
-    """The task that has generated an order: its contents tell."""
+    """Task that generated an order, derived from the order's contents."""
     number = order["order"]
     assert isinstance(number, int)
     (task,) = [task for task in (0, 1) if invented_order("1", task, number) == order]
@@ -62,7 +62,7 @@ def task_of(order: dict[str, object]) -> int:
 
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
 async def test_kills(tmp_path: Path, mode: str) -> None:
-    """Every order up to the committed one is in the topic; under exactly-once each one once."""
+    """The topic has every order up to the committed one; under exactly-once each one once."""
     log, out = tmp_path / "state.db", tmp_path / "out.txt"
     draw = seeded(f"kills {mode}")
     for _ in range(KILLS):

@@ -1,4 +1,4 @@
-"""A stopped connector leaves no task, no thread and no open file."""
+"""A stopped connector leaves no asyncio task, no thread and no open file."""
 
 import asyncio
 import gc
@@ -64,7 +64,7 @@ class Ticking(Source):
 
 
 class PlainTicking(Source):
-    """Reads in plain code, and never ends by itself."""
+    """Reads in synchronous code without end."""
 
     def read(self, task: SourceRun) -> Any:
         """Yield one record every 5 ms, without end."""
@@ -74,7 +74,7 @@ class PlainTicking(Source):
 
 
 class Forgetful(Source):
-    """Leaves a task behind that it never ends."""
+    """Leaves an asyncio task running that it never ends."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Start a background task that never ends."""
@@ -126,7 +126,7 @@ class Inventory(NamedTuple):
 
 
 def inventory() -> Inventory:
-    """Return the tasks, threads and files that are open now."""
+    """Tasks, threads and files that are open now."""
     return Inventory(
         Counter(task.get_name().rstrip("0123456789") for task in asyncio.all_tasks()),
         Counter(thread.name.rstrip("0123456789") for thread in threading.enumerate()),
@@ -145,7 +145,7 @@ CONFIGS = {
 
 
 def steps() -> list[tuple[str, AnyCommand, str]]:
-    """Return the commands of a cycle, and the state of the connector after each."""
+    """Commands of a cycle, with the connector's state after each."""
     cycles: list[tuple[str, AnyCommand, str]] = []
     for name, config in CONFIGS.items():
         cycles += [
@@ -169,7 +169,7 @@ async def settled(worker: ConnectWorker, name: str, state: str) -> None:
 
 @pytest.mark.slow
 async def test_cycles_leave_nothing() -> None:
-    """The inventory is the same after many cycles, and after the deletion as at the start."""
+    """The inventory stays equal over many cycles; after the deletion it is that of the start."""
     async with running(*CLASSES.values()) as worker:
         empty = await _idle()
         for name, config in CONFIGS.items():
@@ -191,7 +191,7 @@ async def test_cycles_leave_nothing() -> None:
 
 
 async def test_failures_leave_nothing() -> None:
-    """A failed task holds nothing, however often it is restarted."""
+    """A failed task holds no task, thread or file, however often it is restarted."""
     async with running(FailingAtOnce) as worker:
         empty = await _idle()
         await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
@@ -209,7 +209,7 @@ async def test_failures_leave_nothing() -> None:
 
 @pytest.mark.parametrize("raises", ["true", "false"])
 async def test_failed_watches_leave_nothing(raises: str) -> None:
-    """The watch of a failed connector has ended, and a stopped and resumed one has only its own."""
+    """A failed connector's watch has ended; a stopped and resumed one has one watch."""
     async with running(FailingWatch) as worker:
         empty = await _idle()
         config = config_of(FailingWatch) | {"raise": raises}
@@ -260,13 +260,13 @@ async def test_a_closed_worker_leaves_nothing() -> None:
 
 
 async def _idle() -> Inventory:
-    """Return what a worker holds that has begun to wait for its log to grow."""
+    """Inventory of a worker that waits for its log to grow."""
     await asyncio.sleep(0.1)
     return inventory()
 
 
 async def _until_same(expected: Inventory) -> None:
-    """Wait until the same is held; report what is left."""
+    """Wait until the inventory is equal; report the surplus."""
     try:
         await until(lambda: _surplus(expected) == ({}, {}, 0))
     except TimeoutError:
@@ -274,7 +274,7 @@ async def _until_same(expected: Inventory) -> None:
 
 
 def _surplus(expected: Inventory) -> tuple[dict[str, int], dict[str, int], int]:
-    """Return what is held beyond this. The loop's executor keeps its idle threads."""
+    """Objects beyond this inventory. The loop's executor keeps its idle threads."""
     now = inventory()
     threads = now.threads - expected.threads
     return (

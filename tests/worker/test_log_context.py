@@ -1,4 +1,4 @@
-"""Log context (KIP-449): each line about a connector or a task says so."""
+"""Log context (KIP-449): each line about a connector or a task names it."""
 
 import asyncio
 import io
@@ -29,7 +29,7 @@ class LogLines:
         self.logger: Logger = logger(self._stream, log_format="json")
 
     def context_of(self, event: str) -> str | None:
-        """Return the context of the latest line of an event; None without a line."""
+        """Context of the latest line of an event; None without a line."""
         lines = map(json.loads, self._stream.getvalue().splitlines())
         contexts = [line.get("connector.context", "") for line in lines if line["event"] == event]
         return contexts[-1] if contexts else None
@@ -37,7 +37,7 @@ class LogLines:
 
 @pytest.fixture
 def log() -> Iterator[LogLines]:
-    """Log to which notices and the lines of authors go, as with `serve`."""
+    """Log of notices and of the authors' lines, as with `serve`."""
     lines = LogLines()
     bridge = StdlibLogBridge(lines.logger)
     AUTHORS.addHandler(bridge)
@@ -97,7 +97,7 @@ class ClassicTask(SourceTask):
 
 
 class ClassicAuthor(SourceConnector):
-    """Logs from `start`, and has the task above."""
+    """Logs from `start`, and has a `ClassicTask`."""
 
     task = ClassicTask
 
@@ -168,7 +168,7 @@ async def test_lines_of_a_sink(log: LogLines) -> None:
 
 
 async def test_lines_of_a_commit(log: LogLines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits at intervals have a scope of their own, for the runtime's line, too."""
+    """Commits at intervals have a scope of their own, also in the runtime's line."""
 
     async def refused(*_: Any) -> None:
         raise ProducerFailure("no space left")

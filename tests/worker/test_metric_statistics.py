@@ -27,7 +27,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "connectors.md"
 
 
 class FakeClock:
-    """A clock that a test sets."""
+    """Clock that a test sets."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -55,7 +55,7 @@ def test_old_values_leave_averages_and_maxima() -> None:
 
 
 def test_windows_after_a_pause() -> None:
-    """A value after a long pause is alone."""
+    """After a long pause, only the new value is in the window."""
     clock = FakeClock()
     values = Distribution(clock)
     for now_s, value in ((0, 9), (WINDOW_S, 8), (5 * WINDOW_S, 1)):
@@ -74,7 +74,7 @@ def test_fractions_of_outcomes() -> None:
 
 
 def test_ratio_of_states() -> None:
-    """The time in a state, of all the time since the first state."""
+    """A ratio is the time in a state, divided by the time since the first state."""
     clock = FakeClock()
     times = StateTimes(clock)
     assert times.ratio(State.RUNNING) == 0
@@ -144,7 +144,7 @@ class _Families(Collector):
 
 
 def test_every_metric_of_kafka_is_there() -> None:
-    """OpenMetrics has each name once, and accepts the whole."""
+    """The document has each of Kafka's metrics once, and OpenMetrics accepts it."""
     registry = CollectorRegistry()
     registry.register(_Families())
     text = generate_latest(registry).decode()  # type: ignore[no-untyped-call] # it has no types

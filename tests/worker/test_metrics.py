@@ -1,4 +1,4 @@
-"""Metrics of running tasks: each moves when that happens which it counts, and not else."""
+"""Metrics of running tasks: each one changes with its event, and with no other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -64,7 +64,7 @@ async def create_source(worker: ConnectWorker, values: str, **config: str) -> No
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_polled_written_and_filtered_records(exactly_once: bool) -> None:
-    """Poll counts before transformations, write behind them; nothing is active in the end."""
+    """Poll counts before transformations, write after them; no record is active at the end."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     async with running(ValuesSource, runtime=runtime, others=[Picky]) as worker:
         await create_source(worker, "a,bad,b,bad,c", **transformed_by(Picky), **TOLERANT)
@@ -84,7 +84,7 @@ async def test_polled_written_and_filtered_records(exactly_once: bool) -> None:
 
 
 async def test_a_record_in_flight_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that the log does not take yet was polled, and is not written."""
+    """A record that waits for the log was polled and is not written."""
 
     async def sending(_: Any, records: Sequence[Any]) -> list[Any]:
         return [asyncio.get_running_loop().create_future() for _ in records]
@@ -98,7 +98,7 @@ async def test_a_record_in_flight_is_active(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_commits_of_a_source() -> None:
-    """Each interval is a commit that succeeds, with its duration."""
+    """Each interval is a successful commit, with its duration."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a")
         await until(lambda: measured(worker).get("connector_task_offset_commit_time_ms_count", 0))
@@ -204,7 +204,7 @@ async def test_read_and_sent_records_of_a_sink() -> None:
 
 
 class Uncommitted(KeepingSink):
-    """Takes records, and never lets their offsets be committed."""
+    """Takes records and prevents all commits of their offsets."""
 
     def pre_commit(self, task: SinkTaskContext, offsets: Any) -> Any:  # noqa: ARG002
         """Return no offsets, so that none are committed."""
@@ -212,7 +212,7 @@ class Uncommitted(KeepingSink):
 
 
 async def test_records_without_a_commit_are_active() -> None:
-    """Records that were put count until their offsets are committed."""
+    """Delivered records are active until their offsets are committed."""
     async with running(Uncommitted) as worker:
         await produce(worker.plane.log, "t", "a", "b")
         await create_sink(worker, Uncommitted)
@@ -280,7 +280,7 @@ async def test_a_dead_letter_that_cannot_be_written(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_record_fails_once() -> None:
-    """A record whose key and value are bad is one error and one dead letter, as in Kafka."""
+    """A record with a bad key and a bad value is one error and one dead letter, as in Kafka."""
     converters = {
         f"{role}.converter": "org.apache.kafka.connect.json.JsonConverter"
         for role in ("key", "value")
@@ -352,7 +352,7 @@ async def test_reports_of_a_sink() -> None:
 
 
 async def test_time_in_states() -> None:
-    """A paused task has spent some of its time so."""
+    """A paused task reports its share of paused time."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a")
         await until_state(worker, "s", "RUNNING", "RUNNING")
@@ -385,7 +385,7 @@ class FailingSplit(Source):
 
 
 async def test_starts() -> None:
-    """A start counts once, as a success or a failure, whatever the task does later."""
+    """Each start counts once, as success or failure, whatever the task does later."""
     async with running(ValuesSource, FailingStart, FailingSplit) as worker:
         await worker.plane.log.create_topic("t", 1)
         await create_source(worker, "a")

@@ -1,4 +1,4 @@
-"""Outages of the log, idle tasks, and restarts that meet a deletion."""
+"""Outages of the log, idle tasks, and restarts concurrent with a deletion."""
 
 import asyncio
 import threading
@@ -59,7 +59,7 @@ class OutageLog(MemoryLog):
 
 
 async def test_a_producer_outlives_an_outage() -> None:
-    """A record waits until the log can be asked for the partitions of its topic."""
+    """A record waits until the log can list the partitions of its topic."""
     log = OutageLog()
     epoch = await log.claim()
     groups = LogGroups(log, lambda: epoch, lambda: 1)
@@ -86,7 +86,7 @@ class CountedSink(Sink):
 
 
 async def test_an_idle_sink_rests() -> None:
-    """An idle sink is called at its poll interval, not in a busy loop."""
+    """The worker calls an idle sink at its poll interval, not in a busy loop."""
     CountedSink.puts = 0
     runtime = msgspec.structs.replace(QUICK, offset_flush_interval_ms=60_000)
     async with running(CountedSink, runtime=runtime) as worker:
@@ -99,7 +99,7 @@ async def test_an_idle_sink_rests() -> None:
 
 
 async def test_a_sink_outlives_an_outage() -> None:
-    """A sink that cannot read for a while gets everything afterwards."""
+    """A sink gets all records after an outage of its reads."""
     log = OutageLog()
     async with running(Collecting, log=log) as worker:
         await produce(log, "t", "a")
@@ -138,7 +138,7 @@ class BlockedSource(Source):
 blocked = threading.Event()
 
 
-async def test_a_generator_that_blocks_holds_up_nothing() -> None:
+async def test_a_blocking_generator_delays_nothing() -> None:
     """The generator's records arrive; the worker's end abandons it."""
     blocked.clear()
     try:
@@ -164,8 +164,8 @@ async def test_a_long_idle_delays_no_pause() -> None:
         await until_state(worker, "c", "PAUSED", "PAUSED")
 
 
-async def test_a_restart_that_meets_a_deletion_ends() -> None:
-    """The caller of a restart gets an answer, whatever becomes of the connector."""
+async def test_a_restart_concurrent_with_a_deletion_is_answered() -> None:
+    """The caller of a restart gets an answer, although the connector is deleted."""
     async with running(CountingSource) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))

@@ -1,4 +1,4 @@
-"""Classes from plugin.path; nothing else is ever imported."""
+"""Classes from `plugin.path`; the worker imports no other module."""
 
 import sys
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def traces(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folder on Python's path; what it adds to the loaded modules goes again."""
+    """Folder on Python's path; modules that a test imports are removed again."""
     folder = tmp_path / "modules"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
@@ -60,7 +60,7 @@ def write_module(folder: Path, traces: Path, name: str, text: str = MODULE) -> N
 
 
 def imported(traces: Path) -> set[str]:
-    """Return the names of modules that left a trace."""
+    """Names of modules that left a trace."""
     return {path.name for path in traces.iterdir()}
 
 
@@ -80,7 +80,7 @@ async def test_a_module(modules: Path, traces: Path) -> None:
 
 
 async def test_a_directory(tmp_path: Path, modules: Path, traces: Path) -> None:
-    """Each module of a directory is loaded, and nothing of the folders below it."""
+    """The worker loads each module of a directory, and no module of its subfolders."""
     folder = tmp_path / "plugins"
     (folder / "below").mkdir(parents=True)
     write_module(folder, traces, "pp_first")
@@ -95,7 +95,7 @@ async def test_a_directory(tmp_path: Path, modules: Path, traces: Path) -> None:
 def test_a_folder_named_like_a_module(
     tmp_path: Path, modules: Path, traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name is the module, even if the working directory has a folder of this name."""
+    """The name means the module, even if the working directory has a folder of that name."""
     write_module(modules, traces, "pp_named")
     folder = tmp_path / "pp_named"
     folder.mkdir()
@@ -188,7 +188,7 @@ def check_refused(answer: httpx.Response, connector: str, key: str, plugin_path:
 async def test_a_request_imports_nothing(
     modules: Path, traces: Path, plugin_path: list[str]
 ) -> None:
-    """No class, converter, transformation or predicate of a config is imported by a request."""
+    """A request imports no class, converter, transformation or predicate of its config."""
     write_module(modules, traces, "pp_forbidden")
     async with running_classes(classes_in(plugin_path)) as worker:
         transport = httpx.ASGITransport(worker.plane.app)
@@ -223,7 +223,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("form", ["module", "directory"])
 def test_a_module_that_fails(modules: Path, name: str, form: str) -> None:
-    """The error names the module, the author's line and the reason; the process goes on."""
+    """The error names the module, the author's line and the reason; the process continues."""
     text, reason = BROKEN[name]
     (modules / f"{name}.py").write_text(text)
     with pytest.raises(Unloadable) as failure:
@@ -233,15 +233,15 @@ def test_a_module_that_fails(modules: Path, name: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["pp_missing", ".relative", "a b", "x/y.py"])
-def test_a_place_that_is_missing(place: str) -> None:
-    """The error names the place that is missing."""
+def test_a_missing_path(place: str) -> None:
+    """The error names the missing path."""
     with pytest.raises(Unloadable) as failure:
         classes_in([place])
     assert f"plugin.path names {place}" in str(failure.value)
 
 
 def test_a_module_of_another_name_is_not_replaced(tmp_path: Path) -> None:
-    """A file `json.py` in a directory does not stand in for Python's module."""
+    """A file `json.py` in a directory does not replace Python's module."""
     (tmp_path / "json.py").write_text("")
     with pytest.raises(Unloadable, match="already loaded: rename it"):
         classes_in([str(tmp_path)])

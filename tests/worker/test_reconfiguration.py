@@ -1,4 +1,4 @@
-"""New task configs: requests of a connector, and new configs."""
+"""New task configs, requested by a connector or caused by a new config."""
 
 import asyncio
 import threading
@@ -47,7 +47,7 @@ class GrowingSource(Source):
 
 
 async def test_a_request_during_a_publication() -> None:
-    """Task configs are published again when the present publication has ended."""
+    """Task configs are published again once the present publication has ended."""
     splitting.clear()
     requested.clear()
     async with running(GrowingSource) as worker:
@@ -57,7 +57,7 @@ async def test_a_request_during_a_publication() -> None:
 
 
 class SplitSource(Source):
-    """Has as many tasks as it may."""
+    """Has as many tasks as `tasks.max` allows."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return a config for each task."""
@@ -70,7 +70,7 @@ class SplitSource(Source):
 
 
 class HesitantLog(MemoryLog):
-    """Log that tells the end of the offsets topic alone only when a test says so."""
+    """Log that gives the end of the offsets topic only when a test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class HesitantLog(MemoryLog):
 
 
 async def test_a_new_config_while_tasks_start() -> None:
-    """`started` waits for the tasks of the new config, though the actor starts those of the old."""
+    """`started` waits for the tasks of the new config while those of the old one start."""
     runtime = msgspec.structs.replace(QUICK, connector_stop_timeout_ms=1_000 * PATIENCE_S)
     log = HesitantLog()
     async with running(SplitSource, runtime=runtime, log=log) as worker:

@@ -62,7 +62,7 @@ def errors_of(**settings: str) -> RecordErrors:
 
 
 class FailingOperation:
-    """Raises a retriable error so many times; keeps the times of its calls."""
+    """Raises a retriable error this many times; keeps the times of its calls."""
 
     def __init__(self, failures: int) -> None:
         self._failures = failures
@@ -89,7 +89,7 @@ def test_a_retriable_error_is_retried_within_the_time_out() -> None:
 
 
 def test_the_longest_pause_bounds_every_pause() -> None:
-    """With errors.retry.delay.max.ms=1, fifty retries take no 300 ms each."""
+    """With errors.retry.delay.max.ms=1, fifty retries take far less than 300 ms each."""
     failing, begun = FailingOperation(50), time.monotonic()
     errors = errors_of(errors_retry_timeout="-1", errors_retry_delay_max_ms="1")
     assert errors.run(Stage.TRANSFORMATION, "T", failing, None) == "done"
@@ -105,7 +105,7 @@ def test_nothing_is_retried_by_default() -> None:
 
 
 def test_retries_end_at_the_time_out() -> None:
-    """The last pause is cut short, one more try follows, then the record has failed."""
+    """The last pause is cut short; one more attempt follows, then the record fails."""
     failing = FailingOperation(1_000)
     errors = errors_of(errors_retry_timeout="400", errors_tolerance="all")
     assert errors.run(Stage.TRANSFORMATION, "T", failing, None) is None
@@ -128,7 +128,7 @@ def test_other_errors_are_not_retried() -> None:
 
 
 def test_a_stop_ends_the_retries_without_a_failure() -> None:
-    """A record in retry is not dropped by a stop, even if errors are tolerated."""
+    """A stop does not drop a record in retry, even if errors are tolerated."""
     errors = errors_of(errors_retry_timeout="-1", errors_tolerance="all")
     errors.stop()
     with pytest.raises(RetriesStopped):
@@ -148,7 +148,7 @@ async def test_a_worker_retries_a_transformation() -> None:
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
 async def test_a_stop_during_retries_loses_nothing(kind: str) -> None:
-    """The record in retry, and those behind it, are neither sent nor skipped by a stop."""
+    """A stop neither sends nor skips the record in retry and those behind it."""
     retries = {"errors.retry.timeout": "-1", "errors.retry.delay.max.ms": "60000", **TOLERANT}
     chain = transformed_by(Shaky, failures="1000000")
     async with running(KeepingSink, ValuesSource, others=[Shaky]) as worker:
@@ -220,7 +220,7 @@ async def test_a_source_fails_without_tolerance() -> None:
 
 
 async def test_a_converter_fails() -> None:
-    """A value that is no JSON is skipped; the topic counts as used only by converted records."""
+    """A value that is no JSON is skipped. Only converted records make a topic active."""
     converter = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
     plain = {"value.converter.schemas.enable": "false"}
     async with running(KeepingSink) as worker:
@@ -260,7 +260,7 @@ configured: list[str] = []
 
 
 class Noting(Picky):
-    """Notes that it was configured; `Picky` notes that it was closed."""
+    """Records that it was configured; `Picky` records that it was closed."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Append the setting `mark` to `configured`."""
@@ -269,7 +269,7 @@ class Noting(Picky):
 
 
 class UnmadeSink(KeepingSink):
-    """Fails when a task is made."""
+    """Sink whose task cannot be created."""
 
     def __init__(self) -> None:
         if threading.current_thread().name.startswith("task"):
@@ -277,7 +277,7 @@ class UnmadeSink(KeepingSink):
 
 
 async def test_a_sink_that_cannot_be_made() -> None:
-    """None of its transformations stays open."""
+    """All its transformations are closed."""
     configured.clear()
     async with running(UnmadeSink, others=[Noting]) as worker:
         await create_sink(worker, UnmadeSink, **transformed_by(Noting))
@@ -302,7 +302,7 @@ async def test_a_sink_that_cannot_be_made() -> None:
     ],
 )
 async def test_log_lines(settings: dict[str, str], records: list[str | None] | None) -> None:
-    """errors.log.enable writes a line for each failure; the place only if it is wanted."""
+    """`errors.log.enable` writes a line per failure, with the position only on request."""
     notices = RecordedNotices()
     async with running(KeepingSink, others=[Picky], notices=notices) as worker:
         await produce(worker.plane.log, "t", "a", "bad", "c", "bad2")

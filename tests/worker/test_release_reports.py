@@ -1,4 +1,4 @@
-"""Reports and task configs of connectors that run here, as the plane's release writes them."""
+"""Statuses and task configs of running connectors, in the form of the plane's release."""
 
 import json
 
@@ -21,10 +21,12 @@ class VersionedSource(CountingSource):
 
 
 @pytest.mark.parametrize(("release", "version"), [("4.3.0", "2.1"), ("3.9.1", None)])
-async def test_statuses_have_the_version_of_what_runs(release: str, version: str | None) -> None:
-    """Statuses have a version from 4.1 on (KIP-891).
+async def test_statuses_have_the_version_of_running_instances(
+    release: str, version: str | None
+) -> None:
+    """Statuses have the connector's version from 4.1 on (KIP-891).
 
-    The UNASSIGNED status of a stopped task has none, as in the recorded `life-4.3`.
+    UNASSIGNED, the status of a stopped task, has none, as in the recorded `life-4.3`.
     """
     async with running(VersionedSource, settings=Settings(profile=release)) as worker:
         await worker.plane.execute(CreateConnector("v", config_of(VersionedSource, topic="t")))

@@ -17,7 +17,7 @@ stopped = asyncio.Event()
 
 
 class QuietSource(Source):
-    """Writes nothing, so that nothing tells its worker of the newer one."""
+    """Source that writes nothing, so that its worker learns of the newer one by asking."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Wait, and set `stopped` at the end."""
@@ -29,7 +29,7 @@ class QuietSource(Source):
 
 
 async def test_its_connectors_end_without_a_write(tmp_path: Path) -> None:
-    """The worker asks at an interval; its task ends, and it writes no status of that."""
+    """The worker asks at an interval; its task ends, and it writes no status."""
     log = await SqliteLog.open(tmp_path / "state.db")
     runtime = msgspec.structs.replace(QUICK, claim_probe_ms=10)
     async with running(QuietSource, log=log, runtime=runtime) as worker:

@@ -1,4 +1,4 @@
-"""End of a worker: nothing holds it up for longer than its limits."""
+"""End of a worker: nothing delays it beyond its limits."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ class RestingSource(Source):
 
 @asynccontextmanager
 async def ending_in_time(**parts: Any) -> AsyncIterator[ConnectWorker]:
-    """Run a worker whose end is waited for with a limit."""
+    """Run a worker; fail if its end takes longer than a limit."""
     opened = running(RestingSource, **parts)
     worker = await opened.__aenter__()
     try:
@@ -52,7 +52,7 @@ async def ending_in_time(**parts: Any) -> AsyncIterator[ConnectWorker]:
 
 
 async def test_a_deletion_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deleted connector whose statuses cannot be written; the next worker removes them."""
+    """The next worker removes statuses that the first could not remove after a deletion."""
     monkeypatch.setattr(statuses, "CLOSE_S", 0.1)
     log = FaultyLog()
     async with ending_in_time(log=log) as worker:
@@ -68,7 +68,7 @@ async def test_a_deletion_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class HangingProviders(Providers):
-    """Config provider that gives no answer before the end of a test."""
+    """Config providers that give no answer before the end of a test."""
 
     def of_connector(self, key: str, text: str) -> Any:
         """Block until the test sets `answered`."""
@@ -82,7 +82,7 @@ called, answered = threading.Event(), threading.Event()
 
 @pytest.mark.parametrize("deleted", [True, False])
 async def test_a_config_provider_that_hangs(deleted: bool) -> None:
-    """The connector is left behind, whether or not it was deleted."""
+    """The worker abandons the connector, deleted or not."""
     called.clear()
     answered.clear()
     try:
@@ -98,7 +98,7 @@ async def test_a_config_provider_that_hangs(deleted: bool) -> None:
 
 
 class SilentLog(MemoryLog):
-    """Log that does not answer a question for the end of the offsets topic alone."""
+    """Log that never gives the end of the offsets topic alone."""
 
     ends_requested = False
 
@@ -113,7 +113,7 @@ class SilentLog(MemoryLog):
 
 @pytest.mark.parametrize("deleted", [True, False])
 async def test_tasks_that_wait_for_their_offsets(deleted: bool) -> None:
-    """The start of tasks is given up."""
+    """The worker abandons the start of tasks that wait for their offsets."""
     log, notices = SilentLog(), RecordedNotices()
     async with ending_in_time(log=log, notices=notices) as worker:
         await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))

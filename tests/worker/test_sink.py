@@ -1,4 +1,4 @@
-"""Sinks that run: records, commits, rewinds, pauses, and what commands do to their offsets."""
+"""Running sinks: records, commits, rewinds, pauses, and commands about their offsets."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ put: dict[str, list[str]] = {}
 
 
 class Collecting(Sink):
-    """Keeps what it gets; fails as its config says."""
+    """Keeps its records; fails as its config says."""
 
     config = (key("fail", default=""),)
 
@@ -68,7 +68,7 @@ def _empty() -> None:
 
 
 def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:
-    """Return the committed offsets of a consumer group."""
+    """Committed offsets of a consumer group."""
     return committed_offsets(worker, group)
 
 
@@ -134,7 +134,7 @@ async def test_new_partitions_are_consumed() -> None:
 
 
 async def test_a_retriable_failure_puts_the_same_batch_again() -> None:
-    """The batch is kept; nothing is lost, nothing else happens to the task."""
+    """The task gets the same batch again; no record is lost, and the task stays RUNNING."""
     async with running(Collecting) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a", "b")
@@ -144,7 +144,7 @@ async def test_a_retriable_failure_puts_the_same_batch_again() -> None:
 
 
 async def test_a_failing_flush_rewinds() -> None:
-    """Records since the last commit are put again if they could not be flushed."""
+    """A failed flush rewinds: records since the last commit are put again."""
     async with running(Collecting) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a", "b")
@@ -154,7 +154,7 @@ async def test_a_failing_flush_rewinds() -> None:
 
 
 async def test_a_failing_put_fails_the_task() -> None:
-    """The status has Kafka's sentence and the author's; nothing of the batch is committed."""
+    """The status has Kafka's sentence and the author's; no offset of the batch is committed."""
     async with running(Collecting) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")
@@ -181,7 +181,7 @@ class UnopenedSink(Collecting):
 
 
 async def test_a_failing_stop_hides_no_failing_start() -> None:
-    """The trace is that of the start."""
+    """The status has the trace of the failed start, not of the failed stop."""
     async with running(UnopenedSink) as worker:
         await worker.plane.execute(CreateConnector("s", config_of(UnopenedSink, topics="t")))
         await until_state(worker, "s", "RUNNING", "FAILED")
@@ -190,7 +190,7 @@ async def test_a_failing_stop_hides_no_failing_start() -> None:
 
 
 async def test_a_paused_sink_gets_nothing() -> None:
-    """Records that arrive during a pause are put after it."""
+    """The sink gets records of a pause after it."""
     async with running(Collecting) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")
@@ -205,7 +205,7 @@ async def test_a_paused_sink_gets_nothing() -> None:
 
 
 async def test_offsets_of_an_active_group_cannot_be_changed() -> None:
-    """A sink that is not stopped keeps its offsets."""
+    """Changes of offsets are refused for a sink that is not stopped."""
     async with running(Collecting) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")

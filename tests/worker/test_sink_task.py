@@ -45,7 +45,7 @@ RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
 
 
 class SinkScript:
-    """Script of the sinks, and the calls that they got."""
+    """Script of the sinks, and the calls that they received."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any]] = []
@@ -57,7 +57,7 @@ class SinkScript:
         self.released = threading.Event()
 
     def reset(self) -> None:
-        """Forget everything of the last test."""
+        """Clear the script and the calls."""
         self.released.set()
         self.released = threading.Event()
         self.calls.clear()
@@ -86,7 +86,7 @@ def _fresh() -> None:
 
 
 def raising(failure: Exception, times: int = 1_000_000) -> Callable[..., Any]:
-    """Return an act that raises, so many times."""
+    """Return an action that raises this many times."""
     left = [failure] * times if times < 10 else None
 
     def act(*_: Any) -> None:
@@ -159,7 +159,7 @@ async def test_a_task_that_is_created_paused_gets_nothing() -> None:
 
 
 async def test_a_task_that_never_started_is_not_stopped() -> None:
-    """The task was restarted during a pause, and ends before the pause does."""
+    """A task that is restarted while paused ends without `start` or `stop`."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -175,7 +175,7 @@ async def test_a_task_that_never_started_is_not_stopped() -> None:
 
 
 async def test_a_pause_commits() -> None:
-    """A paused task gets no `put`."""
+    """A pause commits; a paused task gets no `put`."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -204,7 +204,7 @@ async def test_a_stop_commits_closes_and_stops() -> None:
 
 
 async def test_a_redelivery_puts_the_same_records() -> None:
-    """No record joins the batch meanwhile; nothing of it is committed before it was taken."""
+    """The same batch is put again without further records; nothing of it is committed before."""
     async with running(ScriptedSink) as worker:
         sinks.acts["put"] = raising(RetriableError("later"), 3)
         await produce(worker.plane.log, "t", "a", "b")
@@ -220,7 +220,7 @@ async def test_a_redelivery_puts_the_same_records() -> None:
 
 
 def takes_turns(task: SinkTaskContext, values: Any) -> None:
-    """Act of `put`: the first sink refuses for ever what it gets of partition 1."""
+    """Action of `put`: the first sink refuses records of partition 1 for ever."""
     if values and any(value.startswith("odd") for value in values):
         task.retry_after(0.01)
         raise RetriableError("later")
@@ -230,7 +230,7 @@ GROUP = {"consumer_override_group_id": "shared"}
 
 
 async def test_a_group_rebalances_during_a_redelivery() -> None:
-    """A second member gets its partition; the first drops those records, and goes on."""
+    """A second member gets its partition; the first drops those records and continues."""
     async with running(ScriptedSink) as worker:
         sinks.acts["s.put"] = takes_turns
         await produce(worker.plane.log, "t", "even", "odd", partitions=2)
@@ -244,7 +244,7 @@ async def test_a_group_rebalances_during_a_redelivery() -> None:
 
 
 async def test_partitions_come_and_go() -> None:
-    """A member opens and closes just what changes; a lost partition is committed before."""
+    """A member opens and closes only the changed partitions; it commits a lost one before."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a", "b", partitions=2)
         await begin(worker, **GROUP)
@@ -295,7 +295,7 @@ async def test_a_rebalance_that_fails(method: str) -> None:
 
 
 async def test_a_requested_commit() -> None:
-    """The commit comes soon although the interval is an hour; the interval begins anew."""
+    """A requested commit comes at once, although the interval is an hour; a new interval begins."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         sinks.acts["put"] = asks_for_commit
         await produce(worker.plane.log, "t", "a")
@@ -307,8 +307,8 @@ async def test_a_requested_commit() -> None:
         assert committed(worker) == {("t", 0): 1}
 
 
-async def test_the_task_says_what_may_be_committed() -> None:
-    """Less than it got; neither more, nor offsets of partitions that it does not have."""
+async def test_the_task_limits_the_commit() -> None:
+    """A task may return fewer offsets, but neither later ones nor those of other partitions."""
     async with running(ScriptedSink) as worker:
         sinks.acts["pre_commit"] = lambda *_: {("t", 0): 1, ("t", 1): 7, ("u", 0): 1}
         await produce(worker.plane.log, "t", "a", "b", "c", partitions=2)
@@ -343,7 +343,7 @@ async def test_a_failed_pre_commit_rewinds() -> None:
 
 
 async def test_a_slow_commit_within_its_time_out() -> None:
-    """The commit counts; the task waits for it, so that a later commit cannot overtake it."""
+    """The commit counts; the task waits for it, so that no later commit overtakes it."""
     log, notices = FaultyLog(), RecordedNotices()
     async with running(ScriptedSink, log=log, notices=notices) as worker:
         await produce(log, "t", "a")
@@ -360,7 +360,7 @@ async def test_a_slow_commit_within_its_time_out() -> None:
 
 
 async def test_a_failed_commit_of_the_group_is_repeated() -> None:
-    """The task goes on; the records are not put again."""
+    """The task continues; the records are not put again."""
     log, notices = FaultyLog(), RecordedNotices()
     async with running(ScriptedSink, log=log, notices=notices) as worker:
         log.failures[GROUPS_TOPIC] = [LogUnavailable("away")]
@@ -372,7 +372,7 @@ async def test_a_failed_commit_of_the_group_is_repeated() -> None:
 
 
 async def test_a_failing_close_hides_no_failing_put() -> None:
-    """The trace is that of the put; the log tells of the close."""
+    """The status has the trace of the put; the log has the failure of the close."""
     notices = RecordedNotices()
     async with running(ScriptedSink, notices=notices) as worker:
         sinks.acts["s.put"] = lambda _, values: raising(ValueError("no put"))() if values else None
@@ -407,7 +407,7 @@ async def test_an_abandoned_task_commits_nothing() -> None:
 
 
 class Renaming(Transformation):
-    """Gives each record another topic and place."""
+    """Gives each record another topic and partition."""
 
     def apply(self, record: Any) -> Any:
         """Rename the topic of a record and change its partition."""
@@ -415,7 +415,7 @@ class Renaming(Transformation):
 
 
 async def test_offsets_are_those_of_the_original_topic() -> None:
-    """A transformation changes what the task sees; it still finds the origin (KIP-793)."""
+    """A transformed record still has its original topic, partition and offset (KIP-793)."""
     async with running(ScriptedSink, others=[Renaming]) as worker:
         await produce(worker.plane.log, "t", "a")
         kind = {"transforms.r.type": f"{Renaming.__module__}.Renaming", "transforms": "r"}

@@ -1,4 +1,4 @@
-"""Sources that run: records, offsets, statuses, and what commands do to them."""
+"""Running sources: records, offsets, statuses, and commands about them."""
 
 import asyncio
 import time
@@ -70,7 +70,7 @@ class PlainCountingSource(CountingSource):
 
 @pytest.mark.parametrize("source", [CountingSource, PlainCountingSource])
 async def test_records_and_offsets_arrive(source: type[Source]) -> None:
-    """A created source runs: its records and offsets are in the log, its statuses say RUNNING."""
+    """The log has records and offsets of a created source; its statuses are RUNNING."""
     async with running(source) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("n", config_of(source, topic="numbers")))
@@ -82,7 +82,7 @@ async def test_records_and_offsets_arrive(source: type[Source]) -> None:
 
 
 async def test_a_second_life_continues_where_the_first_ended() -> None:
-    """A worker that starts again reads the committed offsets: no record comes twice."""
+    """A restarted worker reads the committed offsets: no record is doubled."""
     async with running(CountingSource) as worker:
         log = worker.plane.log
         await worker.plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
@@ -95,7 +95,7 @@ async def test_a_second_life_continues_where_the_first_ended() -> None:
 
 
 async def test_pause_stop_alter_resume() -> None:
-    """A paused task rests; a stopped one ends; after altered offsets it reads from there."""
+    """A paused task idles; a stopped one ends; with altered offsets it continues from there."""
     async with running(CountingSource) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
@@ -114,7 +114,7 @@ async def test_pause_stop_alter_resume() -> None:
         await until_values(plane.log, "t", [b"1", b"2", b"3", b"2", b"3"])
 
 
-async def test_a_deleted_connector_leaves_nothing() -> None:
+async def test_a_deleted_connector_leaves_only_its_offsets() -> None:
     """After a deletion no status and no active topic is left; the offsets stay."""
     async with running(CountingSource) as worker:
         plane = worker.plane
@@ -152,7 +152,7 @@ async def test_restarts() -> None:
 
 
 class RestlessSource(Source):
-    """Source whose generator and methods give way to others, and which notes who runs."""
+    """Source whose generator and methods yield to others, and which records concurrent calls."""
 
     config = (key("topic", default="t"),)
     began: ClassVar[list[str]] = []
@@ -160,7 +160,7 @@ class RestlessSource(Source):
     running: ClassVar[list[str]] = []
 
     async def rest(self, method: str) -> None:
-        """Let others run, and note those that should not."""
+        """Yield to other code, and record concurrent calls."""
         self.began.append(method)
         self.running.append(method)
         try:
@@ -238,7 +238,7 @@ class FailingSource(Source):
     ],
 )
 async def test_a_failing_task_is_reported(at: str, words: str) -> None:
-    """The status has the trace with the author's line; the connector and others run on."""
+    """The status has the trace with the author's line; the connector and other tasks run on."""
     async with running(FailingSource, CountingSource) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
@@ -275,7 +275,7 @@ class Hanging(Source):
 
 
 async def test_a_hanging_task_is_abandoned() -> None:
-    """A stop returns; the task is left behind after the grace period; others run on."""
+    """A stop returns; the hanging task is abandoned after the grace period; others run on."""
     async with running(Hanging, CountingSource) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("h", config_of(Hanging, topic="h")))

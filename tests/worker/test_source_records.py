@@ -1,4 +1,4 @@
-"""Records of a running source on their way to the log: Kafka's `AbstractWorkerSourceTaskTest`.
+"""Path of a running source's records to the log: Kafka's `AbstractWorkerSourceTaskTest`.
 
 docs/kafka-unit-tests.md says which test is which.
 """
@@ -36,7 +36,7 @@ def _fresh() -> None:
 
 
 async def test_keys_and_values_are_converted() -> None:
-    """Each by its own converter, with the settings below it."""
+    """Keys and values each have a converter with its own settings."""
     script.polls.append([row(1, key={"id": 7}, value={"name": "Ada"})])
     config = scripted(key_converter=JSON, value_converter=JSON)
     config |= {f"{role}.converter.schemas.enable": "false" for role in ("key", "value")}
@@ -97,7 +97,7 @@ async def test_an_existing_topic_is_not_created() -> None:
 
 @pytest.mark.parametrize("failing", ["topic_failures", "creation_failures"])
 async def test_a_topic_that_cannot_be_created_yet(failing: str) -> None:
-    """The records wait in their order; those of a topic that exists are not sent twice."""
+    """The records wait in order; those of an existing topic are not sent twice."""
     log = FaultyLog()
     await log.create_topic("t", 1)
     async with running(ScriptedSource, log=log) as worker:
@@ -162,9 +162,9 @@ filter_inputs: list[str] = []
 
 
 async def test_a_retry_transforms_no_record_twice() -> None:
-    """Kafka transforms the record again that could not be sent; here only its sending is repeated.
+    """Only the sending of a record is repeated; Kafka transforms it again, too.
 
-    In both, records that were filtered out are not filtered again.
+    Neither filters records again that were filtered out.
     """
     filter_inputs.clear()
     log = FaultyLog()

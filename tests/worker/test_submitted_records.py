@@ -1,4 +1,4 @@
-"""Records in flight: the tests of Kafka's `SubmittedRecordsTest`, and marks."""
+"""Records in flight: Kafka's `SubmittedRecordsTest`, and marks."""
 
 from typing import Any
 
@@ -101,12 +101,12 @@ def test_null_partition_and_offset() -> None:
 
 
 def test_nothing_is_in_flight_without_records() -> None:
-    """The end of a task waits for nothing."""
+    """A task without records ends without waiting."""
     assert SubmittedRecords().in_flight == 0
 
 
 def test_nothing_is_in_flight_after_the_last_acknowledgement() -> None:
-    """A second acknowledgement of the same record stands for no other one."""
+    """A second acknowledgement of a record does not count for another record."""
     records = SubmittedRecords()
     first, second = submit(records, PARTITION_1, 1), submit(records, PARTITION_2, 1)
     first.ack()
@@ -117,7 +117,7 @@ def test_nothing_is_in_flight_after_the_last_acknowledgement() -> None:
 
 
 def test_removed_records_are_not_in_flight() -> None:
-    """Each counts once, however often it is removed."""
+    """A removed record counts once, however often it is removed."""
     records = SubmittedRecords()
     first, second = (submit(records, PARTITION_1, at) for at in (1, 2))
     assert records.in_flight == 2
@@ -150,7 +150,7 @@ def test_an_added_offset_waits_for_earlier_records_of_its_partition() -> None:
 
 
 def test_a_mark_waits_for_every_earlier_record_of_the_task() -> None:
-    """A mark covers records of other partitions; the hook of KIP-910 would not wait for them."""
+    """A mark also waits for records of other partitions, unlike the hook of KIP-910."""
     records = SubmittedRecords()
     row = submit(records, PARTITION_1, 1)
     records.mark([(PARTITION_2, {"at": 7})])
@@ -162,7 +162,7 @@ def test_a_mark_waits_for_every_earlier_record_of_the_task() -> None:
 
 
 def test_a_late_mark_does_not_turn_an_offset_back() -> None:
-    """A record behind a mark may be committed first; then the mark's offset is older."""
+    """A mark's offset is dropped if a later record was committed first."""
     records = SubmittedRecords()
     row = submit(records, PARTITION_1, 1)
     records.mark([(PARTITION_2, {"at": 7})])
@@ -183,8 +183,8 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_an_offset_never_passes_what_is_in_flight(steps: list[tuple[str, int]]) -> None:
-    """Q1 for records and marks, and offsets never go back (compared with a plain model)."""
+def test_an_offset_never_passes_a_record_in_flight(steps: list[tuple[str, int]]) -> None:
+    """Q1 holds for records and marks, and offsets never decrease (compared with a simple model)."""
     records = SubmittedRecords()
     sent: list[tuple[int, SubmittedRecord]] = []  # number, record
     owners: dict[int, int] = {}  # number → partition

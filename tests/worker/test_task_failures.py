@@ -43,7 +43,7 @@ async def test_a_failure_is_logged() -> None:
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_failure_while_stopping_is_logged(exactly_once: bool) -> None:
-    """The log refuses the last records of a task that stops: no status says so."""
+    """The log refuses the last records of a stopping task; only a log line reports it."""
     runtime = msgspec.structs.replace(
         QUICK,
         exactly_once=exactly_once,
@@ -67,7 +67,7 @@ async def test_a_failure_while_stopping_is_logged(exactly_once: bool) -> None:
 
 
 class UnmeasurableLog(MemoryLog):
-    """Log with a defect: the end of the offsets topic alone cannot be asked for."""
+    """Log with a defect: it cannot give the end of the offsets topic alone."""
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Answer, or fail as no log should."""
@@ -78,7 +78,7 @@ class UnmeasurableLog(MemoryLog):
 
 
 async def test_tasks_that_cannot_be_prepared() -> None:
-    """Tasks are FAILED, whatever went wrong."""
+    """Tasks are FAILED if their preparation fails, for any reason."""
     notices = RecordedNotices()
     async with running(ScriptedSource, log=UnmeasurableLog(), notices=notices) as worker:
         await worker.plane.execute(CreateConnector("c", scripted()))

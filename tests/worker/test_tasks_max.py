@@ -37,7 +37,7 @@ class TwoTasks(Source):
 
 
 async def test_task_configs_of_an_older_release_fail() -> None:
-    """Connector and tasks are FAILED after an upgrade, until the limit is not enforced."""
+    """After an upgrade, connector and tasks are FAILED until `tasks.max.enforce=false`."""
     log = MemoryLog()
     async with running(TwoTasks, log=log, settings=Settings(profile="3.7.0")) as worker:
         await worker.plane.execute(CreateConnector("pair", config_of(TwoTasks)))

@@ -16,7 +16,7 @@ PAIRS = [(record, checked_record(record)) for record in RECORDS]
 
 
 def test_a_boundary_follows_its_record() -> None:
-    """The task names its own record; the runtime goes on with a checked copy."""
+    """A request names the task's own record; the boundary follows the runtime's checked copy."""
     requests = TransactionRequests()
     requests.commit(RECORDS[0])
     requests.abort(RECORDS[1])

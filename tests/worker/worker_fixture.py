@@ -1,4 +1,4 @@
-"""A worker on a log in memory, for tests, and what they look at."""
+"""Worker on a log in memory for tests, and helpers that read its state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -44,7 +44,7 @@ async def running(
     notices: Notices | None = None,
     providers: Providers | None = None,
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker that knows these classes, and these transformations and predicates."""
+    """Run a worker with these classes, transformations and predicates."""
     async with running_classes(
         ConnectorClasses(classes, others=others),
         runtime=runtime,
@@ -66,7 +66,7 @@ async def running_classes(
     notices: Notices | None = None,
     providers: Providers | None = None,
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker that has classes by their names."""
+    """Run a worker with classes by name."""
     environment = RuntimeEnvironment(classes, runtime, providers or Providers({}, {}))
     async with ConnectWorker.open(
         log or MemoryLog(), environment, settings, Surroundings(notices=notices)
@@ -89,7 +89,7 @@ class RecordedNotices:
         self.lines.append((event, facts))
 
     def of(self, event: str) -> list[dict[str, Any]]:
-        """Return the facts of all notices of an event."""
+        """Facts of all notices of an event."""
         return [facts for name, facts in self.lines if name == event]
 
 
@@ -108,7 +108,7 @@ def config_of(connector: type[Any], **config: str) -> dict[str, str]:
 
 
 def connector_status(worker: ConnectWorker, name: str) -> Status | None:
-    """Return the reported status of a connector; None without one."""
+    """Reported status of a connector; None without one."""
     return worker.plane.state.status.connectors.get(name)
 
 
@@ -119,7 +119,7 @@ def task_states(worker: ConnectWorker, name: str) -> list[str]:
 
 
 async def until_state(worker: ConnectWorker, name: str, state: str, *tasks: str) -> None:
-    """Wait until a connector and its tasks are reported in these states."""
+    """Wait until the reported states of a connector and its tasks are these."""
 
     def reached() -> bool:
         status = connector_status(worker, name)

@@ -1,4 +1,4 @@
-"""Metrics of a worker as a scrape shows them."""
+"""Metrics of a worker, as a scrape reads them."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ class _WorkerCollector(Collector):
 
 
 def scraped(worker: ConnectWorker) -> list[Metric]:
-    """Return all families, read from the text that Prometheus would get."""
+    """All families, parsed from the text that Prometheus gets."""
     registry = CollectorRegistry()
     registry.register(_WorkerCollector(worker))
     return [*text_string_to_metric_families(generate_latest(registry).decode())]
 
 
 def measured(worker: ConnectWorker, name: str = "s", task: str | None = "0") -> dict[str, float]:
-    """Return the samples of one task (None: without a task) by their names.
+    """Samples of one task by name; None: samples without a task.
 
     The prefix `kafka_connect_` is left out.
     """

@@ -1,9 +1,9 @@
 """Decides an undo: a sequence of the commands that put a connector back as it was.
 
-The order keeps one invariant: a connector never runs while it is only half restored. So the
-commands that make it do less come first, and those that make it do more come last. In between comes
-the config, and then the offsets, because the config determines where they are stored. The gaps are
-the crash points, named after the command and its step:
+The order keeps one invariant: a connector never runs while it is only half restored. Commands that
+make it do less (stop, pause) come first. Commands that make it do more (resume, or pause after a
+stop) come last. Between them comes the config, and then the offsets, because the config determines
+where they are stored. The gaps between the steps are crash points, named after command and step:
 
     stop-tasks, stop-state | pause-state   less activity; none if offsets are restored
     put-config | create-config             config restored; activity as before

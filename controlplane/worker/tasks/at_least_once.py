@@ -70,10 +70,10 @@ class AtLeastOnce:
         self._merge()
 
     async def before_poll(self) -> None:
-        """Ask the task for further offsets (KIP-910): nothing is left to send.
+        """Ask the task for further offsets (KIP-910), because no record is left to send.
 
-        Offsets that the task returns count as acknowledged. Earlier records of the same partition
-        still hold them back, so no offset passes a record in flight.
+        The returned offsets count as acknowledged. Earlier records of the same partition still hold
+        them back, so no offset passes a record in flight.
         """
         if self._asks:
             returned = await self._parts.ask_for_offsets(self._committable.values())

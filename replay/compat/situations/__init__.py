@@ -1,8 +1,8 @@
-"""Table of the situations of upgrades and downgrades that a log can show.
+"""Table of the situations that an upgrade or downgrade can meet, each with a rule.
 
-Numbers are those of the version matrix. A rule detects each situation from records alone. If a
-situation is not visible in a log (leader, age of brokers), the rule finds records that make it
-matter.
+The numbers are those of the version matrix. A rule detects its situation from records alone.
+Some situations depend on facts outside the log, such as the leader or the age of brokers. Their
+rules find the records that such a fact would affect.
 """
 
 from controlplane.core.state import Aspect

@@ -1,4 +1,4 @@
-"""A stand-in for a worker: prepared answers over a socket."""
+"""Stand-in for a worker: it serves prepared answers over a socket."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ JETTY = "Jetty(9.4.57)"
 
 
 class PreparedAnswer(msgspec.Struct, frozen=True):
-    """One answer of the stand-in to a path."""
+    """Answer of the stand-in to a path."""
 
     status: int
     body: Any
@@ -47,6 +47,6 @@ class StandIn:
 
 @asynccontextmanager
 async def standing_in(answers: Mapping[str, list[PreparedAnswer]]) -> AsyncIterator[str]:
-    """A stand-in that listens within the block; its URL."""
+    """Run a stand-in within the block; yield its URL."""
     async with serving(StandIn(answers), listening := listen("127.0.0.1", 0)):
         yield url_of(listening)

@@ -1,4 +1,4 @@
-"""A difference counts once log and worker have stood still; an agreement counts at once."""
+"""Agreements count at once; differences count once log and worker have stood still."""
 
 from controlplane.cli.verify.worker_check.answer_progress import (
     Agreement,
@@ -16,7 +16,7 @@ def compared_answers(worker: object, before: object, after: object) -> ComparedA
 
 
 def standing(*rounds: tuple[float, ComparedAnswers]) -> Agreement:
-    """Standing after rounds at these times."""
+    """Standing of the comparison after rounds at these times."""
     progress = AnswerProgress()
     for now_s, answers in rounds:
         progress.take(answers, now_s, SETTLE_S)
@@ -24,7 +24,7 @@ def standing(*rounds: tuple[float, ComparedAnswers]) -> Agreement:
 
 
 def test_agreement_counts_at_once() -> None:
-    """The worker may answer as the log did before or after the question."""
+    """The worker may answer as the log did before or after the request."""
     assert standing((0, compared_answers(1, 1, 2))) is Agreement.AGREES
     assert standing((0, compared_answers(2, 1, 2))) is Agreement.AGREES
     assert standing((0, compared_answers([1, 2], [2, 1], [2, 1]))) is Agreement.AGREES
@@ -38,8 +38,8 @@ def test_a_difference_must_stay() -> None:
     assert standing((0, same), (3, same), (5, same)) is Agreement.DIFFERS
 
 
-def test_a_move_of_either_side_starts_anew() -> None:
-    """A worker that answers otherwise, a log that grows during a round or between two."""
+def test_a_change_on_either_side_restarts_the_wait() -> None:
+    """A different answer restarts the wait, and so does a log that grows in or between rounds."""
     same = compared_answers(1, 2, 2)
     for moved in (compared_answers(3, 2, 2), compared_answers(1, 2, 4), compared_answers(1, 4, 4)):
         assert standing((0, same), (3, moved), (6, moved)) is Agreement.MOVES
@@ -54,13 +54,13 @@ def test_a_move_of_either_side_starts_anew() -> None:
 
 
 def test_a_difference_may_disappear() -> None:
-    """The worker was slow: what agrees later was no difference."""
+    """A later agreement removes the difference of a slow worker."""
     same = compared_answers(1, 2, 2)
     assert standing((0, same), (6, same)) is Agreement.DIFFERS
     assert standing((0, same), (6, same), (7, compared_answers(2, 2, 2))) is Agreement.AGREES
 
 
-def test_silence_starts_anew() -> None:
+def test_a_missing_answer_restarts_the_wait() -> None:
     """The state of a silent worker is unknown."""
     progress, same = AnswerProgress(), compared_answers(1, 2, 2)
     progress.take(same, 0, SETTLE_S)
@@ -71,7 +71,7 @@ def test_silence_starts_anew() -> None:
 
 
 def test_error_pages_are_compared_by_status() -> None:
-    """Jetty's pages have no JSON; a successful answer without JSON is none of Connect's."""
+    """Jetty's error pages have no JSON; a success without JSON is no answer of Connect."""
     page, error = RecordedAnswer(400, None), RecordedAnswer(400, {"error_code": 400})
     assert ComparedAnswers(page, error, error).agree
     assert not ComparedAnswers(page, RecordedAnswer(404, None), RecordedAnswer(404, None)).agree

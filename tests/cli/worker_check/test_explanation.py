@@ -1,4 +1,4 @@
-"""The record that explains why a worker's memory differs from its log, kind by kind."""
+"""Record that explains why a worker's memory differs from its log, per kind of difference."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def log(*records: tuple[str, int, str, bytes | None]) -> list[Entry]:
 def explained(
     entries: list[Entry], path: str, status: int, answer: Any, release: str = "3.9"
 ) -> tuple[str | None, Explanation]:
-    """Position and explanation for an answer of a worker that has this log."""
+    """Position and explanation for an answer of a worker with this log."""
     profile, topics = Profile.of(release), Topics()
     checked = CheckedLog(MemoryLog(), topics=topics, plugins=Plugins(), typed=False)
     folded = checked.answer(fold(in_order(entries), profile), path)
@@ -85,7 +85,7 @@ REPORT = {"state": "RUNNING", "worker_id": "w:1"}
     ],
 )
 def test_the_order_between_partitions(path: str, status: int, answer: Any) -> None:
-    """Edge 20: the tombstone explains, and the task's record is named beside it."""
+    """The tombstone explains edge 20; the sentence also names the task's record."""
     place, explanation = explained(EDGE, path, status, answer)
     assert (place, explanation.order_edge) == ("status@1", True)
     assert explanation.reason == (
@@ -95,7 +95,7 @@ def test_the_order_between_partitions(path: str, status: int, answer: Any) -> No
 
 
 def test_another_state_of_a_task_is_no_order_edge() -> None:
-    """Both have the task: the worker has not read its last record."""
+    """Both sides have the task: the worker has not read its last record."""
     failed = Entry("connect-status", 1, 1, 99, b"status-task-c-0", FAILED)
     tasks = [{"id": 0, **REPORT}]
     answer = {"name": "c", "connector": REPORT, "tasks": tasks}
@@ -105,7 +105,7 @@ def test_another_state_of_a_task_is_no_order_edge() -> None:
 
 
 def test_an_offset_in_two_partitions() -> None:
-    """A foreign writer has put a key into another partition than Kafka's partitioner does."""
+    """Another writer has put a key into another partition than Kafka's partitioner."""
     key = '["c",{"f":1}]'
     entries = log(TASKS[0], ("offsets", 0, key, b'{"at":1}'), ("offsets", 3, key, b'{"at":2}'))
     answer = {"offsets": [{"partition": {"f": 1}, "offset": {"at": 1}}]}
@@ -115,8 +115,8 @@ def test_an_offset_in_two_partitions() -> None:
 
 
 @pytest.mark.parametrize("release", ["3.4", "3.9", "4.3"])
-def test_a_record_that_is_not_taken(release: str) -> None:
-    """The first record after which the log answers otherwise than the worker."""
+def test_the_first_differing_record(release: str) -> None:
+    """The first record after which the log's answer differs from the worker's is named."""
     entries = log(
         *TASKS, ("configs", 0, "connector-c", OTHER), ("configs", 0, "connector-d", OTHER)
     )
@@ -141,7 +141,7 @@ def test_a_batch_that_is_lost() -> None:
 
 
 def test_a_log_thread_that_has_ended() -> None:
-    """A null key ends the thread for good up to 3.8; from 3.9 on it costs one batch."""
+    """Up to 3.8 a null key ends the log thread for good; from 3.9 on it costs one batch."""
     many = [("configs", 0, f"connector-{number}", OTHER) for number in range(600)]
     poison = Entry("connect-configs", 0, 3, 3, None, OTHER)
     later = [
@@ -155,7 +155,7 @@ def test_a_log_thread_that_has_ended() -> None:
 
 
 def test_a_commit_before_its_config() -> None:
-    """Compaction has put the commit first: a starting worker drops the tasks from 3.7.1 on."""
+    """Compaction left the commit first: from 3.7.1 on, a starting worker drops the tasks."""
     entries = log(*TASKS[1:], TASKS[0])
     answer = {"name": "c", "config": {"name": "c"}, "tasks": [C0]}
     place, explanation = explained(entries, "/connectors/c", 200, answer)
@@ -164,7 +164,7 @@ def test_a_commit_before_its_config() -> None:
 
 
 def test_a_record_that_is_ignored() -> None:
-    """The worker shows what no reader of the log takes from it."""
+    """The worker shows a record that every reader of the log ignores."""
     entries = log(("configs", 0, "connector-c", CONFIG), ("configs", 0, "connector-c", b"[]"))
     place, explanation = explained(entries, "/connectors/c/config", 200, {"name": "z"})
     assert place == "config@1"
@@ -172,7 +172,7 @@ def test_a_record_that_is_ignored() -> None:
 
 
 def test_the_last_record_or_none() -> None:
-    """Without another cause, the last record about the part; perhaps there is none."""
+    """Without another cause, the last record about the differing part explains, if there is one."""
     place, explanation = explained(log(*TASKS), "/connectors/c/config", 200, {"name": "z"})
     assert place == "config@0"
     assert explanation.reason.endswith("the worker may know records that compaction removed")

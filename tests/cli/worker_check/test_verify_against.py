@@ -16,7 +16,7 @@ SECONDS = ("--settle", "0.5", "--timeout", "60")
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterCalls:
-    """An embedded log with the connectors `orders` and `a/b`."""
+    """Embedded log with the connectors `orders` and `a/b`."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("orders", "a/b"):
         config = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
@@ -38,7 +38,7 @@ def empty(folder: Path) -> Path:
 
 
 def answers(names: object = (), **by_path: list[PreparedAnswer]) -> dict[str, list[PreparedAnswer]]:
-    """Answers of a worker whose connectors have these names."""
+    """Answers of a worker with connectors of these names."""
     return {
         "/connectors": [PreparedAnswer(200, names)],
         **{f"/{path}": prepared for path, prepared in by_path.items()},
@@ -46,7 +46,7 @@ def answers(names: object = (), **by_path: list[PreparedAnswer]) -> dict[str, li
 
 
 async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
-    """At the root and as a release; a name that no request of 4.x reaches is left out.
+    """Root and releases agree; a name that 4.x cannot address is left out.
 
     `--release` overrides the release that the worker names.
     """
@@ -66,7 +66,7 @@ async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
 
 
 async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
-    """The record is named; the row has worker, endpoint, both answers, key and time."""
+    """The row has worker, endpoint, both answers, and the missed record with key and time."""
     async with standing_in(answers(["a/b"])) as url:
         result = await verify(cluster.where, "--against", url, *SECONDS)
         machine = await verify(cluster.where, "--against", url, *SECONDS, "-o", "json")
@@ -89,7 +89,7 @@ async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
 
 
 async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> None:
-    """The worker has connectors, and none of those of the log."""
+    """The sentence suspects other topics: the worker has none of the log's connectors."""
     async with standing_in(answers(["pages"])) as url:
         result = await verify(cluster.where, "--against", url, *SECONDS)
     assert result.code == 1
@@ -115,8 +115,8 @@ async def test_a_worker_that_starts_and_rebalances(tmp_path: Path) -> None:
     assert (result.code, result.out) == (0, f"{url} (2.2.0): 1 of 1 answer agrees with the log\n")
 
 
-async def test_a_worker_that_rebalances_for_ever(tmp_path: Path) -> None:
-    """A rebalance is no difference: exit code 5, with the worker's own words."""
+async def test_an_endless_rebalance(tmp_path: Path) -> None:
+    """A rebalance is no difference: exit code 5 with the worker's own message."""
     refused = [PreparedAnswer(500, {"error_code": 500, "message": REBALANCE})]
     words = ("--settle", "0", "--timeout", "1", "-o", "json")
     async with standing_in({"/connectors": refused}) as url:
@@ -128,7 +128,7 @@ async def test_a_worker_that_rebalances_for_ever(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
-    """Each answer is another one: exit code 5, and one sentence that says so."""
+    """Answers that always change give exit code 5 and one sentence."""
     log = empty(tmp_path)
     old = PreparedAnswer(200, {"version": "2.2.0", "commit": "x"})
     moving = [PreparedAnswer(200, [f"c{number}"]) for number in range(10_000)]
@@ -148,7 +148,7 @@ async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
 
 
 async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) -> None:
-    """Examples: another web server, a worker of another cluster, a release that Kafka never had."""
+    """Other servers are refused: a web server, another cluster's worker, an unknown release."""
     async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
         result = await verify(cluster.where, "--against", url)
     assert (result.code, result.out) == (3, "")
@@ -191,7 +191,7 @@ def test_bad_options(tmp_path: Path, words: list[str], sentence: str) -> None:
 
 
 def test_story_or_workers(histories: Path) -> None:
-    """Either of both; options of the other are refused, not ignored."""
+    """`verify` takes a story or workers, and refuses options of the other."""
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
     both = call("verify", log, story, "--against", "http://w1")
     assert (both.code, "leave out STORY" in both.err) == (2, True)
@@ -201,7 +201,7 @@ def test_story_or_workers(histories: Path) -> None:
 
 
 async def test_secrets_are_hidden(cluster: ClusterCalls) -> None:
-    """In the table and in JSON; that a secret differs is still shown."""
+    """Table and JSON hide secrets; a differing secret still shows."""
     await asyncio.to_thread(cluster.output, "patch", "orders", "-s", "database.password=pearl")
     config = {"connector.class": "FileStreamSource", "database.password": "ruby"}
     prepared = answers(["orders"])

@@ -27,9 +27,9 @@ def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
 
 
 def test_recorded_keys_lie_where_they_should(histories: Path) -> None:
-    """Every offset and status of Kafka's own workers lies in the computed partition.
+    """`partition_of` gives the recorded partition of each record that Kafka's workers wrote.
 
-    A foreign writer that chose partitions itself wrote into two of the histories.
+    Two histories are left out: another program chose partitions itself there.
     """
     foreign = {"aborted-3.9", "odd-records-3.9"}
     logs = [

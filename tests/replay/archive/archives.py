@@ -1,4 +1,4 @@
-"""Archives for tests, and the service's answers for the same log: two ways to one state."""
+"""Archives for tests, and the service's states for the same logs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -62,19 +62,19 @@ def archive(folder: Path, entries: Sequence[Entry], sizes: SegmentSizes = SMALL)
 
 
 def cluster_in(folder: Path, name: str = NAME) -> ArchivedCluster:
-    """The archive of a cluster, opened anew."""
+    """Open the archive of a cluster again."""
     return open_cluster(FolderStore(str(folder)), name)
 
 
 def open_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[ArchivedCluster]:
-    """The archives of the named clusters, each once; without names, of all clusters."""
+    """Open the archives of the named clusters, once each; without names, of all clusters."""
     return [open_cluster(store, name) for name in layout.selected_clusters(store, names)]
 
 
 def served(
     log: MemoryLog, moment: str | None, profiles: Sequence[Profile], *, exactly_once: bool = False
 ) -> list[ClusterState]:
-    """States that the service has at a moment, one per profile."""
+    """States of the service at a moment, one per profile."""
     topics = Topics()
 
     async def folded() -> list[ClusterState]:
@@ -96,6 +96,6 @@ def replayed(
     profiles: Sequence[Profile],
     options: LocalOptions | None = None,
 ) -> list[ClusterState]:
-    """States that the archive of the log has at a moment, one per profile."""
+    """States of the log's archive at a moment, one per profile."""
     local = LocalEngine(cluster, options)
     return local.states(local.plan(moment, profiles), profiles)

@@ -1,4 +1,4 @@
-"""An object store that speaks S3 over HTTP, in this process: moto's."""
+"""Object store that speaks S3 over HTTP in this process (moto)."""
 
 import logging
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _POLICY = """{
 
 
 class Bucket(NamedTuple):
-    """A bucket, and how to get in."""
+    """Bucket, its endpoint and its keys."""
 
     endpoint: str
     """Address of the object store as `host:port`."""
@@ -50,7 +50,7 @@ class Bucket(NamedTuple):
 
     @property
     def hadoop(self) -> dict[str, str]:
-        """Settings of Hadoop with which Spark reads the bucket."""
+        """Hadoop settings with which Spark reads the bucket."""
         return {
             "fs.s3a.endpoint": self.endpoint,
             "fs.s3a.access.key": self.key,
@@ -61,7 +61,7 @@ class Bucket(NamedTuple):
         }
 
     def conf(self, **other: str) -> list[str]:
-        """The same as options, some of it otherwise: `access_key="x"`."""
+        """Hadoop settings as command-line options; keywords change some, as `access_key="x"`."""
         properties = self.hadoop | {
             f"fs.s3a.{name.replace('_', '.')}": value for name, value in other.items()
         }
@@ -71,7 +71,10 @@ class Bucket(NamedTuple):
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """An endpoint, host:port, as long as it takes. All of this process serve the same buckets."""
+    """Serve S3 within the block; yield host:port.
+
+    All servers of this process share their buckets.
+    """
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends, "list_of_moto_modules", _services)
@@ -88,13 +91,13 @@ _list_of_services = backends.list_of_moto_modules
 
 @cache
 def _services() -> tuple[str, ...]:
-    """Names of the services. For each request, moto would list its folder of them twice."""
+    """Names of the services, cached: moto would list its folder of services twice per request."""
     return tuple(_list_of_services())
 
 
 @contextmanager
 def bucket(name: str) -> Iterator[Bucket]:
-    """A bucket that only one key opens."""
+    """Create a bucket that only one key opens."""
     with serving() as endpoint, pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.getLogger("werkzeug"), "disabled", True)
         key = _key(f"http://{endpoint}", name)
@@ -105,7 +108,7 @@ def bucket(name: str) -> Iterator[Bucket]:
 
 
 def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
-    """Make a bucket, and a user with all rights on it."""
+    """Create a bucket, and a user with all rights on it."""
     anybody = boto3.Session("any", "any", region_name="us-east-1")
     anybody.client("s3", endpoint_url=endpoint).create_bucket(Bucket=bucket_name)
     users = anybody.client("iam", endpoint_url=endpoint)
@@ -117,7 +120,7 @@ def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
 
 
 def archived(store: Bucket, where: str, folder: Path) -> str:
-    """Capture `LOGS` there, and copy all of it into a folder; the archive's URL."""
+    """Capture `LOGS` into the bucket and copy all files into a folder; return the archive's URL."""
     url = f"s3a://{store.name}/{where}"
     for again in (False, True):  # the second time nothing is new
         result = call("capture", *LOGS, url, "-o", "json", *store.conf())

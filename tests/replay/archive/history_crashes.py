@@ -1,4 +1,4 @@
-"""Captures of a history that are killed at every step: each child a step later than the one before.
+"""Captures of a history that are killed at every step, each child one step later than the last.
 
 Usage: python -m tests.replay.archive.history_crashes FOLDER HISTORY
 """
@@ -17,12 +17,12 @@ RECORDS = 60
 
 
 def first_of(history: str) -> list[Entry]:
-    """The beginning of a history: each step costs a few captures."""
+    """Beginning of a history, short because each step costs a few captures."""
     return recorded_entries(history)[:RECORDS]
 
 
 def main(folder: Path, history: str) -> None:
-    """Archive the first half of a history, then all of it, each time a step later dead."""
+    """Archive half of a history, then all of it; kill each run one step later."""
     entries = first_of(history)
     half = entries[: len(entries) // 2]
     at_every_step(

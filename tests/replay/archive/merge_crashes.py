@@ -1,4 +1,4 @@
-"""Merges that are killed at every step: each child a step later than the one before.
+"""Merges that are killed at every step, each child some steps later than the last.
 
 Usage: python -m tests.replay.archive.merge_crashes FOLDER HISTORY EVERY
 """
@@ -14,7 +14,7 @@ LOOKS = 3
 
 
 def main(folder: Path, history: str, every: int) -> None:
-    """Archive a history in a few looks, then merge, each time some steps later dead."""
+    """Archive a history in a few looks, then merge; kill each merge some steps later."""
     entries = first_of(history)
     at_every_step(folder, lambda into: looks(into, entries, LOOKS), merged, every)
 

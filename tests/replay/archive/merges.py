@@ -1,4 +1,4 @@
-"""Merged archives for tests, and every answer of an archive."""
+"""Merged archives for tests, and all answers that an archive gives."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ LARGER = SegmentSizes(40, 16)
 
 
 def merge(store: ArchiveStore, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Removal]:
-    """Merge the archive of a cluster and remove what was replaced."""
+    """Merge the archive of a cluster and remove the replaced files."""
     return Merger(store, NAME, sizes).run(), remove_replaced(store, NAME, 0)
 
 
@@ -43,7 +43,7 @@ def merged(folder: Path, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Rem
 
 
 def earlier_merge(store: ArchiveStore, name: str) -> None:
-    """Merge as earlier versions did: the manifest has every reading, and names no file of them.
+    """Merge as earlier versions did: the manifest itself lists every reading.
 
     The archive must not have been merged in the present form.
     """
@@ -73,12 +73,12 @@ def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:
 
 
 def held(store: ArchiveStore) -> dict[str, bytes]:
-    """Return the content of every file of an archive."""
+    """Content of every file of an archive."""
     return {name: store.read(name) for name in store.walk("")}
 
 
 def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
-    """States at a moment from winners and from segments, or the refusal."""
+    """States at a moment, from winners and from segments, or the refusal."""
     try:
         return [
             replayed(cluster, moment, PROFILES, LocalOptions(derived=derived))
@@ -89,7 +89,7 @@ def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
 
 
 def merge_answers(cluster: ArchivedCluster) -> list[Any]:
-    """Timeline of all releases, findings, digests of the config topic and of the state, gaps."""
+    """Timeline of all releases, findings, digests of config topic and state, and gaps."""
     local = LocalEngine(cluster, LocalOptions(derived=False))
     plan = local.plan(None, PROFILES)
     query = TimelineQuery(PROFILES, offsets=True)

@@ -1,4 +1,4 @@
-"""An S3 server as a process of its own, which can be killed: S3Proxy on a folder."""
+"""S3 server in a process of its own that a test can kill: S3Proxy on a folder."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ BUCKET = "fleet"
 
 
 class ObjectServer:
-    """The server, on the files of a folder; it has one bucket."""
+    """S3 server with one bucket, on the files of a folder."""
 
     def __init__(self, folder: Path, jar: Path) -> None:
         (port,) = free_ports(1)
@@ -45,12 +45,12 @@ class ObjectServer:
         self._program = JavaProgram("s3proxy", folder, str(jar), MAIN, "--properties", str(file))
 
     def start(self) -> None:
-        """Start it, on the same files if it was killed, and wait until it answers."""
+        """Start the server and wait until it answers; after a kill it has the same files."""
         self._program.start()
         asyncio.run(self._program.ready(self._answers))
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill the server, as a crash does."""
         asyncio.run(self._program.end(signal.SIGKILL))
 
     async def _answers(self) -> bool:
@@ -64,7 +64,7 @@ class ObjectServer:
 
 @contextmanager
 def object_server(folder: Path) -> Iterator[ObjectServer]:
-    """A server that is up, with its bucket; the test is skipped where its jars cannot be had."""
+    """Yield a running server with its bucket; skip the test if its jars are unavailable."""
     try:
         server = ObjectServer(folder, jar_alone(S3PROXY))
     except JarsUnavailable as missing:

@@ -1,4 +1,4 @@
-"""Appending: the same twice adds nothing, contradictions are refused, gaps are named."""
+"""Appends: a repeated append adds nothing; contradictions are refused; gaps are named."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ CONFIG = "connect-configs"
 
 
 def archived(cluster: ArchivedCluster) -> list[Entry]:
-    """Every record of an archive, by place."""
+    """Records of an archive by topic, partition and offset."""
     return [
         entry
         for (topic, partition), part in cluster.parts.items()
@@ -38,7 +38,7 @@ def archived(cluster: ArchivedCluster) -> list[Entry]:
 
 
 def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
-    """Return entries of the config topic at these offsets."""
+    """Entries of the config topic at these offsets."""
     return [Entry(CONFIG, 0, offset, 1_000 + offset, b"k", value) for offset in offsets]
 
 
@@ -46,8 +46,8 @@ def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
     max_examples=examples(30, proved=600), phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
 @given(logs(), st.data())
-def test_an_archive_holds_what_the_log_held(log: list[Entry], data: st.DataObject) -> None:
-    """Every record with its headers and marks is archived, by any number of captures."""
+def test_an_archive_holds_every_record_of_the_log(log: list[Entry], data: st.DataObject) -> None:
+    """The archive has every record with headers and abort marks, after any number of captures."""
     log = [entry for entry in log if entry.topic != "own"]
     headers = (("h\ud800", None), ("h", b"\x00"))
     entries = [
@@ -69,7 +69,7 @@ def test_an_archive_holds_what_the_log_held(log: list[Entry], data: st.DataObjec
 
 
 def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
-    """A second capture writes no manifest, either."""
+    """A second capture of the same log writes no record and no manifest."""
     log = log_of(recorded_entries("life-3.9"))
     first, second = capture(tmp_path, log), capture(tmp_path, log, goes_on=False)
     assert (first.added, second.added) == (354, 0)
@@ -77,30 +77,30 @@ def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_another_record_at_a_place_is_refused(tmp_path: Path, goes_on: bool) -> None:
-    """The conflict is found when reading from the log's beginning or from the archive's end."""
+def test_a_different_record_at_the_same_offset_is_refused(tmp_path: Path, goes_on: bool) -> None:
+    """A capture finds the conflict, from the log's beginning or from the archive's end."""
     archive(tmp_path, configs(0, 1, 2))
     with pytest.raises(ArchiveConflict, match="configs@2 cannot be archived: another record"):
         capture(tmp_path, log_of([*configs(0, 1), *configs(2, 3, value=b"[]")]), goes_on=goes_on)
     assert len(archived(cluster_in(tmp_path))) == 3
 
 
-def test_a_record_where_the_archive_has_none_is_refused(tmp_path: Path) -> None:
-    """A compacted record does not return."""
+def test_a_record_at_a_missing_offset_is_refused(tmp_path: Path) -> None:
+    """A capture refuses a record at an offset that compaction had removed before."""
     archive(tmp_path, configs(0, 2))
     with pytest.raises(ArchiveConflict, match="configs@1 cannot be archived: the archive has none"):
         capture(tmp_path, log_of(configs(0, 1, 2)), goes_on=False)
 
 
 def test_a_record_before_the_archive_begins_is_refused(tmp_path: Path) -> None:
-    """Segments lie in the order of offsets, and none is put in front."""
+    """A capture refuses a record before the first segment: segments are written in offset order."""
     archive(tmp_path, configs(5, 6))
     with pytest.raises(ArchiveConflict, match=r"configs@4 .*: the archive begins behind it"):
         capture(tmp_path, log_of(configs(4, 5, 6)), goes_on=False)
 
 
-def test_a_topic_that_was_made_anew_is_refused(tmp_path: Path) -> None:
-    """A living topic cannot end before its archive does; an old dump of it may."""
+def test_a_recreated_topic_is_refused(tmp_path: Path) -> None:
+    """A capture refuses a live topic that ends before its archive; an old dump may end there."""
     archive(tmp_path, configs(0, 1, 2))
     with pytest.raises(ArchiveConflict, match=rf"{CONFIG} partition 0 ends at 1, .* up to 3"):
         capture(tmp_path, log_of(configs(0)))
@@ -108,7 +108,7 @@ def test_a_topic_that_was_made_anew_is_refused(tmp_path: Path) -> None:
 
 
 def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
-    """The lost offsets are named; offsets that compaction left out within a log are no gap."""
+    """The gap has the offsets lost before the capture. Offsets removed by compaction are no gap."""
     archive(tmp_path, configs(0, 1, 2))
     cluster = capture(tmp_path, log_of(configs(7, 9))).cluster
     assert list(cluster.gaps) == [(CONFIG, 0, range(3, 7))]
@@ -120,7 +120,7 @@ def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_concurrent_append_is_refused(tmp_path: Path) -> None:
-    """The second appender adds nothing, and can try again."""
+    """The second of two concurrent appends adds nothing, and succeeds when repeated."""
     store = FolderStore(str(tmp_path))
     first, second = (Appender(store, NAME, Topics()) for _ in range(2))
     for appender in (first, second):
@@ -132,8 +132,8 @@ def test_a_concurrent_append_is_refused(tmp_path: Path) -> None:
     assert len(archived(open_cluster(store, NAME))) == 2
 
 
-def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
-    """Other topics, or secrets that are kept otherwise, would make two things of one archive."""
+def test_an_archive_keeps_its_topics_and_secret_policy(tmp_path: Path) -> None:
+    """A capture with other topic names or another policy for secrets is refused."""
     archive(tmp_path, configs(0))
     with pytest.raises(ArchiveConflict, match="secrets in the archive of fleet-1 are kept"):
         capture(tmp_path, log_of(configs(0, 1)), secrets=dropped_secrets(Topics()))
@@ -142,8 +142,8 @@ def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä"])
-def test_a_cluster_is_called_as_a_folder_can_be(tmp_path: Path, name: str) -> None:
-    """A name that leaves the archive, or needs quoting in a shell, is refused."""
+def test_a_cluster_name_must_be_a_safe_folder_name(tmp_path: Path, name: str) -> None:
+    """A cluster name that leaves the archive, or that a shell must quote, is refused."""
     with pytest.raises(NoArchive, match="cannot be the name of a cluster"):
         capture(tmp_path, log_of(configs(0)), name=name)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Requests to stores that wait at the same time."""
+"""Concurrent requests to stores."""
 
 from threading import Barrier
 
@@ -9,7 +9,7 @@ from tests.patience import PATIENCE_S
 
 
 def test_requests_wait_at_the_same_time() -> None:
-    """Each waits for all others, so one after another they would never end."""
+    """Requests run concurrently: each one waits for all others."""
     barrier = Barrier(REQUESTS_AT_ONCE)
 
     def request(number: int) -> int:
@@ -20,7 +20,7 @@ def test_requests_wait_at_the_same_time() -> None:
 
 
 def test_an_error_is_raised_in_its_turn() -> None:
-    """Results in front of an error are yielded before it is raised."""
+    """Results of earlier requests are yielded before the error is raised."""
     results = concurrently(lambda number: 1 // number, (1, 0, 1))
     assert next(results) == 1
     with pytest.raises(ZeroDivisionError):

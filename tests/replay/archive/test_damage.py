@@ -1,4 +1,4 @@
-"""Archives that somebody altered: each way is found, and told in one sentence."""
+"""Altered archives: `verify` finds each kind of damage and reports it in one sentence."""
 
 import shutil
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Damage = Callable[[Path], None]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive that was written in two appends."""
+    """Archive that was written in two appends."""
     folder = tmp_path_factory.mktemp("sound")
     entries = recorded_entries("life-3.9")
     archive(folder, entries[:200])
@@ -35,13 +35,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def segment(folder: Path) -> Path:
-    """The first segment of the config topic."""
+    """First segment of the config topic."""
     part = folder / f"cluster={NAME}" / "topic=connect-configs" / "partition=0"
     return min(part.glob("segment-*"))
 
 
 def winners(folder: Path) -> Path:
-    """Return the first file of winners in an archive."""
+    """First file of winners in an archive."""
     return min(folder.rglob("_winners-*"))
 
 
@@ -49,8 +49,8 @@ def manifest(folder: Path, number: int) -> Path:
     return folder / f"cluster={NAME}" / "_manifest" / f"{number:010}.json"
 
 
-def vouched(folder: Path, path: Path, stored: bytes) -> None:
-    """Have the last manifest vouch for other bytes of a file that it names."""
+def certify(folder: Path, path: Path, stored: bytes) -> None:
+    """Rewrite a file, and its hash in the last manifest."""
     last = max((folder / f"cluster={NAME}" / "_manifest").iterdir())
     document = msgspec.json.decode(last.read_bytes())
     name = path.relative_to(folder).as_posix()
@@ -62,7 +62,7 @@ def vouched(folder: Path, path: Path, stored: bytes) -> None:
 
 
 def last_segment(folder: Path) -> Path:
-    """The last segment of the config topic."""
+    """Last segment of the config topic."""
     part = folder / f"cluster={NAME}" / "topic=connect-configs" / "partition=0"
     return max(part.glob("segment-*"))
 
@@ -73,13 +73,13 @@ def missing(folder: Path) -> None:
 
 
 def half_written(folder: Path) -> None:
-    """A segment ends in the middle."""
+    """Cut off the last 100 bytes of a segment."""
     path = segment(folder)
     path.write_bytes(path.read_bytes()[:-100])
 
 
 def altered(folder: Path) -> None:
-    """One bit of a segment is another."""
+    """Flip one bit of a segment."""
     path = segment(folder)
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 3] ^= 1
@@ -87,7 +87,7 @@ def altered(folder: Path) -> None:
 
 
 def winners_altered(folder: Path) -> None:
-    """One bit of winners is another."""
+    """Flip one bit of a file of winners."""
     path = winners(folder)
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 3] ^= 1
@@ -95,30 +95,30 @@ def winners_altered(folder: Path) -> None:
 
 
 def no_parquet(folder: Path) -> None:
-    """A manifest that vouches for something else."""
-    vouched(folder, last_segment(folder), b"something else")
+    """Replace a segment by bytes that are no Parquet; the manifest has their hash."""
+    certify(folder, last_segment(folder), b"something else")
 
 
 def foreign_column(folder: Path) -> None:
-    """A manifest that vouches for a table with one column more."""
+    """Add a column to a segment; the manifest has the new hash."""
     path = last_segment(folder)
     table = pq.read_table(path)
     sink = pa.BufferOutputStream()
     pq.write_table(table.append_column("extra", pa.nulls(table.num_rows, pa.int8())), sink)
-    vouched(folder, path, sink.getvalue().to_pybytes())
+    certify(folder, path, sink.getvalue().to_pybytes())
 
 
 def other_rows(folder: Path) -> None:
-    """A manifest that vouches for rows which do not ascend."""
+    """Write rows out of order into a segment; the manifest has the new hash."""
     path = last_segment(folder)
     rows = pq.read_table(path).num_rows
     entry = Entry("connect-configs", 0, 3, 1, b"k", None)
     table = table_of([batch_of([entry] * rows)])
-    vouched(folder, path, encoded_rows([table]).content)
+    certify(folder, path, encoded_rows([table]).content)
 
 
 def manifest_altered(folder: Path) -> None:
-    """The first manifest tells of a record more."""
+    """Alter the time of writing in the first manifest."""
     path = manifest(folder, 1)
     path.write_bytes(path.read_bytes().replace(b'"written_at_ms": 1', b'"written_at_ms": 2', 1))
 
@@ -128,20 +128,20 @@ def manifest_missing(folder: Path) -> None:
 
 
 def manifest_torn(folder: Path) -> None:
-    """The last manifest ends in the middle."""
+    """Cut off the end of the last manifest."""
     path = manifest(folder, 2)
     path.write_bytes(path.read_bytes()[:-50])
 
 
 def from_the_future(folder: Path) -> None:
-    """The last manifest is of a format that is not known yet."""
+    """Give the last manifest a format that this version does not know."""
     path = manifest(folder, 2)
     document = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode(document | {"format": 99}))
 
 
 def archived_twice(folder: Path) -> None:
-    """The last manifest has read what the first had read already."""
+    """Let the last manifest claim offsets that the first has already read."""
     path = manifest(folder, 2)
     document = msgspec.json.decode(path.read_bytes())
     for reach in document["reaches"]:
@@ -150,7 +150,7 @@ def archived_twice(folder: Path) -> None:
 
 
 def names_a_file_elsewhere(folder: Path) -> None:
-    """The last manifest names a file outside of the archive."""
+    """Let the last manifest name a file outside of the archive."""
     path = manifest(folder, 2)
     document = msgspec.json.decode(path.read_bytes())
     document["segments"][0]["stored"]["file"] = f"cluster={NAME}/../../passwords"
@@ -174,16 +174,16 @@ SEEN_BY_BOTH: list[tuple[Damage, str]] = [
 
 @pytest.fixture
 def damaged(sound: Path, tmp_path: Path) -> Path:
-    """A copy of the archive, to be damaged."""
+    """Copy of the sound archive, for a test to damage."""
     return Path(shutil.copytree(sound, tmp_path / "damaged"))
 
 
 @pytest.mark.parametrize(("damage", "sentence"), SEEN_BY_BOTH)
 @pytest.mark.parametrize("command", ["verify", "state"])
-def test_damage_is_told_in_one_sentence(
+def test_damage_is_reported_in_one_sentence(
     damaged: Path, damage: Damage, sentence: str, command: str
 ) -> None:
-    """`verify` and `state` report the damage."""
+    """`verify` and `state` report each kind of damage."""
     damage(damaged)
     before = content(damaged)
     words = ("--from-segments",) if command == "state" else ()
@@ -195,18 +195,16 @@ def test_damage_is_told_in_one_sentence(
     ("damage", "sentence"),
     [(winners_altered, "it has another hash"), (other_rows, "has offsets that do not ascend")],
 )
-def test_verify_looks_behind_what_manifests_say(
-    damaged: Path, damage: Damage, sentence: str
-) -> None:
-    """`verify` checks rows, and the files derived from them."""
+def test_verify_checks_rows_and_derived_files(damaged: Path, damage: Damage, sentence: str) -> None:
+    """`verify` checks rows and derived files even if the hashes are right."""
     damage(damaged)
     assert sentence in refusal(call("verify", damaged))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
-def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> None:
-    """A damaged snapshot's rows and states are not used; `--from-segments` continues."""
+def test_a_damaged_snapshot_is_not_used(ending: str, tmp_path: Path) -> None:
+    """A damaged snapshot's rows and states are not used; `--from-segments` works without them."""
     archive(tmp_path, lasting_days(recorded_entries("life-3.9")))
     sound = call("state", tmp_path)
     path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))
@@ -219,7 +217,7 @@ def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> No
 
 
 def lasting_days(log: list[Entry]) -> list[Entry]:
-    """The same log, as slow as if it had taken weeks."""
+    """The same log with timestamps stretched over weeks."""
     first_ms = log[0].timestamp
     return [
         replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log
@@ -227,8 +225,8 @@ def lasting_days(log: list[Entry]) -> list[Entry]:
 
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))
-def test_damage_anywhere_is_told(damaged: Path, place: int) -> None:
-    """Damage is reported even if a command searches the file for a moment only."""
+def test_damage_is_reported_by_a_search_for_a_moment(damaged: Path, place: int) -> None:
+    """A command that only searches a file for a moment reports its damage, too."""
     path = segment(damaged)
     whole = bytearray(path.read_bytes())
     whole[place % len(whole)] ^= 0x55
@@ -239,7 +237,7 @@ def test_damage_anywhere_is_told(damaged: Path, place: int) -> None:
 
 
 def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
-    """An append would certify the damage."""
+    """A capture refuses a damaged archive, because its manifest would certify the damage."""
     manifest_altered(damaged)
     before = content(damaged)
     log = HISTORIES / "life-3.9.log.jsonl"
@@ -248,7 +246,7 @@ def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
 
 
 def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged: Path) -> None:
-    """`--trust` skips the check of hashes but still reports a missing file."""
+    """`--trust` skips the check of hashes, but still reports a missing file."""
     missing(damaged)
     assert "is missing" in refusal(call("state", damaged, "--trust"))
 
@@ -256,7 +254,7 @@ def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged
 def test_an_archive_of_an_earlier_version_is_sound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The winners lack the statuses that tombstones have removed."""
+    """`verify` accepts winners that lack the statuses removed by tombstones."""
     running = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
     values = [running] * 40 + [None]
     log = [

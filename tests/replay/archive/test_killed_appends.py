@@ -1,4 +1,4 @@
-"""`kill -9` at every step of an append: nothing lost, nothing twice, and the next one goes on."""
+"""Appends killed by `kill -9` at every step: no record is lost or doubled."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ HISTORY = "roll-3.4-3.9-3.4"
 
 
 def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
-    """An append counts as a whole or not at all; a second process completes the archive."""
+    """A killed append counts as a whole or not at all; a second process completes the archive."""
     command = [
         sys.executable,
         "-W",
@@ -50,7 +50,7 @@ def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
     assert leftovers > len(folders) // 2
 
 
-def test_killed_again_it_has_archived_what_it_wrote(tmp_path: Path) -> None:
+def test_a_second_kill_after_the_cleanup_loses_nothing(tmp_path: Path) -> None:
     """The second capture removes the draft of the first before its own manifest counts."""
     log = HISTORIES / f"{HISTORY}.log.jsonl"
     words = ("replay", "capture", f"lab={log}", str(tmp_path))

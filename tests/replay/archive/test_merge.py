@@ -1,4 +1,4 @@
-"""Merging an archive: fewer files, the same answers, and a chain that still proves the past."""
+"""Merges of an archive: fewer files, the same answers, and a chain that still proves the past."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,10 +39,10 @@ def moments(log: list[Entry]) -> Iterator[str | None]:
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(), st.lists(st.none() | SIZES, min_size=1, max_size=6), st.data())
-def test_no_answer_changes(
+def test_merges_change_no_answer(
     log: list[Entry], plan: list[SegmentSizes | None], data: st.DataObject
 ) -> None:
-    """Random looks with merges in between give the answers of an archive that was never merged."""
+    """Random looks with merges give the same answers as an archive without merges."""
     log = [entry for entry in log if entry.topic != "own"]
     with TemporaryDirectory() as plain_folder, TemporaryDirectory() as small_folder:
         plain, small = Path(plain_folder), Path(small_folder)

@@ -1,4 +1,4 @@
-"""Merges of archives that are damaged, full or killed: named, and nothing is lost."""
+"""Merges of damaged archives and on full disks, and killed merges: no data is lost."""
 
 import resource
 import subprocess
@@ -35,7 +35,7 @@ BASE = f"cluster={NAME}/_manifest/{LOOKS + 1:010}.json"
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """An archive of a few looks."""
+    """Archive of a few looks."""
     looks(tmp_path / "small", ENTRIES, LOOKS)
     return tmp_path / "small"
 
@@ -51,7 +51,7 @@ def small(tmp_path: Path) -> Path:
 def test_a_damaged_original_is_named_and_nothing_is_removed(
     small: Path, damage: Callable[[Path], None], sentence: str
 ) -> None:
-    """A refused merge adds no file, either."""
+    """The merge names the damaged segment, removes no file, and adds none."""
     damage(small)
     before = content(small)
     assert sentence in refusal(call("compact-archive", small))
@@ -59,7 +59,7 @@ def test_a_damaged_original_is_named_and_nothing_is_removed(
 
 
 def test_the_other_clusters_are_merged(small: Path) -> None:
-    """The damaged one is named; exit code 2."""
+    """`compact-archive` merges the other clusters, names the damaged one, and exits with code 2."""
     (small / f"cluster={NAME}").rename(small / "cluster=broken")
     looks(small, ENTRIES, LOOKS)
     result = call("compact-archive", small, "-o", "json")
@@ -71,7 +71,7 @@ def test_the_other_clusters_are_merged(small: Path) -> None:
 
 
 def test_a_full_disk_changes_nothing(small: Path) -> None:
-    """The merge removes its files, says why, and succeeds once there is room."""
+    """The merge removes its own files and names the reason; it succeeds once there is room."""
     before = content(small)
     limit = 3_000
     sizes = [len(stored) for stored in before.values()]
@@ -91,8 +91,8 @@ def test_a_full_disk_changes_nothing(small: Path) -> None:
     assert verified(cluster_in(small)).records == len(ENTRIES)
 
 
-def test_a_read_only_archive_stays_as_it_is(open_path: Path) -> None:
-    """The read-only archive is named with the reason."""
+def test_a_read_only_archive_stays_unchanged(open_path: Path) -> None:
+    """The merge names the read-only archive and the reason."""
     looks(open_path, ENTRIES, LOOKS)
     before = content(open_path)
     for path in open_path.rglob("*"):
@@ -104,7 +104,7 @@ def test_a_read_only_archive_stays_as_it_is(open_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused(small: Path) -> None:
-    """The merge refuses a newer format, too."""
+    """A merge refuses a manifest of a newer format."""
     path = small / f"cluster={NAME}" / "_manifest" / f"{LOOKS:010}.json"
     document = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode(document | {"format": 5}))
@@ -119,7 +119,7 @@ def test_a_newer_format_is_refused(small: Path) -> None:
 
 
 def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
-    """Older versions begin at the first manifest. Its place says format 2, unknown to them."""
+    """The first manifest's path now says format 2, so older versions refuse the archive."""
     merged(small)
     first = small / f"cluster={NAME}" / "_manifest" / "0000000001.json"
     assert msgspec.json.decode(first.read_bytes()) == {
@@ -129,8 +129,8 @@ def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
     }
 
 
-def test_versions_that_know_no_file_of_readings_refuse_it(small: Path) -> None:
-    """Earlier versions know formats 1 to 3, and would take a joined range for one look."""
+def test_versions_without_files_of_readings_refuse_the_archive(small: Path) -> None:
+    """The format is higher than 3: earlier versions would take a joined range for one look."""
     merged(small)
     document = msgspec.json.decode((small / BASE).read_bytes())
     assert document["format"] == 4
@@ -139,13 +139,13 @@ def test_versions_that_know_no_file_of_readings_refuse_it(small: Path) -> None:
 
 
 def readings_file(folder: Path) -> Path:
-    """The file with the readings of the last merge."""
+    """File with the readings of the last merge."""
     (path,) = (folder / f"cluster={NAME}" / "_manifest").glob("readings-*.parquet")
     return path
 
 
 def test_an_altered_file_of_readings_is_named(small: Path) -> None:
-    """`verify` and commands about certainty name the file; a dense archive answers without it."""
+    """`verify` names the file; `state` of an archive without missing offsets does not need it."""
     merged(small)
     file = readings_file(small)
     file.write_bytes(file.read_bytes()[::-1])
@@ -153,8 +153,8 @@ def test_an_altered_file_of_readings_is_named(small: Path) -> None:
     assert call("state", small).code == 0
 
 
-def vouch(folder: Path, content: bytes) -> None:
-    """Write another file of readings, and let the manifest vouch for it."""
+def certify_readings(folder: Path, content: bytes) -> None:
+    """Replace the file of readings, and its hash in the manifest."""
     path = readings_file(folder)
     path.write_bytes(content)
     document = msgspec.json.decode((folder / BASE).read_bytes())
@@ -164,7 +164,7 @@ def vouch(folder: Path, content: bytes) -> None:
 
 
 def forged_readings(folder: Path, column: str, value: int) -> bytes:
-    """A file of readings with another first value in a column."""
+    """File of readings with another first value in a column."""
     file = pq.ParquetFile(readings_file(folder))
     groups = [file.read_row_group(number) for number in range(file.num_row_groups)]
     rows = groups[0].to_pylist()
@@ -181,7 +181,7 @@ def forged_readings(folder: Path, column: str, value: int) -> bytes:
 def test_readings_of_other_offsets_are_named(small: Path, column: str, value: int) -> None:
     """Readings must cover the offsets that the manifest describes."""
     merged(small)
-    vouch(small, forged_readings(small, column, value))
+    certify_readings(small, forged_readings(small, column, value))
     name = readings_file(small).name
     assert f"{name} holds other readings than described" in refusal(call("verify", small))
 
@@ -189,13 +189,13 @@ def test_readings_of_other_offsets_are_named(small: Path, column: str, value: in
 def test_a_file_without_readings_is_named(small: Path) -> None:
     """A file that is not Parquet has no readings."""
     merged(small)
-    vouch(small, b"no file")
+    certify_readings(small, b"no file")
     name = readings_file(small).name
     assert f"{name} holds other readings than described" in refusal(call("verify", small))
 
 
 def test_a_missing_merged_manifest_is_named(small: Path) -> None:
-    """All manifests from the merge on are gone; the place of the first says what is missing."""
+    """The error names the missing merged manifest, although every later manifest is gone, too."""
     merged(small)
     (small / BASE).unlink()
     assert f"{BASE} is missing: restore it and all manifests after it" in refusal(
@@ -204,7 +204,7 @@ def test_a_missing_merged_manifest_is_named(small: Path) -> None:
 
 
 def test_opening_reads_no_replaced_manifest(small: Path) -> None:
-    """Manifests that a killed merge has left, and the place of the first, are not read."""
+    """Opening an archive reads no replaced manifest, even if a killed merge has left it."""
     expected = call("state", small)
     Merger(FolderStore(str(small)), NAME).run()
     for number in range(1, LOOKS + 1):
@@ -215,7 +215,7 @@ def test_opening_reads_no_replaced_manifest(small: Path) -> None:
 
 
 def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
-    """Each earlier head is proven; another hash is not."""
+    """`verify` proves each earlier head, and no other hash."""
     head = cluster_in(small).chain.head
     merged(small)
     assert call("verify", small, "--head", head).code == 0
@@ -224,7 +224,7 @@ def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
 
 
 def test_replaced_manifests_are_verified(small: Path) -> None:
-    """An altered byte of a replaced manifest is found; answers do not need such manifests."""
+    """`verify` finds an altered byte of a replaced manifest; queries do not read such manifests."""
     merged(small)
     (packed,) = (small / f"cluster={NAME}" / "_manifest").glob("replaced-*.tar.zst")
     whole = bytearray(packed.read_bytes())
@@ -235,7 +235,7 @@ def test_replaced_manifests_are_verified(small: Path) -> None:
 
 
 def forge(folder: Path, *, with_hash: bool) -> None:
-    """Alter a merged record, and let the merged manifest vouch for it."""
+    """Alter a merged record, and let the merged manifest certify it."""
     path = segment(folder)
     rows = pq.read_table(path).cast(SCHEMA).to_pylist()
     rows[0]["value"] = b"forged"
@@ -256,7 +256,7 @@ def forge(folder: Path, *, with_hash: bool) -> None:
 def test_a_forged_merge_is_found_by_the_manifests_before_it(
     small: Path, *, with_hash: bool
 ) -> None:
-    """The manifests' hashes of records prove what the merge had to keep."""
+    """The replaced manifests' hashes of records reveal a forged record."""
     merged(small)
     forge(small, with_hash=with_hash)
     sentence = refusal(call("verify", small))
@@ -264,7 +264,7 @@ def test_a_forged_merge_is_found_by_the_manifests_before_it(
 
 
 def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
-    """The merged manifest must describe what the replaced ones describe."""
+    """`verify` compares the merged manifest with the replaced manifests."""
     merged(small)
     document = msgspec.json.decode((small / BASE).read_bytes())
     del document["segments"][0]
@@ -275,7 +275,7 @@ def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
 
 
 def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
-    """Such manifests have no hash of records; `verify` says that only later heads prove them."""
+    """Manifests of earlier versions have no hash of records; `verify` names the unproven range."""
     head = ""
     for path in sorted((small / f"cluster={NAME}" / "_manifest").glob("*.json")):
         document = msgspec.json.decode(path.read_bytes())

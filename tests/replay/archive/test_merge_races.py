@@ -1,4 +1,4 @@
-"""Merges beside merges, appends and readers, in a folder and in an object store."""
+"""Merges concurrent with merges, appends and readers, in a folder and in an object store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,14 +39,14 @@ between two writes."""
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[Bucket]:
-    """An object store with one bucket."""
+    """Object store with one bucket."""
     with bucket("merges") as made:
         yield made
 
 
 @pytest.fixture(params=["folder", "objects"])
 def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
-    """An archive of two looks, in a folder and in a bucket."""
+    """Archive of two looks, in a folder and in a bucket."""
     objects = request.param == "objects"
     made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
     for end in (30, 60):
@@ -54,15 +54,15 @@ def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Arc
     return made
 
 
-def records(store: ArchiveStore) -> int:
-    """Number of archived records, if the archive is sound and has no file too many."""
+def sound_records(store: ArchiveStore) -> int:
+    """Number of archived records; fails if the archive is damaged or has leftover files."""
     result = verified(open_cluster(store, NAME))
     assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
     return result.records
 
 
 def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
-    """An append of one more record, not yet committed."""
+    """Append of one more record, not yet committed."""
     appender = Appender(store, NAME, Topics(), "kept", SMALL)
     end = appender.end_of(CONFIG, 0)
     assert end is not None
@@ -73,7 +73,7 @@ def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
 
 
 def test_the_slower_of_two_merges_changes_nothing(store: ArchiveStore) -> None:
-    """The slower merge has written its files already, and removes them."""
+    """The slower merge removes the files that it has already written."""
     second = Merger(store, NAME, LARGER)
     after_first: list[dict[str, bytes]] = []
 
@@ -86,12 +86,12 @@ def test_the_slower_of_two_merges_changes_nothing(store: ArchiveStore) -> None:
         second.run(first_is_faster)
     assert held(store) == after_first[0]
     remove_replaced(store, NAME, 0)
-    assert records(store) == 60
+    assert sound_records(store) == 60
 
 
 @IN_A_FOLDER
 def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None:
-    """The first merge has removed the originals: the second says so, and writes no file."""
+    """The second merge reports that the first has removed its originals, and writes no file."""
     second = Merger(store, NAME, LARGER)
     merge(store)
     before = held(store)
@@ -101,7 +101,7 @@ def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None
 
 
 def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> None:
-    """Two merges and an append later, its manifests and the name of the next are gone."""
+    """Two merges and an append finish first. The slow merge then leaves no file."""
     second = Merger(store, NAME, LARGER)
     read: list[int] = []
     after: dict[str, bytes] = {}
@@ -117,12 +117,12 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
     with pytest.raises(ArchiveBusy, match="another process has merged"):
         second.run(others_are_faster)
     assert after.items() >= held(store).items()
-    assert records(store) == len(ENTRIES)
+    assert sound_records(store) == len(ENTRIES)
 
 
 @IN_A_FOLDER
-def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
-    """The merged manifest takes in the new look, in its own segments."""
+def test_a_merge_keeps_a_concurrent_append(store: ArchiveStore) -> None:
+    """The merged manifest includes the new look, in its own segments."""
     added: list[int] = []
 
     def another_look(_: int) -> None:
@@ -133,22 +133,22 @@ def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
     assert added == [len(ENTRIES) - 60]
     assert result.manifests == (2, 1)
     remove_replaced(store, NAME, 0)
-    assert records(store) == len(ENTRIES)
+    assert sound_records(store) == len(ENTRIES)
 
 
 @IN_A_FOLDER
-def test_an_append_goes_on_behind_a_merge(store: ArchiveStore) -> None:
-    """The look is kept, although the manifests before it are gone."""
+def test_an_append_survives_a_concurrent_merge(store: ArchiveStore) -> None:
+    """The append is kept, although the manifests before it are gone."""
     appender, _ = next_config(store)
     merge(store)
     made = appender.commit()
     assert made is not None
     assert (made.number, made.base) == (4, 3)
-    assert records(store) == 61
+    assert sound_records(store) == 61
 
 
 def test_an_append_never_takes_the_name_of_a_removed_manifest(store: ArchiveStore) -> None:
-    """Another append and a merge later the name is free; the append fails instead of vanishing."""
+    """A slow append fails rather than reuse a name that another append and a merge have freed."""
     appender, _ = next_config(store)
     capture_into(store, log_of(ENTRIES))
     merge(store)
@@ -162,7 +162,7 @@ def test_an_append_never_takes_the_name_of_a_removed_manifest(store: ArchiveStor
 
 
 def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: ArchiveStore) -> None:
-    """The reader gives no half answer; a second try succeeds."""
+    """The reader gives no partial answer; a second query succeeds."""
     local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     expected = local.states(plan, KIP)
@@ -189,4 +189,4 @@ def test_a_grace_keeps_replaced_files_for_readers(store: ArchiveStore) -> None:
     again = LocalEngine(open_cluster(store, NAME), LocalOptions(derived=False))
     assert local.states(plan, KIP) == again.states(again.plan(None, KIP), KIP)
     assert remove_replaced(store, NAME, 0) == Removal(kept.remaining, 0)
-    assert records(store) == 60
+    assert sound_records(store) == 60

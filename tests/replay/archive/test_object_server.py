@@ -1,4 +1,4 @@
-"""Archives on an S3 server that is a process of its own, with its own view of S3."""
+"""Archives on an S3 server that runs in a process of its own (S3Proxy)."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
         yield started
 
 
-def test_every_command_says_what_it_says_of_a_folder(server: ObjectServer, tmp_path: Path) -> None:
+def test_commands_print_the_same_as_for_a_folder(server: ObjectServer, tmp_path: Path) -> None:
     """The archive has the same files, and the commands print the same."""
     where = archived(server.bucket, "some/archive", tmp_path)
     for (name, *options), code in COMMANDS.items():
@@ -42,13 +42,13 @@ def test_every_command_says_what_it_says_of_a_folder(server: ObjectServer, tmp_p
         assert result == call(name, tmp_path, *options)
 
 
-def test_at_most_one_gets_a_name(server: ObjectServer) -> None:
-    """Several writers take the same names at once."""
+def test_a_name_is_taken_once(server: ObjectServer) -> None:
+    """Several concurrent writers want the same names; each name has one writer."""
     check_names_are_taken_once(HadoopSettings(server.bucket.hadoop), "s3a://fleet/names")
 
 
-def test_captures_at_once(server: ObjectServer) -> None:
-    """Processes that capture one cluster at once: one archives it, the others say why not."""
+def test_concurrent_captures(server: ObjectServer) -> None:
+    """One of several captures of a cluster archives it; the others name the reason."""
     url = "s3a://fleet/together"
     words = [sys.executable, "-m", "replay", "capture", LOGS[0], url, *server.bucket.conf()]
     started = [

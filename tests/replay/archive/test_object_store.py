@@ -39,7 +39,7 @@ def store() -> Iterator[Bucket]:
 
 @pytest.fixture(scope="module")
 def archives(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """Two clusters, archived there; and the same files in a folder."""
+    """Two clusters, archived in the object store, and the same files in a folder."""
     folder = tmp_path_factory.mktemp("same")
     return archived(store, "some/archive", folder), folder
 
@@ -73,10 +73,10 @@ IN_TWO_WAYS = [
 
 
 @pytest.mark.parametrize("words", IN_FOUR_WAYS, ids=lambda words: " ".join(words[:2]))
-def test_every_command_says_what_it_says_of_a_folder(
+def test_commands_print_the_same_as_for_a_folder(
     store: Bucket, archives: tuple[str, Path], words: tuple[str, ...]
 ) -> None:
-    """The output is that of a folder, also with `--jobs`."""
+    """Commands print the same for an object store as for a folder, also with `--jobs`."""
     name, *options = words
     where, folder = archives
     result = call(name, where, *options, *store.conf())
@@ -85,7 +85,7 @@ def test_every_command_says_what_it_says_of_a_folder(
 
 
 def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> None:
-    """The page is the same as from a folder."""
+    """A report from an object store is the same page as from a folder."""
     where, folder = archives
     store_page, folder_page, roll = (
         tmp_path / "there.html",
@@ -117,7 +117,7 @@ def test_a_cluster_without_its_manifests_is_named(
 
 
 def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -> None:
-    """The last file says that all are there; a folder without it is that of a killed run."""
+    """The last file marks a whole folder of states; readers refuse a folder without it."""
     where, folder = "s3a://fleet/states", "fleet/states"
     words = ("state", archives[0], "-o", "parquet", "--folder", where, *store.conf())
     assert call(*words).code == 0
@@ -135,7 +135,7 @@ def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -
 def test_a_core_site(
     store: Bucket, archives: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Settings in Hadoop's own file, which may leave secrets to the environment."""
+    """`core-site.xml` gives the settings; it may leave secrets to the environment."""
     site = store.hadoop | {"fs.s3a.secret.key": "${env.ARCHIVE_SECRET}", "io.file": "${nowhere}"}
     site |= {"archive.host": store.endpoint, "fs.s3a.endpoint": "http://${archive.host}"}
     site |= {"fs.s3a.bucket.fleet.access.key": store.key, "fs.s3a.access.key": "of other buckets"}
@@ -247,7 +247,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG, ids=[str(options) for options, _ in WRONG])
 def test_settings_that_are_wrong(store: Bucket, options: dict[str, str], sentence: str) -> None:
-    """The error is one sentence without the given secrets."""
+    """Wrong settings give one error sentence without the given secrets."""
     message = refusal(call("state", "s3a://fleet/x", *store.conf(**options)))
     assert re.search(sentence, message), message
     assert not any(secret in message for secret in (store.secret, "nonsense", "SSE-KMS"))
@@ -268,14 +268,14 @@ def test_settings_that_are_wrong(store: Bucket, options: dict[str, str], sentenc
     ],
 )
 def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
-    """The error is one sentence, and repeats no key from the URL."""
+    """Wrong URLs give one error sentence without the keys in the URL."""
     message = refusal(call("state", where, *store.conf()))
     assert sentence in message
     assert "nonsense" not in message
 
 
 def test_captures_that_cannot_write(store: Bucket) -> None:
-    """The capture makes no bucket, and checks the keys."""
+    """A capture checks the keys before it starts, and creates no bucket."""
     message = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
     assert "there is no bucket nobody" in message
     message = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
@@ -284,7 +284,7 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
 
 
 def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing `core-site.xml` is no error; an unreadable one is."""
+    """A missing `core-site.xml` is ignored; an unreadable one is an error."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert "is no archive" in refusal(call("state", tmp_path))
     (tmp_path / "core-site.xml").write_text("no XML")
@@ -292,12 +292,12 @@ def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_settings_keep_their_secrets() -> None:
-    """The representation shows names of settings only."""
+    """`repr` of the settings shows their names only."""
     assert repr(HadoopSettings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
 
 
 def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error does not blame the archive if the store fails during a read."""
+    """A store that fails during a read is named; the archive is not called damaged."""
     monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", 0)
     with serving() as endpoint:
         where, settings = (
@@ -317,7 +317,7 @@ def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_pickled_store_keeps_its_settings(store: Bucket) -> None:
-    """A task of a capture has access with the settings that it was handed."""
+    """A pickled store, as Spark sends it to tasks, keeps its settings."""
     handed: ArchiveStore = pickle.loads(
         pickle.dumps(open_store("s3a://fleet/handed", HadoopSettings(store.hadoop)))
     )
@@ -326,7 +326,7 @@ def test_a_pickled_store_keeps_its_settings(store: Bucket) -> None:
 
 
 def test_a_server_that_refuses_checksums() -> None:
-    """S3Proxy 2.9 answered this to an upload; with the environment variable it took it."""
+    """The error names the environment variable with which S3Proxy 2.9 accepts uploads."""
     error = OSError(
         "When uploading part for key 'x/a' in bucket 'fleet': AWS Error UNKNOWN (HTTP status 400) "
         "during UploadPart operation: No response body."
@@ -338,8 +338,8 @@ def test_a_server_that_refuses_checksums() -> None:
     assert explanation.endswith("AWS_REQUEST_CHECKSUM_CALCULATION=when_required")
 
 
-def test_a_refusal_without_a_word() -> None:
-    """The error names its kind, and what to check."""
+def test_a_refusal_without_a_message() -> None:
+    """The error names its kind, and the settings to check."""
     error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 
@@ -349,8 +349,8 @@ def test_a_refusal_without_a_word() -> None:
 RACES = examples(6, proved=25)
 
 
-def test_at_most_one_gets_a_name(store: Bucket) -> None:
-    """One of several writers takes a name."""
+def test_a_name_is_taken_once(store: Bucket) -> None:
+    """Several concurrent writers want the same names; each name has one writer."""
     check_names_are_taken_once(HadoopSettings(store.hadoop), "s3a://fleet/names")
 
 
@@ -387,13 +387,13 @@ def objects(store: Bucket, tmp_path: Path) -> BucketStore:
 
 
 def test_a_name_that_is_taken(objects: BucketStore) -> None:
-    """The second taker is refused, and no claims remain."""
+    """The second writer of a name is refused, and no claims remain."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
 
 
-def test_a_name_that_somebody_claims(objects: BucketStore) -> None:
-    """A claimed name cannot be taken; others can."""
+def test_a_claimed_name_cannot_be_taken(objects: BucketStore) -> None:
+    """A writer cannot take a claimed name, but can take other names."""
     objects.add("a/_claims/b-somebody", b"")
     assert not objects.take("a/b", b"")
     assert objects.size("a/b") is None
@@ -401,7 +401,7 @@ def test_a_name_that_somebody_claims(objects: BucketStore) -> None:
 
 
 def test_a_first_append_that_died(objects: BucketStore) -> None:
-    """The name of a first append that crashed is no cluster; the others can be opened."""
+    """A name that only a crashed first append has used is no cluster; the others can be opened."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
     objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")
     assert [cluster.name for cluster in open_clusters(objects)] == [NAME]

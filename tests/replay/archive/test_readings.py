@@ -1,4 +1,4 @@
-"""Readings of a merged archive: few bytes, however many looks there were."""
+"""Readings of a merged archive: their bytes do not grow with the number of looks."""
 
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ PARTITIONS = range(3)
 
 
 def looked_at(folder: Path, looks: int, stride: int) -> ArchivedCluster:
-    """An archive of many looks that was merged; a record takes a stride of offsets."""
+    """Archive of many looks that was merged; records are a stride of offsets apart."""
     store = FolderStore(str(folder))
     for look in range(looks):
         appender = Appender(store, NAME, Topics())
@@ -73,7 +73,7 @@ def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path)
 
 
 def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> None:
-    """Merges join such looks as well. The number of looks is kept."""
+    """Merges join looks without missing offsets, and keep the number of looks."""
     cluster = looked_at(tmp_path, 10, 1)
     assert rows_of(cluster) == [1, 1, 1]
     again = looked_at_again(cluster)
@@ -83,7 +83,7 @@ def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> Non
 
 
 def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: Path) -> None:
-    """Segments of the looks have holes then, but nothing was missing when they were joined."""
+    """Looks stay joined after a retention, although their segments then lack offsets."""
     cluster = looked_at(tmp_path, 10, 1)
     result = Merger(cluster.store, NAME, retention=older_than(0, 5)).run()
     assert [expired.records for expired in result.expired] == [5, 5, 5]
@@ -91,7 +91,7 @@ def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: P
 
 
 def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
-    """The marker of a transaction ends each look: its end is a certain moment."""
+    """Looks that end with a transaction marker are not joined: each end is a certain moment."""
     assert rows_of(looked_at(tmp_path, 10, 2)) == [10, 10, 10]
 
 
@@ -102,10 +102,10 @@ def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
         pytest.param([(0, 3, True), (5, 8, False), (8, 10, False)], (2, 8, 2), id="gap in a look"),
     ],
 )
-def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
+def test_a_look_with_lost_offsets_stays_apart(
     readings: list[tuple[int, int, bool]], span: tuple[int, int, int], tmp_path: Path
 ) -> None:
-    """All that it has read is archived, yet its end is the only certain moment."""
+    """A look whose source had lost offsets is not joined: its end is its only certain moment."""
     store = FolderStore(str(tmp_path))
     for start, end, is_partial in readings:
         appender = Appender(store, NAME, Topics())
@@ -127,7 +127,7 @@ def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
         pytest.param([([0], 3), ([5], 7)], [(2, 6, 2)], id="markers on both sides of a border"),
     ],
 )
-def test_markers_at_the_end_of_a_look_leave_nothing_unknown(
+def test_markers_at_the_end_of_a_look_leave_no_offset_unknown(
     looks: list[tuple[list[int], int]], spans: list[tuple[int, int, int]], tmp_path: Path
 ) -> None:
     """Markers before a record of the look leave offsets unknown; markers at its end do not."""
@@ -145,8 +145,8 @@ def test_markers_at_the_end_of_a_look_leave_nothing_unknown(
     assert [(span.after, span.until, span.missing) for span in unknown] == spans
 
 
-def test_a_partition_without_news_was_read_by_each_append(tmp_path: Path) -> None:
-    """After 20 hours it is not late: an append 10 hours before, since merged, had found nothing."""
+def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> None:
+    """An append 10 hours ago found no record, so the partition is not late after 20 hours."""
     for merges in (False, True):
         store = FolderStore(str(tmp_path / str(merges)))
         for hours, partition, offset in ((0, 0, 0), (0, 1, 0), (10, 1, 1), (20, 0, 3)):
@@ -161,7 +161,7 @@ def test_a_partition_without_news_was_read_by_each_append(tmp_path: Path) -> Non
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:
-    """A reading takes about one byte, because looks find similar numbers of records."""
+    """A reading takes about one byte: looks find similar numbers of records."""
     random = Random(0)
     ends = np.cumsum([random.randrange(10, 30) for _ in range(20_000)])
 

@@ -1,4 +1,4 @@
-"""Requests to the store for segments: few, and at the same time."""
+"""Reads of segments send few requests to the store, and send them concurrently."""
 
 from pathlib import Path
 from threading import Barrier
@@ -38,7 +38,7 @@ class CountedFile:
 
 
 class CountingStore(FolderStore):
-    """Folder that counts the reads of each opened file, and looks at sizes."""
+    """Folder that counts opened files, their reads and its requests for sizes."""
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
@@ -46,7 +46,7 @@ class CountingStore(FolderStore):
         self.sizes = 0
 
     def size(self, name: str) -> int | None:
-        """Count the look and return the size."""
+        """Count the request and return the size."""
         self.sizes += 1
         return super().size(name)
 
@@ -79,7 +79,10 @@ def configs(end: int) -> list[Entry]:
 def test_a_small_segment_is_read_at_once(
     at_once: int, reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large one is read in parts: its end, and the columns that are wanted."""
+    """One request reads a small segment.
+
+    Requests for a large one read its end and the needed columns.
+    """
     monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", at_once)
     archive(tmp_path, configs(3))
     store = CountingStore(str(tmp_path))
@@ -91,8 +94,8 @@ def test_a_small_segment_is_read_at_once(
     assert (file.reads, store.sizes) == (reads, 0)
 
 
-def test_segments_of_a_partition_are_opened_at_once(tmp_path: Path) -> None:
-    """Each of many small looks would otherwise wait for the one before."""
+def test_segments_of_a_partition_are_opened_concurrently(tmp_path: Path) -> None:
+    """Small segments of a partition are opened concurrently, not one after the other."""
     for look in range(LOOKS):
         capture(tmp_path, log_of(configs(5 * (look + 1))))
     cluster = open_cluster(BarrierStore(str(tmp_path), LOOKS), NAME)

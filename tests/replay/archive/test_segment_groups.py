@@ -1,4 +1,4 @@
-"""Segments that a merge puts together."""
+"""Groups of segments that a merge joins."""
 
 from collections.abc import Sequence
 
@@ -27,26 +27,26 @@ def grouped(originals: Sequence[Segment], fresh: str | None = None) -> list[str]
     ]
 
 
-def test_small_segments_are_put_together_up_to_the_size_of_one() -> None:
-    """Neighbouring segments alone are joined, and a group has at least two."""
+def test_small_neighbours_are_joined_up_to_the_size_of_a_segment() -> None:
+    """A merge joins only neighbouring segments, and at least two."""
     assert grouped(segments(400, 400, 400, 900, 300)) == ["01"]
     assert grouped(segments(10, 1_000, 10)) == []
     assert grouped(segments(500, 500, 500, 500)) == ["01", "23"]
 
 
-def test_files_of_a_group_have_at_most_so_many_bytes() -> None:
-    """The records of a group are held in memory."""
+def test_the_bytes_of_a_group_are_bounded() -> None:
+    """A group has a limit in bytes, because a merge holds its records in memory."""
     assert grouped(segments(1, 1, 1, 1, size=GROUP_BYTES // 2)) == ["01", "23"]
 
 
 def test_a_large_segment_waits_until_a_tenth_has_come() -> None:
-    """A merge would otherwise write the large segment again each time."""
+    """A large segment is rewritten only once the newer segments have a tenth of its records."""
     assert grouped(segments(900, 1, 1)) == ["12"]
     assert grouped(segments(900, 1)) == []
     assert grouped(segments(900, 45, 45)) == ["012"]
 
 
 def test_segments_of_the_last_merge_are_not_grouped_again() -> None:
-    """Segments of the last merge were too large in bytes, unless a new one has come."""
+    """Segments of the last merge are grouped again only with a newer segment."""
     assert grouped(segments(10, 10), fresh="") == []
     assert grouped(segments(10, 10, 10), fresh="2") == ["012"]

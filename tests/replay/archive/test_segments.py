@@ -1,4 +1,4 @@
-"""Segments are laid out as the measurements say that they are read fastest."""
+"""Layout of segments: the encodings that are fastest to read by measurement."""
 
 from io import BytesIO
 

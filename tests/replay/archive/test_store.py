@@ -1,4 +1,4 @@
-"""Stores of archives: a folder, or an object store."""
+"""Stores of archives: folders and object stores."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,11 +42,11 @@ def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Arc
 
 
 def in_bucket(stores: Bucket, folder: Path) -> ArchiveStore:
-    """A folder in a bucket that is called like one of this machine."""
+    """Folder in a bucket, with the same name as a local folder."""
     return open_store(f"s3a://{stores.name}{folder}", HadoopSettings(stores.hadoop))
 
 
-def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
+def test_an_archive_works_in_each_store(store: ArchiveStore) -> None:
     """Each kind of store captures a log, captures it again, verifies and replays it."""
     log = log_of(recorded_entries(HISTORY))
     assert [capture_into(store, log).added for _ in range(2)] == [97, 0]
@@ -57,8 +57,8 @@ def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
     assert replayed(cluster, "config@7", kip) == served(log, "config@7", kip)
 
 
-def test_snapshots_in_each(store: ArchiveStore) -> None:
-    """Files of states end in `.zst`; Arrow's file systems would compress them again."""
+def test_snapshots_work_in_each_store(store: ArchiveStore) -> None:
+    """Names of snapshot files end in `.zst`; stores do not compress them a second time."""
     log = log_of(lasting_days(recorded_entries(HISTORY)))
     capture_into(store, log)
     (cluster,) = open_clusters(store)
@@ -69,7 +69,7 @@ def test_snapshots_in_each(store: ArchiveStore) -> None:
 
 
 def test_a_file_is_replaced_and_removed(store: ArchiveStore) -> None:
-    """A merge does both; a file that is not there is no error."""
+    """A store replaces and removes files; removing a missing file is no error."""
     store.add("a/b", b"first")
     store.replace("a/b", b"second")
     assert store.read("a/b") == b"second"
@@ -79,7 +79,7 @@ def test_a_file_is_replaced_and_removed(store: ArchiveStore) -> None:
 
 
 def test_a_name_is_taken_once(store: ArchiveStore) -> None:
-    """The second writer changes nothing and leaves no files."""
+    """The second writer of a name changes no file and leaves none."""
     assert [store.add("a/b", text) for text in (b"first", b"second")] == [True, False]
     assert store.read("a/b") == b"first"
     assert (store.size("a/b"), store.size("a/c")) == (5, None)
@@ -89,8 +89,8 @@ def test_a_name_is_taken_once(store: ArchiveStore) -> None:
         assert file.read() == b"first"
 
 
-def test_both_write_the_same(stores: Bucket, tmp_path: Path) -> None:
-    """The stores hold equal files but for the time at which they were written."""
+def test_both_stores_have_equal_files(stores: Bucket, tmp_path: Path) -> None:
+    """The stores hold equal files except for the times of writing."""
     log = log_of(recorded_entries(HISTORY))
     contents = []
     for store in (FolderStore(str(tmp_path)), in_bucket(stores, tmp_path)):
@@ -119,7 +119,7 @@ def test_missing_files(store: ArchiveStore) -> None:
 
 
 def test_urls(tmp_path: Path) -> None:
-    """A file's URL is a folder; what is neither that nor a bucket is refused."""
+    """The URL of a file names a folder; other URLs than of folders and buckets are refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
     assert open_cluster(FolderStore(str(tmp_path / "x")), NAME).parts
     with pytest.raises(NoArchive, match="no archive can be at nowhere://"):

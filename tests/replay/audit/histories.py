@@ -1,4 +1,4 @@
-"""Audit findings of the recorded clusters, as lines that people have checked."""
+"""Reviewed audit findings of the recorded clusters, as lines of text."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ PINNED = Path(__file__).parent / "histories.txt"
 
 
 def recorded_cluster(history: str) -> ClusterLog:
-    """One log as the release of its first workers reads it."""
+    """Recorded log, read as the release of its first workers."""
     dump = read_dump(HISTORIES / f"{history}.log.jsonl")
     profile = Profile.of(dump.about["releases"][0])
     entries, exactly_once = in_order(dump.entries), history in EXACTLY_ONCE
@@ -24,12 +24,12 @@ def recorded_cluster(history: str) -> ClusterLog:
 
 
 def names() -> list[str]:
-    """Return the names of all recorded histories."""
+    """Names of all recorded histories."""
     return sorted(path.name.removesuffix(".log.jsonl") for path in HISTORIES.glob("*.log.jsonl"))
 
 
 def lines(findings: list[Finding]) -> Iterator[str]:
-    """`life-3.9 info config-changed pages config@12`, and the sentence below it."""
+    """Two lines per finding: `life-3.9 info config-changed pages config@12` and its sentence."""
     for finding in findings:
         where = " ".join(place(position, Topics()) for position in finding.evidence)
         about = (
@@ -40,7 +40,7 @@ def lines(findings: list[Finding]) -> Iterator[str]:
 
 
 def everything() -> str:
-    """The whole list, one cluster after the other."""
+    """Lines of all clusters, one cluster after the other."""
     return "\n".join(
         "".join(f"{line}\n" for line in lines(audit([recorded_cluster(name)]))) for name in names()
     )

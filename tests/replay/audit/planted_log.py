@@ -1,4 +1,4 @@
-"""Logs that are written by hand, record by record, to hold a finding or to look as if they did."""
+"""Handwritten logs: each one holds a finding, or only resembles a log with one."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class PlantedLog:
         self.now_ms = START_MS
 
     def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "PlantedLog":
-        """One record; None is a tombstone, bytes are taken as they are."""
+        """Append a record; None is a tombstone, bytes are written as they are."""
         offset = self._ends.get((topic, partition), LOST if self._incomplete else 0)
         self._ends[topic, partition] = offset + 1
         self.now_ms += SECOND
@@ -47,22 +47,22 @@ class PlantedLog:
         return self
 
     def wait(self, time_ms: int) -> "PlantedLog":
-        """The next record is this much later."""
+        """Delay the next record by this time."""
         self.now_ms += time_ms
         return self
 
     def incomplete(self) -> "PlantedLog":
-        """The first records of each partition are missing."""
+        """Drop the first records of each partition."""
         self._incomplete = True
         return self
 
     def timeless(self) -> "PlantedLog":
-        """From here on records have no timestamp."""
+        """Write later records without a timestamp."""
         self._timeless = True
         return self
 
     def by(self, principal: str, command_id: str) -> "PlantedLog":
-        """Give later records the headers of our control plane."""
+        """Write the headers of our control plane on later records."""
         names = "controlplane-command-id", "controlplane-principal"
         values = command_id.encode(), principal.encode()
         self._headers = tuple(zip(names, values, strict=True))
@@ -71,13 +71,13 @@ class PlantedLog:
     # --- the config topic --------------------------------------------------------------------
 
     def config(self, name: str, **properties: Any) -> "PlantedLog":
-        """A connector's config; `_` in a name stands for a dot."""
+        """Write a connector's config; `_` in a setting's name stands for a dot."""
         settings = {key.replace("_", "."): value for key, value in properties.items()}
         whole = {"connector.class": "Source", "name": name, **settings}
         return self.put(TOPICS.config, f"connector-{name}", {"properties": whole})
 
     def deleted(self, name: str) -> "PlantedLog":
-        """A deletion, as workers write it: the config, then the target state."""
+        """Delete a connector as workers do: first the config, then the target state."""
         self.put(TOPICS.config, f"connector-{name}", None)
         return self.put(TOPICS.config, f"target-state-{name}", None)
 
@@ -85,18 +85,18 @@ class PlantedLog:
         return self.put(TOPICS.config, f"target-state-{name}", value)
 
     def task_configs(self, name: str, number: int) -> "PlantedLog":
-        """A task set, without its commit."""
+        """Write a task set without its commit."""
         for task in range(number):
             self.put(TOPICS.config, f"task-{name}-{task}", {"properties": {"n": str(task)}})
         return self
 
     def tasks(self, name: str, number: int) -> "PlantedLog":
-        """A task set and its commit."""
+        """Write a task set and its commit."""
         self.task_configs(name, number)
         return self.put(TOPICS.config, f"commit-{name}", {"tasks": number})
 
     def restart(self, name: str) -> "PlantedLog":
-        """A request to restart a connector with its tasks."""
+        """Write a request to restart a connector with its tasks."""
         flags = {"include-tasks": True, "only-failed": False}
         return self.put(TOPICS.config, f"restart-connector-{name}", flags)
 
@@ -110,7 +110,7 @@ class PlantedLog:
     def status(
         self, instance: str, state: str, worker: str = "w1", generation: int = 1, trace: str = ""
     ) -> "PlantedLog":
-        """A report about `connector-a` or `task-a-0`."""
+        """Write a status of `connector-a` or `task-a-0`."""
         value = {
             "state": state,
             "trace": trace or None,
@@ -120,7 +120,7 @@ class PlantedLog:
         return self.put(TOPICS.status, f"status-{instance}", value)
 
     def active(self, name: str, topic: str) -> "PlantedLog":
-        """A topic that a connector uses."""
+        """Write a topic that a connector uses."""
         value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         return self.put(TOPICS.status, f"status-topic-{topic}:connector-{name}", {"topic": value})
 
@@ -132,17 +132,17 @@ class PlantedLog:
         return self.put(TOPICS.offsets, key, value, partition)
 
     def accepted(self, command_id: str, **command: Any) -> "PlantedLog":
-        """A command of our own begins."""
+        """Write the begin record of one of our commands."""
         record = CommandAccepted(command_id, self.now_ms, "ada", command)
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
     def finished(self, command_id: str) -> "PlantedLog":
-        """Append the end of a command."""
+        """Write the end record of a command."""
         record = CommandFinished(command_id, self.now_ms, {})
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
     def running(self, name: str) -> "PlantedLog":
-        """A source with one task that is as it should be."""
+        """Write a running source with one task."""
         self.config(name).status(f"connector-{name}", "RUNNING").tasks(name, 1)
         return self.status(f"task-{name}-0", "RUNNING")
 
@@ -154,17 +154,17 @@ class PlantedLog:
 
     @property
     def entries(self) -> list[Entry]:
-        """Return the records in the order of their positions."""
+        """Records in the order of their positions."""
         return in_order(self._entries)
 
     def cluster(self, name: str) -> ClusterLog:
-        """The log in the form that an audit takes."""
+        """The log in the form that an audit reads."""
         entries, profile = self.entries, Profile.of("3.9.1")
         return ClusterLog(name, entries, profile, first_seen=lambda _: self._incomplete)
 
 
 class AuditCase(NamedTuple):
-    """A log (of a fleet: several), and what an audit is to find in it."""
+    """Log (or several logs of a fleet), and the findings that an audit must report."""
 
     kind: str
     logs: Callable[[], PlantedLog | list[PlantedLog]]
@@ -186,10 +186,10 @@ Build = Callable[[], PlantedLog | list[PlantedLog]]
 def holds(
     kind: str, severity: Severity, connector: str | None, *evidence: str
 ) -> Callable[[Build], AuditCase]:
-    """A log that contains something once."""
+    """Register a log in which an audit finds this once."""
     return lambda build: AuditCase(kind, build, severity, connector, evidence)
 
 
 def resembles(kind: str) -> Callable[[Build], AuditCase]:
-    """A log that looks as if it contained it."""
+    """Register a log in which an audit must not find this."""
     return lambda build: AuditCase(kind, build)

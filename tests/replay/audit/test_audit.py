@@ -24,7 +24,10 @@ SECRET = "horse-battery-staple"
 
 @given(logs(), profiles)
 def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
-    """Untrusted bytes never end an audit; what it tells lies in the log, on one line each."""
+    """Untrusted bytes never end an audit.
+
+    Its evidence exists in the log; each sentence is one line.
+    """
     ordered = in_order(entries)
     places = {entry.position for entry in ordered}
     for finding in audit([ClusterLog("lab", ordered, profile)]):
@@ -37,7 +40,7 @@ def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
 @given(logs(), profiles)
 @settings(max_examples=examples(50, proved=2_000))
 def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
-    """Entries may be an iterator that is gone afterwards."""
+    """An audit reads its entries once: an iterator suffices."""
     ordered = in_order(entries)
     listed = audit([ClusterLog("lab", ordered, profile)])
     assert audit(iter([ClusterLog("lab", iter(ordered), profile)])) == listed
@@ -45,7 +48,7 @@ def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
 
 @pytest.mark.slow
 def test_memory_grows_with_keys_and_not_with_records() -> None:
-    """Five times as many records of the same keys need no more memory."""
+    """An audit of five times as many records with the same keys needs no more memory."""
     few, many = _peak(1_000), _peak(5_000)
     assert many < 1.5 * few
 
@@ -61,7 +64,7 @@ def _peak(records: int) -> int:
 
 
 def _churn(records: int) -> Iterator[Entry]:
-    """Connectors that move, fail and are restarted without end."""
+    """Endless log of connectors that move, fail and are restarted."""
     names = [f"c{number}" for number in range(50)]
     for number, name in enumerate(names):
         config = msgspec.json.encode({"properties": {"name": name}})
@@ -82,7 +85,7 @@ def _churn(records: int) -> Iterator[Entry]:
         yield Entry(*place, at_ms, f"status-task-{name}-0".encode(), msgspec.json.encode(status))
 
 
-def test_no_secret_is_told() -> None:
+def test_no_secret_is_shown() -> None:
     """An audit finds a secret in each possible place, and shows it nowhere."""
     log = PlantedLog().config("a", db_password="old").config("a", db_password=SECRET)
     log.config("a", db_password=SECRET, url=f"jdbc:mysql://ada:{SECRET}@db/shop")
@@ -114,7 +117,7 @@ def test_no_secret_is_told() -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    """Dangers, then warnings, then what is worth knowing; evidence is bounded."""
+    """Findings are ordered by severity: DANGER, WARNING, INFO. The evidence is bounded."""
     log = PlantedLog().config("a", password="x")
     for number in range(2 * EVIDENCE_KEPT):
         log.offset("a", {"n": number}).offset("a", {"n": number + 1}, partition=1)
@@ -137,7 +140,7 @@ def test_thresholds_have_names_units_and_reasons() -> None:
         assert thresholds({threshold.name: str(threshold.usual)}) == Thresholds()
 
 
-def test_a_threshold_that_is_told_counts() -> None:
+def test_a_given_threshold_applies() -> None:
     """Three restarts are a storm only with a lower threshold."""
     log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     cluster = log.cluster("lab")
@@ -183,8 +186,8 @@ def test_a_span_is_never_rounded_down(time_ms: int, words: str) -> None:
     assert lasting(time_ms) == words
 
 
-def test_a_sentence_names_no_more_clusters_than_people_read() -> None:
-    """The sentence counts the other clusters."""
+def test_a_sentence_names_few_clusters() -> None:
+    """A sentence names some clusters and counts the others."""
     logs = [PlantedLog().session_key("b25lLWtleS1mb3ItYWxs") for _ in range(12)]
     (finding,) = audit([log.cluster(f"c{number:02}") for number, log in enumerate(logs)])
     assert finding.sentence.startswith(

@@ -20,12 +20,12 @@ MIRROR = str(HISTORIES / "mirror-3.9.log.jsonl")
 
 
 def run(*words: str) -> Result:
-    """One command, as from a shell."""
+    """Run a command, as from a shell."""
     return CliRunner(env={"COLUMNS": "200"}).invoke(main, ["audit", *words])
 
 
 def write_log(log: PlantedLog, path: Path) -> str:
-    """A planted log as a file."""
+    """Write a planted log to a file."""
     lines = []
     for entry in log.cluster("lab").entries:
         texts = {"key": entry.key, "value": entry.value}
@@ -38,7 +38,7 @@ def write_log(log: PlantedLog, path: Path) -> str:
 
 
 def test_exit_codes() -> None:
-    """0: nothing worse than information; 1: findings."""
+    """Exit code 0: no finding above INFO. Exit code 1: other findings."""
     assert run(MIRROR).exit_code == 0
     assert run(LIFE).exit_code == 1
     assert run(LIFE, "--least", "danger").exit_code == 0
@@ -70,8 +70,8 @@ def test_json() -> None:
     }
 
 
-def test_several_clusters_are_told_apart() -> None:
-    """The table says which cluster; what they share is found."""
+def test_several_clusters_are_distinguished() -> None:
+    """The table names the cluster of each finding, and has findings between clusters."""
     result = run(LIFE, LIFE, "--cluster", "east", "--cluster", "west", "--least", "danger")
     assert "two-clusters-one-topic" in result.stdout
     assert "CLUSTER" in result.stdout
@@ -105,7 +105,7 @@ def test_users_from_an_access_log(tmp_path: Path) -> None:
     )
 
 
-def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
+def test_log_lines_of_serve_name_the_user(tmp_path: Path) -> None:
     """`serve` writes these lines by default; they name the user of a change."""
     log = write_log(
         PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
@@ -143,7 +143,7 @@ def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
         assert by == known_in
 
 
-def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
+def test_release_topics_and_thresholds_apply(tmp_path: Path) -> None:
     """Release, topics and thresholds change the findings."""
     log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     path = write_log(log, tmp_path / "lab.log.jsonl")

@@ -1,4 +1,4 @@
-"""Audits of real clusters: a pinned list of findings, and the users by their requests."""
+"""Audits of recorded clusters: a pinned list of findings, and the users of changes."""
 
 import json
 import re
@@ -22,9 +22,9 @@ STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exist
 
 @pytest.mark.parametrize("history", names())
 def test_reviewed(history: str) -> None:
-    """The list is pinned: read what changes in it.
+    """The findings equal the pinned list; review each line that changes.
 
-    `test_users_of_changes` checks changes of configs and target states against the stories, too.
+    `test_users_of_changes` also checks changes of configs and target states against the stories.
     """
     pinned_lines = [line for line in PINNED.read_text(encoding="utf-8").splitlines() if line]
     begins = [at for at, line in enumerate(pinned_lines) if line.startswith(f"{history} ")]
@@ -32,7 +32,7 @@ def test_reviewed(history: str) -> None:
     assert list(lines(audit([recorded_cluster(history)]))) == pinned
 
 
-def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
+def test_a_fleet_has_the_findings_of_its_clusters() -> None:
     """A fleet has the findings of each cluster, and one about the log that it contains twice."""
     clusters = [recorded_cluster(name) for name in names()]
     findings = audit(clusters)
@@ -51,7 +51,7 @@ def test_users_of_changes(history: str) -> None:
     """Each change names the request that caused it, with the story as the audit stream.
 
     If a request was repeated for a connector within seconds, both are named, the nearest first.
-    Some changes have no request: a foreign program wrote them.
+    Some changes have no request, because another program wrote them.
     """
     steps = read_story(HISTORIES / f"{history}.story.jsonl")
     requests = [step for step in steps if step.kind == "request"]
@@ -84,7 +84,7 @@ def _line(step: StoryStep) -> str:
 
 
 def test_exactly_once_workers_see_no_aborted_records() -> None:
-    """One of two regressions was aborted: exactly-once workers see the other one only."""
+    """Exactly-once workers see one of two regressions; the other one was aborted."""
     cluster = recorded_cluster("aborted-3.9")
     for exactly_once, offsets in ((False, [5, 7]), (True, [5])):
         findings = audit([cluster._replace(exactly_once=exactly_once)])
@@ -92,8 +92,8 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
         assert [place.offset for place in back.evidence] == offsets
 
 
-def test_tasks_that_nobody_ran() -> None:
-    """A connector without running tasks is found after a foreign program stopped it.
+def test_tasks_without_a_worker() -> None:
+    """An audit finds a connector without running tasks after another program stopped it.
 
     It was resumed later, but its task set had not been emptied. `pages` of `odd-records-3.9` is
     RUNNING then, with both tasks UNASSIGNED, until 3.4 is started.
@@ -108,7 +108,7 @@ def test_tasks_that_nobody_ran() -> None:
     assert "no worker runs any of its 2 tasks" in idle.sentence
 
 
-def test_nothing_of_a_session_key_is_told() -> None:
+def test_no_part_of_a_session_key_is_shown() -> None:
     """No finding repeats a session key, although every config topic has some."""
     clusters = [recorded_cluster(name) for name in names()]
     keys = [

@@ -17,14 +17,14 @@ FORMATS: tuple[LogFormat, ...] = ("logfmt", "json")
 
 
 def line(event: str, log_format: LogFormat = "logfmt", /, **facts: Any) -> str:
-    """One line as our logger writes it."""
+    """Log line as our logger writes it."""
     stream = io.StringIO()
     logger(stream, log_format=log_format).info(event, **facts)
     return stream.getvalue().rstrip("\n")
 
 
 def readable_fact(fact: Any) -> str:
-    """A fact as it can be read back: text, with escapes for what would move a terminal."""
+    """Strategy for a fact that can be read back: text in which terminal codes are escaped."""
     if fact is None or isinstance(fact, bool):
         return {None: "", True: "true", False: "false"}[fact]
     return "".join(
@@ -41,7 +41,7 @@ FACTS = st.dictionaries(
 
 @given(FACTS)
 def test_every_line_of_our_logger_is_read_back(facts: dict[str, Any]) -> None:
-    """Quotes, backslashes, line breaks and spaces survive."""
+    """The reader restores quotes, backslashes, line breaks and spaces."""
     written = line("request", **facts)
     as_json = json.loads(line("request", "json", **facts))
     assert is_logfmt(written)
@@ -58,7 +58,7 @@ COMMAND = {"principal": "ada", "reason": None, "records": 2, "command_id": "17",
 
 @pytest.mark.parametrize("log_format", FORMATS)
 def test_requests_and_commands_of_our_log_lines_are_read(log_format: LogFormat) -> None:
-    """Both formats of `--log-format` say the same; reads and refusals wrote nothing."""
+    """Both values of `--log-format` give the same events; reads and refusals give none."""
     stopped = {"method": "PUT", "target": "/compat/3.9/connectors/a%20b/stop", "status": 204}
     lines = [
         line("request", log_format, **REQUEST, **stopped),

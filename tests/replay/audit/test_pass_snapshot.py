@@ -1,4 +1,4 @@
-"""Snapshots of audit passes: a pass goes on as if it had not been interrupted."""
+"""Snapshots of audit passes: a restored pass finds the same as an uninterrupted one."""
 
 import os
 import pickle
@@ -18,7 +18,7 @@ SUBJECT = AuditSubject("lab", Profile.of("kip"))
 
 @pytest.mark.parametrize("name", ["aborted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4"])
 def test_an_interrupted_pass_finds_the_same(name: str) -> None:
-    """Frozen and thawed again after every third record."""
+    """A pass that is frozen and thawed after every third record has the same findings."""
     entries = recorded_entries(name)
     expected = audited(ClusterLog(SUBJECT.name, entries, SUBJECT.profile))
     running, findings = AuditPass(SUBJECT), []
@@ -38,7 +38,7 @@ class _Command:
 
 
 def changed(**fields: object) -> bytes:
-    """Snapshot of a new pass, some of it otherwise."""
+    """Snapshot of a new pass, with some fields changed."""
     snapshot = msgspec.msgpack.decode(frozen(AuditPass(SUBJECT)), type=FrozenPass)
     return msgspec.msgpack.encode(msgspec.structs.replace(snapshot, **fields))
 
@@ -58,7 +58,7 @@ def changed(**fields: object) -> bytes:
         (b"nothing", "Expected `object`"),
     ],
 )
-def test_nothing_else_is_thawed(content: bytes, complaint: str) -> None:
-    """A snapshot runs no code, and another version does not read it."""
+def test_foreign_snapshots_are_refused(content: bytes, complaint: str) -> None:
+    """Thawing a snapshot runs no code; another version's snapshot is refused."""
     with pytest.raises(UnusableSnapshot, match=complaint):
         thawed(content, SUBJECT)

@@ -1,4 +1,4 @@
-"""Every audit finds what was planted, once, and nothing in a log that only looks like it."""
+"""Every audit finds each planted finding once, and none in a log that only resembles one."""
 
 import pytest
 
@@ -18,7 +18,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_planted(case: AuditCase) -> None:
-    """The finding with its connector, severity and records; or none of its kind."""
+    """An audit reports the planted finding with its records, or no finding of its kind."""
     everything = audit(case.clusters())
     assert {finding.kind for finding in everything} <= set(KINDS)
     of_kind = [finding for finding in everything if finding.kind == case.kind]
@@ -34,8 +34,8 @@ def test_planted(case: AuditCase) -> None:
     assert finding.advice or finding.severity.value == "info"
 
 
-def test_a_resume_is_told_from_a_stop() -> None:
-    """Both leave a connector without tasks; what to do is not the same."""
+def test_a_broken_resume_differs_from_a_broken_stop() -> None:
+    """Both leave a connector without tasks; the findings advise different remedies."""
     for case, words in (
         (configs.stop_died_after_the_tasks, "no stop was recorded: a stop was interrupted"),
         (configs.resume_without_tasks, "was resumed and is RUNNING"),
@@ -47,7 +47,7 @@ def test_a_resume_is_told_from_a_stop() -> None:
 
 
 def test_every_kind_is_planted_and_resembled() -> None:
-    """No kind of finding is without both."""
+    """Each kind of finding has a planted log and a log that resembles it."""
     kinds = {case.kind for case in CASES.values()}
     assert {case.kind for case in CASES.values() if case.severity is not None} == kinds
     assert {case.kind for case in CASES.values() if case.severity is None} == kinds

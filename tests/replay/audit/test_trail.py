@@ -84,7 +84,7 @@ READ = {
 
 @pytest.mark.parametrize("which", READ)
 def test_read(which: str) -> None:
-    """A line that may have written something."""
+    """Lines of changes are read with user, time and connector."""
     line, request = READ[which]
     read = read_trail([line])
     assert (read.requests, read.problems, read.lines) == ([request], [], 1)
@@ -121,8 +121,8 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("line", UNREADABLE)
-def test_unreadable_lines_are_told_of(line: str) -> None:
-    """An unreadable line is reported with its number and the reason; all others count."""
+def test_unreadable_lines_are_reported(line: str) -> None:
+    """An unreadable line is reported with its number and the reason; all other lines are read."""
     good = COMMON.format("PUT /connectors/a/stop HTTP/1.1", 202)
     read = read_trail([line, good])
     assert len(read.requests) == 1
@@ -134,7 +134,7 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 
 
 def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
-    """Finding about a connector that was stopped."""
+    """Finding about a stopped connector."""
     cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
     (finding,) = (finding for finding in audit([cluster]) if finding.kind == "target-changed")
     return finding
@@ -143,11 +143,11 @@ def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
 def trail_request(
     who: str, after_ms: int = 0, connector: str | None = "a", verb: TrailVerb = TrailVerb.STOP
 ) -> Any:
-    """A request, so long after the record of the stop was written."""
+    """Request of a trail, at a distance from the time of the stop's record."""
     return TrailRequest(START_MS + 2 * SECOND + after_ms, who, connector, verb)
 
 
-def test_headers_tell_for_sure() -> None:
+def test_headers_win_over_the_audit_stream() -> None:
     """Headers of our control plane name the user, whatever the audit stream says."""
     sentence = stopped(PlantedLog().config("a").by("ada", "17"), trail_request("bob")).sentence
     assert "by ada (command 17) at" in sentence
@@ -179,7 +179,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("which", NAMED)
-def test_a_request_is_matched_by_time_connector_and_wish(which: str) -> None:
+def test_a_request_is_matched_by_time_connector_and_change(which: str) -> None:
     """A request matches within ten seconds, for the same connector and the written change."""
     requests, words = NAMED[which]
     assert words in stopped(PlantedLog().config("a"), *requests).sentence

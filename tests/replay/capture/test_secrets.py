@@ -1,4 +1,4 @@
-"""Secrets on their way into an archive: gone, or to be had with the key alone; the rest stays."""
+"""Secrets in captured records are dropped or encrypted; the rest of a record stays."""
 
 import re
 from base64 import b64decode, b64encode
@@ -34,19 +34,19 @@ KIP = [Profile.of("kip")]
 
 @pytest.fixture
 def key_file(tmp_path: Path) -> Path:
-    """A key as openssl prints it."""
+    """Key file as openssl writes it."""
     path = tmp_path / "key"
     path.write_bytes(b64encode(KEY) + b"\n")
     return path
 
 
 def config(value: bytes, key: bytes = b"connector-a", offset: int = 0) -> Entry:
-    """A record of the config topic."""
+    """Record of the config topic."""
     return Entry("connect-configs", 0, offset, 1_000, key, value)
 
 
 def through(secrets: SecretPolicy, entry: Entry) -> bytes:
-    """Return the value that is archived for an entry."""
+    """Archived value of an entry."""
     (value,) = secrets.without(batch_of([entry])).values
     assert value is not None
     return value
@@ -55,15 +55,15 @@ def through(secrets: SecretPolicy, entry: Entry) -> bytes:
 PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
 
 
-def test_a_secret_is_dropped_and_the_record_stays_what_it_was() -> None:
-    """The key of the secret stays, and so does every other value."""
+def test_a_secret_is_dropped_and_the_rest_stays() -> None:
+    """The setting of the secret stays, and so does every other value."""
     assert through(dropped_secrets(Topics()), config(PASSWORD)) == (
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     )
 
 
 def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
-    """Equal secrets stay equal, so that nothing is archived twice; another key opens nothing."""
+    """Only the key decrypts a secret. Equal secrets stay equal, so no record is archived twice."""
     secrets = encrypted_secrets(Topics(), key_file)
     value = through(secrets, config(PASSWORD))
     assert value == through(encrypted_secrets(Topics(), key_file), config(PASSWORD))
@@ -75,7 +75,7 @@ def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
 
 
 def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None:
-    """A session key that did not read as one would change what a worker knows."""
+    """The sealed session key is still base64, so workers read it as before."""
     record = b'{"key":"c2VjcmV0","algorithm":"HmacSHA256","creation-timestamp":1}'
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         value = through(secrets, config(record, b"session-key"))
@@ -96,7 +96,7 @@ def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None
         b'{"state":"FAILED","trace":"password=hunter2 refused","worker_id":"w","generation":1}',
     ],
 )
-def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
+def test_secrets_are_found_wherever_they_are(value: bytes, key_file: Path) -> None:
     """Secrets are found in a URL, in a text, deep down, and in unreadable values."""
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         assert b"hunter2" not in through(secrets, config(value))
@@ -106,7 +106,7 @@ def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
     "text", [b"checkers", b"no JSON, and long words: sovereignty, independent", b"+checker"]
 )
 def test_long_words_stay(text: bytes) -> None:
-    """Any word of eight letters could be base64; only one that decodes to a secret counts."""
+    """A word that is valid base64 stays, unless it decodes to a secret."""
     assert through(dropped_secrets(Topics()), config(text)) == text
 
 
@@ -121,7 +121,7 @@ def test_long_words_stay(text: bytes) -> None:
     ],
 )
 def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path) -> None:
-    """The whole run is hidden as in a text that is no JSON; its surroundings stay."""
+    """Base64 or hex text with a secret is hidden as a whole in JSON; the text around it stays."""
     assert b"[hidden]" in through(dropped_secrets(Topics()), config(value))
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         archived = through(secrets, config(value))
@@ -134,7 +134,7 @@ def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path)
     "text", [b"a monkey on a keyboard", b"\x89PNG\r\n\x1a\n pass", bytes(range(48))]
 )
 def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
-    """A word like `key` in it is no secret yet: something has to be assigned to it."""
+    """Base64 text with a word like `key` stays, because it assigns no value to it."""
     value = (
         b'{"properties":{"icon":"' + b64encode(text) + b'","class":"io.example.KeyValueSource"}}'
     )
@@ -143,7 +143,7 @@ def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
 
 
 def test_a_planned_record_stays_base64(key_file: Path) -> None:
-    """The value is base64 in a record of the command topic; the secret in it is hidden there."""
+    """A planned record in the command topic stays base64; the secret in it is hidden."""
     draft = b'{"plan":[{"key":"YQ==","value":"' + b64encode(PASSWORD) + b'"}]}'
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         entry = Entry("connect-commands", 0, 0, 1, b"c", draft)
@@ -157,7 +157,7 @@ def test_a_planned_record_stays_base64(key_file: Path) -> None:
 @example([config(b"+AAAAAAA")])
 @example([config(b"AAAAAAAA")])
 def test_harmless_values_stay_byte_for_byte(log: list[Entry]) -> None:
-    """Other values stay byte for byte; archived values are not changed again."""
+    """Values without secrets stay byte for byte; archived values are not changed again."""
     for entry in log:
         assert kept_secrets(Topics()).without(batch_of([entry])).values == [entry.value]
         once = dropped_secrets(Topics()).without(batch_of([entry]))
@@ -172,7 +172,7 @@ ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8}")
 
 
 def legible(value: bytes | None) -> bool:
-    """True for plain text. The rest may hold secrets that cannot be recognised."""
+    """True for plain text. Other text may hold secrets that cannot be recognised."""
     try:
         text = (value or b"").decode()
     except UnicodeDecodeError:
@@ -217,7 +217,7 @@ def test_no_secret_is_left_in_a_header(topic: str, key_file: Path) -> None:
 
 
 def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
-    """The state differs from the service's in secrets alone; capturing again adds nothing."""
+    """Archive and service differ in secrets alone; a second capture adds no record."""
     entries = recorded_entries("life-3.9")
     secret = config(PASSWORD, b"connector-secretive", entries[-1].offset + 1_000)
     log = log_of([*entries, secret])
@@ -238,7 +238,7 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
     [(b"\xff", "holds no key"), (b64encode(bytes(20)), "a key of 20 bytes")],
 )
 def test_a_file_without_a_key(tmp_path: Path, content: bytes, why: str) -> None:
-    """The error tells how to make a key."""
+    """The error says how to make a key."""
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises(NotCapturable, match=f"{why}.*openssl rand"):

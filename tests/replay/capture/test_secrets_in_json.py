@@ -1,4 +1,4 @@
-"""Secrets are replaced in place: each release reads what it read, and nothing that it did not."""
+"""Secrets are replaced in place, so each release still reads or rejects the same values."""
 
 import gzip
 import html
@@ -33,14 +33,14 @@ SEALED = re.compile(r"\$\{encrypted:[\w-]+\}")
 
 @pytest.fixture(scope="module")
 def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[SecretPolicy, SecretPolicy]:
-    """Two policies: secrets are dropped, or encrypted with `KEY`."""
+    """Both policies: secrets are dropped, or encrypted with `KEY`."""
     path = tmp_path_factory.mktemp("keys") / "key"
     path.write_bytes(b64encode(KEY))
     return dropped_secrets(Topics()), encrypted_secrets(Topics(), path)
 
 
 def through(secrets: SecretPolicy, value: bytes, key: bytes = b"connector-a") -> bytes:
-    """Return the value that is archived for a record."""
+    """Archived value of a record."""
     (archived,) = secrets.without(batch_of([Entry("connect-configs", 0, 0, 1, key, value)])).values
     assert archived is not None
     return archived
@@ -114,7 +114,7 @@ JsonTokens = list[bytes]
 
 
 def one_of(tokens: list[bytes]) -> st.SearchStrategy[JsonTokens]:
-    """One of them, as a document of one token."""
+    """Strategy for one of the values, as a document of one token."""
     return st.sampled_from(tokens).map(lambda token: [token])
 
 
@@ -201,7 +201,7 @@ ENCODINGS: list[Callable[[bytes], bytes]] = [
 
 @st.composite
 def unparsed(draw: st.DrawFn) -> bytes:
-    """Records with a secret that are no JSON, or only begin as JSON."""
+    """Strategy for records with a secret that are no JSON, or only begin as JSON."""
     text = draw(disguised).encode()
     inside = draw(st.sampled_from([text, text, b'{"n":"a"} ' + text, b'{"n":' + text]))
     value = draw(st.sampled_from(BEGINNINGS)) + draw(st.sampled_from(ENCODINGS))(inside)
@@ -225,7 +225,7 @@ documents = maps.map(lambda inner: _map([(b'"properties"', inner)])) | maps | pl
 
 @st.composite
 def documents_as_written(draw: st.DrawFn) -> bytes:
-    """JSON that all, some or no releases read, in any encoding, whole or not."""
+    """Strategy for JSON in any encoding, whole or cut off, that some, all or no releases read."""
     tokens = draw(documents)
     if draw(st.integers(0, 2)) == 0:
         tokens.insert(draw(st.integers(0, len(tokens))), draw(st.sampled_from(JUNK)))
@@ -238,7 +238,7 @@ def documents_as_written(draw: st.DrawFn) -> bytes:
 
 
 def encoded(charset: str, mark: bytes = b"") -> Callable[[bytes], bytes]:
-    """The same text in another encoding, with its mark or without."""
+    """Text in another encoding, with or without its byte order mark."""
     return lambda value: mark + value.decode("utf-8", "replace").encode(charset)
 
 
@@ -271,7 +271,7 @@ def reading(value: bytes, profile: Profile) -> bytes | str:
 
 
 def without_secret_names(decoded: object) -> object:
-    """The same with names, and base64 and hex, as people may see them, however deep it is."""
+    """Value without secret names, base64 and hex, at any depth."""
     outermost: list[Any] = [decoded]
     waiting: list[tuple[Any, Any]] = [(outermost, 0)]
     while waiting:
@@ -292,10 +292,10 @@ def _hidden(text: str) -> str:
 
 
 @given(values)
-def test_every_release_reads_what_it_read(
+def test_every_release_reads_the_same_values(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes
 ) -> None:
-    """Each release reads the same but for the secrets; unreadable values stay unreadable."""
+    """Each release reads the same values except for secrets; unreadable values stay unreadable."""
     for secrets in modes:
         archived = through(secrets, value)
         for profile in READERS:
@@ -303,7 +303,7 @@ def test_every_release_reads_what_it_read(
 
 
 def readings(archived: bytes) -> Iterator[str]:
-    """Readings of a determined attacker: without zeros, without escapes, in other encodings."""
+    """Ways in which an attacker may read a text: without zeros or escapes, in other encodings."""
     plain = SEALED.sub("", archived.replace(b"\0", b"").decode("latin-1"))
     yield plain
     yield archived.decode("cp037").replace("\0", "")
@@ -320,7 +320,7 @@ def readings(archived: bytes) -> Iterator[str]:
 
 
 def unescaped(text: str) -> Iterator[str]:
-    """A text, and the same with its escapes taken away again and again."""
+    """Yield a text, and the text after each removal of its escapes."""
     for _ in range(8):
         yield text
         text = html.unescape(unquote(text, "latin-1")).replace("\0", "")
@@ -343,8 +343,8 @@ def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: byte
 
 
 @given(values)
-def test_a_document_is_written_as_it_is_read(value: bytes) -> None:
-    """The document keeps its encoding, cut off or not."""
+def test_a_document_keeps_its_encoding(value: bytes) -> None:
+    """The archived document has the encoding of the original, cut off or not."""
     try:
         text = read_text(value)
     except Undecodable:  # bytes in an order that Jackson refuses
@@ -428,7 +428,9 @@ def test_only_secrets_change(
     assert through(modes[0], value) == archived
 
 
-def test_a_password_in_a_url_is_seen_to_change(modes: tuple[SecretPolicy, SecretPolicy]) -> None:
+def test_a_changed_password_in_a_url_stays_visible(
+    modes: tuple[SecretPolicy, SecretPolicy],
+) -> None:
     """The archived URLs differ in the sealed password only."""
     urls = [b'{"properties":{"url":"jdbc:x://u:hunter%d@h/d"}}' % n for n in (2, 3)]
     archived, other_archived = (through(modes[1], url).decode() for url in urls)
@@ -441,10 +443,10 @@ def test_a_password_in_a_url_is_seen_to_change(modes: tuple[SecretPolicy, Secret
 
 
 @pytest.mark.parametrize("key", ["c2VjcmV0", "c2VjcmV0MQ==", "c2VjcmV0MQ", "*", "A", "", None])
-def test_a_session_key_stays_one_or_none(
+def test_a_session_key_stays_valid_or_invalid(
     modes: tuple[SecretPolicy, SecretPolicy], key: str | None
 ) -> None:
-    """Java needs no padding; what is no base64 is refused before and after."""
+    """Java accepts base64 without padding, and rejects other text before and after the capture."""
     fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": 1}
     value = json_converter.encode(fields)
     for archived in (through(secrets, value, b"session-key") for secrets in modes):
@@ -459,7 +461,7 @@ def test_a_session_key_stays_one_or_none(
 def test_no_part_of_a_session_key_is_left(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes
 ) -> None:
-    """A cut record, or one that is no JSON, keeps no part of the key."""
+    """A cut record, or one that is no JSON, keeps no part of the session key."""
     for secrets in modes:
         archived = through(secrets, value, b"session-key").decode("latin-1")
         assert "2Vj" not in SEALED.sub("", archived)

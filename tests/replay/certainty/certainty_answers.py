@@ -1,4 +1,4 @@
-"""Every answer about what is certain in an archive."""
+"""All answers of an archive about certain and uncertain states."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,18 +10,18 @@ from replay.engine.coverage.certainty import ArchiveCertainty
 
 
 def cuts_of(cluster: ArchivedCluster) -> Iterable[tuple[PartitionId, int]]:
-    """Yield every offset of every partition, up to behind the end."""
+    """Yield every offset of every partition, up to one behind the end."""
     for place, part in sorted(cluster.parts.items()):
         yield from ((place, offset) for offset in range(part.end + 2))
 
 
 def without_retention(doubts: Iterable[Doubt]) -> list[Doubt]:
-    """Doubts that no retention has caused."""
+    """Doubts without those that a retention has caused."""
     return [doubt for doubt in doubts if doubt.kind is not DoubtKind.RETENTION]
 
 
 def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
-    """Doubts at every offset and about the past, and what is missing, but for a retention."""
+    """Doubts at every offset and about the past, and missing offsets, without retention's."""
     certainty = ArchiveCertainty(cluster)
     answers: list[Any] = [
         without_retention(certainty.of_partition(*cut)) for cut in cuts_of(cluster)
@@ -37,7 +37,7 @@ def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
 
 
 def certainty_of(cluster: ArchivedCluster) -> list[Any]:
-    """Every answer about what is certain, at every offset."""
+    """All answers about certainty, at every offset."""
     certainty = ArchiveCertainty(cluster)
     answers = certainty_from_records(cluster)
     answers += [

@@ -1,4 +1,4 @@
-"""Random logs that a cleaner compacts between the looks of a capture, and what is known of them."""
+"""Random logs that a cleaner compacts between looks, with their full logs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -76,9 +76,9 @@ RECORDS = (
 
 
 def random_log(random: Random, size: int = 50) -> list[Entry]:
-    """Writes under few keys, so that records replace each other. Each key has one partition.
+    """Random writes under few keys, so that records replace each other.
 
-    Offsets that transactions use for their markers are left out.
+    Each key has one partition. Transactions use the missing offsets for their markers.
     """
     ends: dict[PartitionId, int] = defaultdict(int)
     log = []
@@ -92,7 +92,7 @@ def random_log(random: Random, size: int = 50) -> list[Entry]:
 
 
 def random_log_anywhere(seed: int, size: int = 50) -> list[Entry]:
-    """Writes under few keys, in any partition of their topic, in the order of their times."""
+    """Random writes under few keys, in any partition of their topic, ordered by time."""
     random = Random(seed)
     ends: dict[PartitionId, int] = defaultdict(int)
     log = []
@@ -105,7 +105,7 @@ def random_log_anywhere(seed: int, size: int = 50) -> list[Entry]:
 
 
 class LossyArchive(NamedTuple):
-    """An archive, and the log that a worker would have read since the first look."""
+    """Archive, and the log that a worker would have read since the first look."""
 
     cluster: ArchivedCluster
     reference: list[Entry]
@@ -116,9 +116,9 @@ Upkeep = Callable[[ArchiveStore], object]
 
 
 class CleanedCluster:
-    """A cluster whose log is written, cleaned, and looked at by a capture, in any order.
+    """Cluster whose log is written, cleaned and captured in any order.
 
-    `is_losing`: the topics also lose their oldest records at times, archived or not.
+    `is_losing`: the topics sometimes lose their oldest records, archived or not.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class CleanedCluster:
         """Cleanings of the log per look, on average."""
 
     def live(self, log: Sequence[Entry]) -> LossyArchive:
-        """Write a log; look and clean in between, and look at the end."""
+        """Write a log, with looks and cleaning in between, and a look at the end."""
         for entry in log:
             self._now_ms += self._random.choice(self._pauses_hours) * HOUR_MS
             self._write(entry)
@@ -166,7 +166,7 @@ class CleanedCluster:
             self._reference.append(entry)
 
     def _look(self) -> None:
-        """Archive what the log has now; in halves at times, as a capture that commits between."""
+        """Archive the new records, sometimes in two commits as a capture does."""
         if not self._is_seen:
             self._reference = [entry for part in self._log.values() for _, entry in part]
         halves = (0.5, 1.0) if self._random.random() < 0.3 else (1.0,)
@@ -225,7 +225,7 @@ def commit_at(store: ArchiveStore, appender: Appender, ms: int) -> bool:
 def lossy_archive(
     seed: int, folder: str, upkeep: Upkeep = lambda _: None, *, is_losing: bool = False
 ) -> LossyArchive:
-    """Let a cluster live, and archive it. The same seed gives the same log and the same looks."""
+    """Simulate a cluster and archive it; equal seeds give equal logs and looks."""
     random = Random(seed)
     cluster = CleanedCluster(random, folder, upkeep, is_losing=is_losing)
     return cluster.live(random_log(random))

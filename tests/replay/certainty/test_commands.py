@@ -20,14 +20,14 @@ WHY = "2 offsets are not archived (compacted, or markers of transactions)"
 
 @pytest.fixture
 def compacted(tmp_path: Path) -> Path:
-    """An archive whose first look found two configs compacted: of b at 1, and of a at 3."""
+    """Archive whose first look lacks two compacted configs: b at 1 and a at 3."""
     log = [entry for entry in config(*FIRST, *LATER) if entry.offset not in {1, 3}]
     return archived(tmp_path, log)
 
 
 @pytest.fixture
 def compacted_later(tmp_path: Path) -> Path:
-    """An archive in which only the second look found a compacted config, of a at 3."""
+    """Archive whose second look lacks a compacted config: a at 3."""
     archived(tmp_path, config(*FIRST))
     return archived(tmp_path, [e for e in config(*FIRST, *LATER) if e.offset != 3])
 
@@ -69,7 +69,7 @@ def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
     compacted_later: Path,
 ) -> None:
-    """The last record of each key is known, the tasks of a commit are not."""
+    """The last record of each key is certain; the tasks of a commit are not."""
     result = call("state", compacted_later, "-o", "json")
     (doubt,) = result.json[0]["doubts"]
     assert (doubt["kind"], doubt["after"], doubt["missing"]) == ("earlier records unknown", 2, 1)
@@ -79,7 +79,7 @@ def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
 
 
 def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
-    """The capture died within its look: an unread later record may exist for a missing one."""
+    """The capture crashed within its look: unread records may have replaced a missing one."""
     log = [entry for entry in config(*FIRST, *LATER) if entry.offset != 1]
     folder = archived(tmp_path, log)
     manifest = folder / f"cluster={NAME}" / "_manifest" / "0000000001.json"
@@ -94,7 +94,7 @@ def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
 
 
 def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None:
-    """The first config of a alone lies before the hole; d may be older than its first record."""
+    """Only a's first config lies before the hole; d may be older than its first record."""
     result = call("timeline", compacted, "-o", "json")
     rows = [row for row in result.json[0]["intervals"] if row["aspect"] == "config"]
     certainty_by_record = {
@@ -112,15 +112,15 @@ def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None
     assert f"{NAME}: {SPAN}{WHY}" in result.err
 
 
-def test_a_timeline_without_holes_has_no_such_column(tmp_path: Path) -> None:
-    """A complete archive needs no column about certainty."""
+def test_a_timeline_without_holes_has_no_certainty_column(tmp_path: Path) -> None:
+    """The timeline of a complete archive has no column about certainty."""
     result = call("timeline", archived(tmp_path, config(*FIRST)))
     assert "CERTAINTY" not in result.out
     assert result.err == ""
 
 
-def test_digests_ask_for_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A digest describes a state and not the past, so no offsets are searched."""
+def test_digests_compute_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A digest describes a state and not the past, so the command searches no missing offsets."""
     printed = call("timeline", compacted, "--digests", "-o", "json")
 
     def refused(*_: object) -> None:
@@ -156,7 +156,7 @@ def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
     assert kinds == dict.fromkeys(("a", "b", "c", "e"), "connector-created")
 
 
-def test_a_report_says_it_beside_what_was_read(compacted: Path, tmp_path: Path) -> None:
+def test_a_report_shows_unknown_spans(compacted: Path, tmp_path: Path) -> None:
     """The report shows the records around the unknown span; its marks say `first seen`."""
     file = tmp_path / "page.html"
     call("report", compacted, "--file", file, "--towards", "4.3")
@@ -169,7 +169,7 @@ def test_a_report_says_it_beside_what_was_read(compacted: Path, tmp_path: Path) 
 # --- the archive --------------------------------------------------------------------------------
 
 
-def test_verify_tells_span_records_and_holes(compacted: Path) -> None:
+def test_verify_lists_unknown_spans_and_holes(compacted: Path) -> None:
     """Compaction is no error: exit code 0."""
     result = call("verify", compacted, "-o", "json")
     (document,) = result.json
@@ -187,7 +187,7 @@ def test_verify_tells_span_records_and_holes(compacted: Path) -> None:
 
 
 def test_the_api_has_the_same(compacted: Path) -> None:
-    """`partitions`, `timeline` and `summaries` report missing offsets, too."""
+    """The API's `partitions`, `timeline` and `summaries` report missing offsets, too."""
     archive = replay.open(str(compacted))
     (part,) = archive.partitions().to_pylist()
     assert (part["missing"], part["known_from"]) == (2, 6)

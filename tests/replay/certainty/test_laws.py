@@ -1,4 +1,4 @@
-"""Law: an answer that is said to be certain equals the answer from the full log."""
+"""Law: an answer marked as certain equals the answer from the full log."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ VECTOR = '{"connect-configs":[0]}'
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
-    """The end, the ends of readings, and offsets anywhere, in any mixture."""
+    """Strategy for cuts: the end, the ends of readings, and any offsets, mixed."""
     yield cluster.ends
     reached = {place: readings_of(cluster, place).ends.tolist() for place in cluster.parts}
     for share in (0.2, 0.4, 0.6, 0.8):
@@ -53,7 +53,7 @@ def readings_of(cluster: ArchivedCluster, place: PartitionId) -> PartitionReadin
 
 
 def answers(state: ClusterState) -> Mapping[str, Any]:
-    """Content of each topic, without the memory of offsets that were removed."""
+    """Content of each topic, without the record of removed offsets."""
     rows = state.offsets.get(TOPICS.offsets)
     offsets = rows.values.items() if rows else ()
     return {
@@ -78,7 +78,7 @@ def folded(entries: Iterable[Entry], profile: Profile) -> ClusterState:
 
 
 def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
-    """Compare each certain answer with that of the reference; count them by topic."""
+    """Compare each certain answer with the answer from the full log; count them by topic."""
     certainty, local = ArchiveCertainty(archive.cluster), LocalEngine(archive.cluster)
     counted: Counter[tuple[str, bool]] = Counter()
     for ends in cuts(archive.cluster, random):
@@ -97,7 +97,7 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
     "first", [0, 10, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (20, 30))]
 )
 def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
-    """The cleaner removes any legal records between looks, and looks come at any time."""
+    """Certain answers are correct for any legal cleaning between looks at any time."""
     counted: Counter[tuple[str, bool]] = Counter()
     for seed in range(first, first + 10):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
@@ -105,8 +105,8 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
-    """An earlier manifest with all ranges and times gives the same looks, or more doubts."""
+def test_an_earlier_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
+    """A manifest of an earlier version gives the same looks or more doubts."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")
@@ -120,7 +120,7 @@ def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_merge_changes_no_doubt(seed: int, tmp_path: Path) -> None:
-    """Doubts are equal at any offset and any time, wherever segments begin."""
+    """Doubts stay equal at every offset and time, wherever segments begin."""
     lossy_archive(seed, str(tmp_path))
     store = FolderStore(str(tmp_path))
     before = open_cluster(store, "c")
@@ -132,7 +132,7 @@ def test_a_merge_changes_no_doubt(seed: int, tmp_path: Path) -> None:
 
 
 def doubts_at(cluster: ArchivedCluster, ends: Iterable[Ends], times: Iterable[str]) -> list[Any]:
-    """Doubts at offsets and at times."""
+    """Doubts at these offsets and times."""
     local, certainty = LocalEngine(cluster), ArchiveCertainty(cluster)
     answers: list[Any] = [certainty.doubts(cut, VECTOR) for cut in ends]
     for moment in times:

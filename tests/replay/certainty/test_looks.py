@@ -1,4 +1,4 @@
-"""Ends of looks: a capture that commits in the middle of one says so."""
+"""Ends of looks: a commit in the middle of a look is marked as partial."""
 
 import asyncio
 from pathlib import Path
@@ -21,14 +21,14 @@ LOG = config(*(connector("a", version=str(number)) for number in range(6)))
 
 
 def looks_in(store: ArchiveStore, chain: Chain) -> list[tuple[int, int, bool]]:
-    """Start and end of each look, and whether it is whole."""
+    """Start, end and completeness of each look."""
     looks = ArchivedReadings(store, chain).of(PLACE).looks
     columns = (looks.starts.tolist(), looks.ends.tolist(), looks.whole.tolist())
     return list(zip(*columns, strict=True))
 
 
 def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
-    """A commit at the last record ends its look, because no record follows."""
+    """A commit at the last record ends its look."""
     store, topics = FolderStore(str(tmp_path)), Topics()
     target = CaptureTarget(store, NAME, topics, kept_secrets(topics), SMALL, commit_records=1)
     asyncio.run(LogCapture(log_of(LOG[:3]), target, goes_on=True).run())
@@ -37,7 +37,7 @@ def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
 
 
 def test_appends_of_one_look_are_joined(tmp_path: Path) -> None:
-    """The end of the whole look counts, however many commits it has."""
+    """The look ends at its last commit, however many commits it has."""
     store = FolderStore(str(tmp_path))
     for end, partial in ((2, True), (4, True), (6, False)):
         appender = Appender(store, NAME, Topics())
@@ -47,8 +47,8 @@ def test_appends_of_one_look_are_joined(tmp_path: Path) -> None:
     assert looks_in(store, read_chain(store, NAME)) == [(0, 6, True)]
 
 
-def test_an_earlier_version_did_not_record_it(tmp_path: Path) -> None:
-    """Small appends were whole looks; a large one may have ended within its look."""
+def test_an_earlier_version_did_not_mark_partial_looks(tmp_path: Path) -> None:
+    """Small appends count as whole looks; a large append may have ended within its look."""
     cluster = archive(tmp_path, LOG)
     store, chain = cluster.store, cluster.chain
     (manifest,) = chain.manifests

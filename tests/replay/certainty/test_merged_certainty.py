@@ -26,7 +26,7 @@ SEEDS = 300 if PROVE else 6
 
 
 class RandomMerges:
-    """Merges an archive up to three times, at random moments; `retains` also removes records."""
+    """Merges an archive up to three times at random moments; `retains` also removes records."""
 
     def __init__(self, seed: int, *, retains: bool = False) -> None:
         self._random = Random(f"merges {seed}")
@@ -51,7 +51,7 @@ class RandomMerges:
 @pytest.mark.parametrize("is_losing", [False, True])
 @pytest.mark.parametrize("first", range(0, SEEDS, 6))
 def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) -> None:
-    """Holes, gaps, partial and late looks; merged up to three times, and once more at the end."""
+    """Up to four merges change no doubt, with holes, gaps, partial and late looks."""
     for seed in range(first, first + 6):
         plain, small = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"small-{seed}")
         merges = RandomMerges(seed)
@@ -71,7 +71,7 @@ def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) 
 def test_retentions_add_only_their_own_doubts(
     first: int, tmp_path: Path, *, is_losing: bool
 ) -> None:
-    """A removed record counts as archived, so looks that are joined stay joined."""
+    """A removed record counts as archived, so joined looks stay joined."""
     for seed in range(first, first + 6):
         plain, thin = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"thin-{seed}")
         merges = RandomMerges(seed, retains=True)
@@ -104,7 +104,7 @@ def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Pat
 
 
 def test_the_cases_occur(tmp_path: Path) -> None:
-    """Joined looks, late and partial readings, holes and gaps are among the random archives."""
+    """The random archives contain joined looks, late and partial readings, holes and gaps."""
     cases_seen = set()
     for seed in range(6):
         merges = RandomMerges(seed)

@@ -15,7 +15,7 @@ from tests.tidy.source import ROOT
 
 
 def call(*arguments: object) -> CommandResult:
-    """Run a command. A traceback fails the test."""
+    """Run a command; a traceback fails the test."""
     result = CliRunner().invoke(
         main,
         [str(argument) for argument in arguments],
@@ -28,7 +28,7 @@ def call(*arguments: object) -> CommandResult:
 
 @contextmanager
 def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
-    """Start a command beside the test, and kill it afterwards."""
+    """Run a command in a process beside the test, and kill it afterwards."""
     words = [sys.executable, "-m", "replay", *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=ROOT, text=True, stdout=pipe, stderr=pipe) as process:
@@ -39,12 +39,12 @@ def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
 
 
 def wait_for(path: Path) -> None:
-    """Wait until a file is there."""
+    """Wait until a file exists."""
     wait_until(path.exists, f"{path} written")
 
 
 def refusal(said: CommandResult) -> str:
-    """The one sentence of a command that refused, with exit code 2."""
+    """Error sentence of a command that refused with exit code 2."""
     lines = said.err.strip().splitlines()
     assert (said.code, len(lines)) == (2, 1), said
     assert lines[0].startswith("Error: ")
@@ -52,7 +52,7 @@ def refusal(said: CommandResult) -> str:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file below a folder, by relative path."""
+    """Content of every file below a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""A terminal that remembers what it was shown, and commands that write to one."""
+"""Terminal that records its output, and commands that run at it."""
 
 import io
 import os
@@ -21,7 +21,7 @@ ENVIRONMENT = {"TERM": "xterm", "COLUMNS": "120"}
 
 
 class Terminal:
-    """Terminal with a thread that reads all the time, so that writers never block."""
+    """Terminal whose thread reads all the time, so that writers never block."""
 
     def __init__(self) -> None:
         self._ours, self.theirs = pty.openpty()
@@ -39,7 +39,7 @@ class Terminal:
 
     @property
     def screen_text(self) -> str:
-        """All that was written to it so far."""
+        """All output so far."""
         return self._shown.decode("utf-8", "replace")
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class TerminalResult(NamedTuple):
 
 
 def at_a_terminal(*arguments: object) -> TerminalResult:
-    """Run a command in this process, standard error being a terminal."""
+    """Run a command in this process with a terminal as standard error."""
     terminal, out, code = Terminal(), io.StringIO(), 0
     with os.fdopen(terminal.theirs, "w") as err, redirect_stderr(err), redirect_stdout(out):
         try:
@@ -70,13 +70,13 @@ def at_a_terminal(*arguments: object) -> TerminalResult:
 
 
 class Running(NamedTuple):
-    """A command that runs at a terminal of its own."""
+    """Command that runs at a terminal of its own."""
 
     process: "subprocess.Popen[str]"
     terminal: Terminal
 
     def wait_for(self, pattern: str) -> None:
-        """Wait until the terminal shows such a thing."""
+        """Wait until the terminal shows a text that fits."""
         for _ in range(int(PATIENCE_S / LOOK_S)):
             if re.search(pattern, self.terminal.screen_text):
                 return
@@ -85,7 +85,7 @@ class Running(NamedTuple):
         raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.screen_text!r}")
 
     def interrupted(self) -> TerminalResult:
-        """Press Ctrl-C, which all its processes hear, and wait for the end of all of them."""
+        """Press Ctrl-C, which all its processes receive; wait until all have ended."""
         os.killpg(self.process.pid, signal.SIGINT)
         out, _ = self.process.communicate(timeout=PATIENCE_S)
         self.terminal.close()
@@ -94,7 +94,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(*arguments: object) -> Iterator[Running]:
-    """A command in a process of its own, standard error being a terminal; it is ended with us."""
+    """Start a command in a process with a terminal as standard error; end it with the test."""
     terminal = Terminal()
     words = [sys.executable, "-m", "replay", *map(str, arguments)]
     try:

@@ -1,4 +1,4 @@
-"""`replay timeline`, `diff` and `history`, as people call them."""
+"""`replay timeline`, `diff` and `history` on the command line."""
 
 import json
 from itertools import chain
@@ -17,7 +17,7 @@ from tests.replay.cli.replay_calls import call, refusal
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of two recorded clusters."""
+    """Archive of two recorded clusters."""
     folder = tmp_path_factory.mktemp("archive")
     logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
     assert call("capture", *logs, folder).code == 0
@@ -27,7 +27,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CLUSTERS = {"life": "life-3.9", "roll": "roll-3.4-3.9-3.4"}
 
 
-def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> None:
+def test_a_timeline_groups_releases_with_equal_rows(archive: Path) -> None:
     """A row has the records that began and ended the interval."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     (timeline,) = call("timeline", archive, *words, "-o", "json").json
@@ -63,7 +63,7 @@ def test_a_timeline_as_a_table_for_people(archive: Path) -> None:
 
 
 def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The same rows as in JSON; what cannot be written is refused, and nothing is left."""
+    """Parquet has the rows of JSON; values that Parquet cannot hold are refused without a file."""
     file = tmp_path / "timeline.parquet"
     assert call("timeline", archive, "-o", "parquet", "--to", file).code == 0
     rows = pq.read_table(file).to_pylist()
@@ -81,8 +81,8 @@ def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["timeline.parquet"]
 
 
-def test_digests_behind_every_config_record(archive: Path) -> None:
-    """The output covers all releases; releases with equal digests are named together."""
+def test_digests_after_every_config_record(archive: Path) -> None:
+    """The output covers all releases; a row names the releases with equal digests."""
     (timeline,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
     ).json
@@ -157,7 +157,7 @@ def test_diff_as_of_a_moment(archive: Path) -> None:
         assert apart["to"]["as_of"]["connect-configs"] == [12]
 
 
-def test_history_tells_what_each_record_meant(archive: Path) -> None:
+def test_history_shows_the_meaning_of_each_record(archive: Path) -> None:
     """The meaning is that for the reading release: applied, pending, or no change."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "-o", "json")
     (history,) = call("history", archive, *words).json
@@ -181,8 +181,8 @@ def test_history_tells_what_each_record_meant(archive: Path) -> None:
         ("history", "--connector", "pages", "--profile", "3.4", "--profile", "3.9"),
     ],
 )
-def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) -> None:
-    """The order of the output does not depend on how processes share topics and releases."""
+def test_jobs_do_not_change_the_output(archive: Path, words: tuple[str, ...]) -> None:
+    """The output order does not depend on how processes share topics and releases."""
     command, *rest = words
     alone = call(command, archive, *rest, "-o", "json")
     for jobs in (2, 5) if PROVE else (3,):
@@ -201,7 +201,7 @@ def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) 
 def test_explain_shows_the_reading_plan(
     archive: Path, words: tuple[str, ...], rows: tuple[int, int], tasks: int
 ) -> None:
-    """The plan names the backend and the number of tasks; no record is read for it."""
+    """The plan names the backend and the number of tasks without reading a record."""
     command, *rest = words
     document = call(command, archive, *rest, "--explain", "-o", "json").json
     assert [(plan["rows"], plan["tasks"], plan["shuffles"]) for plan in document] == [
@@ -212,7 +212,7 @@ def test_explain_shows_the_reading_plan(
     assert ("in 2 processes: no JVM is started" in said) == ("--jobs" in words)
 
 
-def test_a_diff_tells_of_both_sides(archive: Path) -> None:
+def test_a_diff_reads_both_sides_from_snapshots(archive: Path) -> None:
     """Each side of a diff is a state, read from the nearest snapshot."""
     words = ("diff", archive, "--cluster", "life", "--from", "config@3", "--explain")
     before, after = call(*words, "-o", "json").json
@@ -221,7 +221,7 @@ def test_a_diff_tells_of_both_sides(archive: Path) -> None:
 
 
 def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The same rows as in JSON; values are JSON text."""
+    """Parquet has the rows of JSON; values are JSON text."""
     words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     file = tmp_path / "rows.parquet"
     assert call(*words, "-o", "parquet", "--file", file).code == 1
@@ -239,7 +239,7 @@ def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
 
 
 def compared(file: Path) -> list[dict[str, Any]]:
-    """The rows of a file as JSON has them."""
+    """Rows of a Parquet file, as JSON has them."""
     rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
     assert rows
     for row in rows:
@@ -294,7 +294,7 @@ def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
         (("--to", "config@3", "--as-of", "config@3"), "--as-of and --to mean the same here"),
     ],
 )
-def test_a_diff_is_of_two_releases_and_ends_once(
+def test_ambiguous_options_of_diff_are_refused(
     archive: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     """Ambiguous options of `diff` are refused with exit code 2."""

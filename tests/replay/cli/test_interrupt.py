@@ -1,4 +1,4 @@
-"""Ctrl-C, pressed at a terminal in the middle of it: one sentence, and nothing is left behind."""
+"""Ctrl-C at a terminal during a command: one sentence, and no leftover files."""
 
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ NOT_KEPT = "--resume FOLDER would have stored their results"
 
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A long log of configs, as JSON lines."""
+    """Long log of configs, as JSON lines."""
     file = tmp_path_factory.mktemp("dump") / "long.jsonl"
     file.write_bytes(b"".join(msgspec.json.encode(_line(at)) + b"\n" for at in range(RECORDS)))
     return file
@@ -44,7 +44,7 @@ def _line(offset: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def archive(dump: Path) -> Path:
-    """The same, archived as the log of several clusters."""
+    """The long log, archived as the log of several clusters."""
     folder, logs = dump.with_name("archive"), (f"{name}={dump}" for name in CLUSTERS)
     assert call("capture", *logs, folder, "--format", "histories").code == 0
     return folder
@@ -76,7 +76,7 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
         proved(("lint", "--release", "3.9"), "linting", NOT_KEPT),
     ],
 )
-def test_questions_end_at_once(
+def test_queries_end_at_once(
     archive: Path, words: tuple[str, ...], says: str, sentence: str
 ) -> None:
     """The archive stays unchanged, because these commands write no file."""
@@ -163,7 +163,7 @@ def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
 
 
 def archived(archive: Path) -> int:
-    """Number of records of an archive, after every byte was verified."""
+    """Number of records of an archive; verifies every byte first."""
     result = call("verify", archive, "-o", "json")
     assert result.code == 0
     return int(result.json[0]["records"])

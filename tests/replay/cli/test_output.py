@@ -1,4 +1,4 @@
-"""Destinations of output: a closed standard output, paths that are no files, narrow windows."""
+"""Output destinations: a closed standard output, paths that are no files, narrow windows."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from tests.tidy.source import ROOT
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of the cluster `life`."""
+    """Archive of the cluster `life`."""
     folder = tmp_path_factory.mktemp("archive")
     assert call("capture", f"life={HISTORIES / 'life-3.9.log.jsonl'}", folder).code == 0
     return folder
@@ -47,8 +47,8 @@ def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None
     assert run_shell(f"R {command} {archive} | true") == (CLOSED_PIPE, "")
 
 
-def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path) -> None:
-    """Links and pipes are not replaced by files."""
+def test_links_and_pipes_are_kept(archive: Path, tmp_path: Path) -> None:
+    """`--to` writes through links and into pipes, and does not replace them."""
     real, link, pipe = tmp_path / "real.parquet", tmp_path / "link.parquet", tmp_path / "pipe"
     link.symlink_to(real)
     words = ("timeline", archive, "-o", "parquet", "--to")
@@ -74,7 +74,9 @@ def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path)
     "words",
     [("state", "-o", "parquet"), ("diff", "--from", "config@3", "-o", "parquet"), ("report",)],
 )
-def test_places_that_take_no_file(archive: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_unwritable_paths_are_refused(
+    archive: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     """The command refuses before it computes its output."""
     command, *rest = words
     for place in ("", tmp_path, tmp_path / "none" / "x"):
@@ -103,7 +105,7 @@ def test_tables_of_sentences_break_between_words_in_narrow_windows(columns: int)
 
 
 def test_sentences_on_a_terminal_break_between_words() -> None:
-    """No word is cut where the window ends, as terminals cut them by themselves."""
+    """Lines break between words; the terminal itself would cut words."""
     log = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
     words = [sys.executable, "-m", "replay", "compat", str(log), "--from", "3.4", "--to", "3.9"]
     piped = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The commands find every planted audit finding and situation in an archive, too."""
+"""Commands find every planted audit finding and situation in an archive."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_audits(case: AuditCase, tmp_path: Path) -> None:
-    """The findings equal those of the log, word for word; the worst one sets the exit code."""
+    """The findings of archive and log are equal, word for word; the worst sets the exit code."""
     for cluster in case.clusters():
         archived(tmp_path, cluster.name, list(cluster.entries))
     expected = [finding for finding in audit(case.clusters()) if finding.kind == case.kind]
@@ -61,7 +61,7 @@ def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str,
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_situations(number: int, tmp_path: Path) -> None:
-    """A situation is seen once in its own log, and not in a similar one."""
+    """A situation is seen once in its own log, and never in a similar log."""
     pair = PAIRS[number]
     for name, log in (("planted", pair.planted), ("alike", pair.alike)):
         archived(tmp_path / name, "lab", log.entries)

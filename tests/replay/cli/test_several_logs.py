@@ -1,4 +1,4 @@
-"""Several logs in one capture, several clusters in one archive: one that is bad stops no other."""
+"""Captures of several logs, archives of several clusters: a failing one stops no other."""
 
 import asyncio
 import shutil
@@ -26,7 +26,7 @@ NOBODY = "nobody=kafka://127.0.0.1:1"
 
 
 @pytest.mark.parametrize("sources", [(LIFE, NONE, ROLL), (NONE, LIFE, ROLL), (ROLL, LIFE, NONE)])
-def test_a_log_that_is_not_there_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_missing_log_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
     """The command reports the added records of the others and the missing log, in any order."""
     result = call("capture", *sources, tmp_path, "-o", "json")
     assert {cluster["cluster"]: cluster["added"] for cluster in result.json} == {
@@ -40,8 +40,8 @@ def test_a_log_that_is_not_there_stops_no_other(sources: tuple[str, ...], tmp_pa
     ]
 
 
-def test_an_archive_that_is_of_another_log_stops_no_other(tmp_path: Path) -> None:
-    """The refused capture leaves the other archive untouched."""
+def test_an_archive_of_another_log_stops_no_other(tmp_path: Path) -> None:
+    """The refused capture leaves the other archive unchanged."""
     assert call("capture", LIFE, tmp_path).code == 0
     before = content(tmp_path)
     other = f"life={HISTORIES / 'life-4.3.log.jsonl'}"
@@ -59,7 +59,7 @@ def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None
 
 
 def test_a_capture_ends_without_reachable_logs(tmp_path: Path) -> None:
-    """A capture ends if no log can be reached: dumps and unknown clusters are not retried."""
+    """A capture ends if every log is a missing dump or an unknown cluster: it retries neither."""
     with started("capture", NOBODY, NONE, tmp_path / "archive") as capture:
         shown, errors = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, shown) == (2, "")
@@ -70,7 +70,7 @@ def test_a_capture_ends_without_reachable_logs(tmp_path: Path) -> None:
     assert not (tmp_path / "archive").exists()
 
 
-def test_a_login_is_not_repeated(tmp_path: Path) -> None:
+def test_errors_contain_no_login(tmp_path: Path) -> None:
     """The errors name a log's URL without its login."""
     result = call("capture", "kafka://me:hunter2@127.0.0.1:1", LIFE, tmp_path, "--once")
     assert "kafka://127.0.0.1:1: " in refusal(result)
@@ -86,7 +86,7 @@ async def write(path: Path, key: bytes) -> None:
 
 
 class FollowingCapture:
-    """A capture that goes on, into one archive."""
+    """Capture that follows logs into one archive."""
 
     def __init__(self, folder: Path, process: "Popen[str]") -> None:
         self._folder = folder
@@ -98,12 +98,12 @@ class FollowingCapture:
         return self._folder / "archive" / f"cluster={cluster}" / "_manifest" / name
 
     def goes_on(self, cluster: str, number: int) -> None:
-        """Write to a log, and wait until it is archived."""
+        """Write to a log, and wait until the record is archived."""
         asyncio.run(write(self._folder / f"{cluster}.db", f"connector-{number}".encode()))
         wait_for(self.manifest(cluster, number))
 
     def is_interrupted(self) -> list[str]:
-        """Interrupt the capture; returns its reports about retried logs."""
+        """Interrupt the capture; return its reports about retried logs."""
         self._process.send_signal(signal.SIGINT)
         _, output = self._process.communicate()
         assert self._process.returncode == 130
@@ -111,7 +111,7 @@ class FollowingCapture:
         return [line.removesuffix(ending) for line in output.splitlines() if line.endswith(ending)]
 
     def has_ended(self) -> list[str]:
-        """Wait until it ends by itself, with exit code 2; what was wrong in the end."""
+        """Wait until the capture ends by itself with exit code 2; return its last error."""
         _, output = self._process.communicate(timeout=PATIENCE_S)
         assert self._process.returncode == 2
         return [line for line in output.splitlines() if line.startswith("Error: ")]
@@ -119,7 +119,7 @@ class FollowingCapture:
 
 @contextmanager
 def following(folder: Path, *sources: str) -> Iterator[FollowingCapture]:
-    """Running capture of embedded logs with one record each, and of further logs."""
+    """Run a capture of embedded logs with one record each, and of further logs."""
     for name in sources:
         if "=" not in name:
             asyncio.run(write(folder / f"{name}.db", b"connector-1"))
@@ -133,7 +133,7 @@ def following(folder: Path, *sources: str) -> Iterator[FollowingCapture]:
 
 
 def torn(manifest: Path) -> bytes:
-    """Cut off the end of a manifest; answers what it was."""
+    """Cut off the end of a manifest; return its former content."""
     whole = manifest.read_bytes()
     manifest.write_bytes(whole[:-9])
     return whole
@@ -153,7 +153,7 @@ def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
     }
 
 
-def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: Path) -> None:
+def test_a_cluster_unreachable_at_the_start_is_retried(tmp_path: Path) -> None:
     """The other clusters are archived meanwhile."""
     with following(tmp_path, NOBODY, "good") as capture:
         capture.goes_on("good", 2)
@@ -161,8 +161,8 @@ def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: P
     assert {line.partition(": ")[0] for line in reports} == {"nobody"}
 
 
-def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
-    """A continuing capture prints that it continues."""
+def test_a_following_capture_says_so(tmp_path: Path) -> None:
+    """A following capture prints that it continues."""
     asyncio.run(write(tmp_path / "a.db", b"connector-1"))
     log = f"a={tmp_path / 'a.db'}"
     with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
@@ -173,7 +173,7 @@ def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
         capture.communicate()
 
 
-def test_an_outage_is_waited_out(tmp_path: Path) -> None:
+def test_a_capture_waits_for_the_end_of_an_outage(tmp_path: Path) -> None:
     """The capture retries even if no other log is left."""
     with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
         assert capture.stderr is not None
@@ -187,7 +187,7 @@ def test_an_outage_is_waited_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("bad",), ("bad", "worse")])
-def test_a_capture_ends_where_waiting_helps_nobody(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_capture_that_cannot_succeed_ends(names: tuple[str, ...], tmp_path: Path) -> None:
     """A capture that cannot succeed exits, so that a service supervisor sees it."""
     with following(tmp_path, *names) as capture:
         for name in names:
@@ -214,7 +214,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def archive(sound: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be damaged."""
+    """Copy of the sound archive, for a test to damage."""
     return Path(shutil.copytree(sound, tmp_path / "archive"))
 
 
@@ -245,7 +245,7 @@ def test_every_bad_cluster_is_named(archive: Path) -> None:
     assert [line.split(": ")[1] for line in lines] == ["b", "c"]
 
 
-def test_a_cluster_that_is_named_twice_is_told_of_once(sound: Path) -> None:
+def test_a_cluster_named_twice_is_printed_once(sound: Path) -> None:
     """`verify` and `state` print the cluster once."""
     for command in ("verify", "state"):
         result = call(command, sound, "--cluster", "a", "--cluster", "a", "-o", "json")
@@ -254,7 +254,7 @@ def test_a_cluster_that_is_named_twice_is_told_of_once(sound: Path) -> None:
 
 @pytest.fixture
 def heads(sound: Path) -> dict[str, str]:
-    """By cluster, the hash of its last manifest."""
+    """Hash of the last manifest, by cluster."""
     return {
         report["cluster"]: report["head"] for report in call("verify", sound, "-o", "json").json
     }
@@ -265,8 +265,8 @@ def head_options(*heads: str) -> list[str]:
     return [word for head in heads for word in ("--head", head)]
 
 
-def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
-    """A head is searched in the chain of one cluster, or of any; older heads are accepted, too."""
+def test_every_given_head_is_searched(sound: Path, heads: dict[str, str]) -> None:
+    """A head is searched in one cluster's chain or in all; older heads are accepted, too."""
     own = [f"{cluster}={head}" for cluster, head in heads.items()]
     first = call("verify", sound, *head_options(*own, *heads.values()))
     assert first.code == 0
@@ -276,7 +276,7 @@ def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
         assert "has the hash" in refusal(call("verify", sound, *head_options(head)))
 
 
-def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
+def test_a_missing_end_of_a_chain_is_found(archive: Path, heads: dict[str, str]) -> None:
     """Each chain with a given head is checked."""
     first, last = manifests(archive, "a")
     last.unlink()
@@ -310,7 +310,7 @@ def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> 
     assert "of b has the hash" in refusal(call("verify", archive, *head_options(f"b={older}")))
 
 
-def test_a_cluster_that_cannot_be_read_is_told_once(archive: Path, heads: dict[str, str]) -> None:
+def test_an_unreadable_cluster_is_reported_once(archive: Path, heads: dict[str, str]) -> None:
     """The error is reported once, also with a given head."""
     torn(manifests(archive, "b")[0])
     assert "is no manifest" in refusal(call("verify", archive, *head_options(f"b={heads['b']}")))

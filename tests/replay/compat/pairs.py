@@ -1,4 +1,4 @@
-"""A log for each of the nineteen situations, and beside it one that only looks like it.
+"""For each of the nineteen situations, a log that shows it and a similar log that does not.
 
 The two differ as little as possible: only in the fact that the rule checks.
 """
@@ -21,7 +21,7 @@ from tests.replay.compat.planted_log import (
 
 
 class SituationPair(NamedTuple):
-    """A log with a situation, one that only looks like it, and between which releases."""
+    """Log with a situation, a similar log without it, and the releases of the change."""
 
     name: str
     start: str
@@ -40,7 +40,7 @@ ENVELOPE = {"schema": {"type": "struct"}, "payload": {"properties": {"name": "a"
 
 
 def restarted(*instances: str) -> Planted:
-    """A connector with two tasks, restarted with them; these have reported since."""
+    """Connector with two tasks that was restarted with them; all have reported since."""
     log = running(tasks=2).status("task-a-0", "RUNNING").status("task-a-1", "RUNNING")
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
     for instance in instances:
@@ -49,23 +49,23 @@ def restarted(*instances: str) -> Planted:
 
 
 def created(state: str) -> Planted:
-    """A connector that was created in a state (KIP-980): the state comes first."""
+    """Connector that was created with an initial state (KIP-980): the state comes first."""
     return Planted().target("a", {"state": state, "state.v2": state}).config("a").tasks("a", 1)
 
 
 def reused(*, again: bool) -> Planted:
-    """A connector that was deleted and created once more, with tasks of its own or without."""
+    """Connector that was deleted and created again, with or without tasks of its own."""
     log = running(tasks=2).gone("a").config("a")
     return log.tasks("a", 1) if again else log
 
 
 def fenced(tasks: int) -> Planted:
-    """A connector whose transactional producers were counted."""
+    """Connector with a recorded count of transactional producers."""
     return running().put(CONFIG, "tasks-fencing-a", {"task-count": tasks})
 
 
 def own_topic(topic: str) -> Planted:
-    """A connector with an offsets topic of its own, which has progressed since the last copy."""
+    """Connector with its own offsets topic, newer than the last copy in the workers' topic."""
     log = Planted().config("a", **{"offsets.storage.topic": topic}).tasks("a", 1)
     return log.offset("a", 1).offset("a", 2, topic)
 

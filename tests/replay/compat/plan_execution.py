@@ -1,8 +1,8 @@
 """Execution of a plan line by line, as in a shell, on a log in a file.
 
 Lines with `controlplane` run it: a dry run gives the records, which are then written. kcat and
-Kafka's scripts are imitated here, perl is the real one. Like the missing workers, this module
-commits tasks anew and reports restarts.
+Kafka's scripts are imitated here; perl is the real program. This module also does the work of the
+absent workers: it commits tasks anew and reports restarts.
 """
 
 import json
@@ -35,7 +35,7 @@ class AppendedRecord(NamedTuple):
 
 
 class PlanTarget:
-    """A log, and the workers that read it."""
+    """Log, and the workers that read it."""
 
     def __init__(self, log: Iterable[Entry], file: Path) -> None:
         self.log = list(log)
@@ -47,14 +47,14 @@ class PlanTarget:
         """The tasks that each connector makes of its config."""
 
     def carry_out(self, plan: Iterable[PreparationStep], roll: ReleaseChange) -> list[str]:
-        """Every command of a plan; what is a comment is for people, and is returned."""
+        """Execute every command of a plan; return the comments, which are for people."""
         for_people = []
         for step in plan:
             if step.command.startswith("#"):
                 for_people.append(step.command)
                 continue
             release = roll.goal if step.when is StepTime.AFTER else roll.start
-            for line in lines(step.command):
+            for line in pipelines(step.command):
                 self._run(line, release)
         return for_people
 
@@ -74,7 +74,7 @@ class PlanTarget:
     # --- controlplane ---------------------------------------------------------------------------
 
     def _ask(self, words: list[str], release: Profile) -> None:
-        """A request to a worker of a release, which must know it."""
+        """Send a request to a worker of a release, which must know it."""
         self._write()
         if words[0] == "get":
             result = call(*words[: words.index(">")], environment=self._environment)
@@ -102,7 +102,7 @@ class PlanTarget:
         return {"CONTROLPLANE_CLUSTER": str(self._file), "CONTROLPLANE_TOKEN": None}
 
     def state(self, release: Profile) -> ClusterState:
-        """State of a worker of a release."""
+        """State of a worker of this release."""
         return fold(in_order(self.log), release)
 
     def _make_tasks(self, name: str, release: Profile) -> None:
@@ -133,7 +133,7 @@ class PlanTarget:
     # --- kcat -----------------------------------------------------------------------------------
 
     def _copy(self, consumer: list[str], later_programs: list[list[str]]) -> None:
-        """Put the records that pass from one kcat to another; consumers skip aborted records."""
+        """Copy records from one kcat to another; consumers skip aborted records."""
         *filters, producer = later_programs
         topic, start = _option(consumer, "-t"), _option(consumer, "-o")
         taken = [entry for entry in self.log if entry.topic == topic and not entry.aborted]
@@ -148,7 +148,7 @@ class PlanTarget:
         self._append(_put(text, producer))
 
     def _append(self, records: Iterable[AppendedRecord]) -> None:
-        """At the end of their topics, later than all there is."""
+        """Append records to the ends of their topics, later than all others."""
         for topic, key, value, partition in records:
             ends = [
                 entry.offset + 1
@@ -172,8 +172,8 @@ class PlanTarget:
                 file.write(json.dumps(place | texts | {"aborted": entry.aborted}) + "\n")
 
 
-def lines(command: str) -> Iterator[list[list[str]]]:
-    """The pipelines of a line, one after the other: each the words of its programs."""
+def pipelines(command: str) -> Iterator[list[list[str]]]:
+    """Pipelines of a line, one after the other; each is a list of programs with their arguments."""
     parser = shlex.shlex(command, posix=True, punctuation_chars=";&|")
     parser.whitespace_split, parser.commenters = True, ""
     pipeline: list[list[str]] = [[]]
@@ -194,7 +194,7 @@ def _printed(printf: list[str], producer: list[str]) -> Iterator[AppendedRecord]
 
 
 def _put(text: str, producer: list[str]) -> Iterator[AppendedRecord]:
-    """Records that `kcat -P` makes of lines: key, tab, value; -Z makes an empty one a tombstone."""
+    """Records that `kcat -P` makes of lines `key<TAB>value`; -Z turns "" into a tombstone."""
     assert producer[:2] == ["kcat", "-P"]
     assert _option(producer, "-K") == r"\t"
     for line in text.splitlines():

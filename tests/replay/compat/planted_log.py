@@ -1,4 +1,4 @@
-"""Logs that are written by hand, record by record, to hold one situation or to look like it."""
+"""Handwritten logs: each holds one situation, or resembles a log with one."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
 
 
 class Planted:
-    """A log that grows by a record a second."""
+    """Log that grows by one record per second."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -23,7 +23,7 @@ class Planted:
         """True while records belong to a transaction that is aborted."""
 
     def put(self, topic: str, key: str, value: Any, *, raw: bool = False) -> "Planted":
-        """One record; None is a tombstone. With `raw` the value is the text itself."""
+        """Append a record; None is a tombstone. With `raw` the value is the text itself."""
         offset = self._ends.get(topic, 0)
         self._ends[topic] = offset + 1
         text = value if raw else json.dumps(value, separators=(",", ":"))
@@ -38,7 +38,7 @@ class Planted:
         return self.put(CONFIG, f"connector-{name}", {"properties": whole})
 
     def gone(self, name: str) -> "Planted":
-        """A deletion, as workers write it: the config, then the target state."""
+        """Delete a connector as workers do: first the config, then the target state."""
         self.put(CONFIG, f"connector-{name}", None)
         return self.put(CONFIG, f"target-state-{name}", None)
 
@@ -46,18 +46,18 @@ class Planted:
         return self.put(CONFIG, f"target-state-{name}", value)
 
     def tasks(self, name: str, number: int) -> "Planted":
-        """A task set and its commit."""
+        """Write a task set and its commit."""
         for task in range(number):
             self.put(CONFIG, f"task-{name}-{task}", {"properties": {"task": str(task)}})
         return self.put(CONFIG, f"commit-{name}", {"tasks": number})
 
     def status(self, instance: str, state: str | None, **fields: Any) -> "Planted":
-        """A report: of `connector-a` or `task-a-0`."""
+        """Write a status of `connector-a` or `task-a-0`."""
         value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **fields}
         return self.put(STATUS, f"status-{instance}", None if state is None else value)
 
     def active(self, name: str, topic: str) -> "Planted":
-        """A topic that a connector uses."""
+        """Write a topic that a connector uses."""
         value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         return self.put(STATUS, f"status-topic-{topic}:connector-{name}", {"topic": value})
 
@@ -66,21 +66,21 @@ class Planted:
         return self.put(topic, json.dumps([name, {"file": "f"}]), {"position": number})
 
     def abort(self) -> "Planted":
-        """From here on all records are of a transaction that is aborted."""
+        """Let all later records belong to an aborted transaction."""
         self.aborting = True
         return self
 
     def commit(self) -> "Planted":
-        """From here on all records count again."""
+        """Let all later records be committed again."""
         self.aborting = False
         return self
 
 
 def running(name: str = "a", tasks: int = 1) -> Planted:
-    """A log in which one connector runs."""
+    """Log with one running connector."""
     return Planted().config(name).tasks(name, tasks).status(f"connector-{name}", "RUNNING")
 
 
 def stopped(name: str = "a") -> Planted:
-    """The same, and it was stopped by a worker that knows how."""
+    """Log whose connector was stopped by a worker of a release with STOPPED."""
     return running(name).tasks(name, 0).target(name, STOPPED)

@@ -1,4 +1,4 @@
-"""The verdict: what divergences and hazards make of it, where no situation is known."""
+"""Verdicts that follow from divergences and hazards, without a known situation."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def dangers(assessment: ClusterAssessment) -> list[Danger]:
     return [hazard.danger for connector in assessment.assessed for hazard in connector.hazards]
 
 
-def test_nothing_is_the_matter() -> None:
+def test_an_unaffected_connector_has_no_findings() -> None:
     """Both releases read the connector alike: the assessment has both views and no findings."""
     assessment = assessment_of(running(), "3.4", "3.9")
     (connector,) = assessment.assessed
@@ -51,7 +51,7 @@ def test_an_empty_log() -> None:
 
 
 def test_unassigned_comes_before_running() -> None:
-    """A status that is watched while a worker is changed shows it, unless it is FAILED."""
+    """During a worker's replacement the status is UNASSIGNED, unless it is FAILED."""
     log = running().config("b").status("connector-b", "FAILED").config("c")
     views = {
         connector.connector: connector.views
@@ -126,10 +126,10 @@ def test_unassigned_comes_before_running() -> None:
         ),
     ],
 )
-def test_endpoints_that_come_and_go_are_foretold(
+def test_changed_endpoints_are_foretold(
     start: str, goal: str, mode: RolloutMode | None, remark: str
 ) -> None:
-    """Endpoints change while both releases live, and again once all workers are changed."""
+    """The assessment lists endpoints that change while both releases run, and after the change."""
     remarks = assessment_of(running(), start, goal, mode).remarks
     assert [text for text in remarks if text.startswith(remark)]
 
@@ -154,7 +154,7 @@ def test_later_steps_are_no_preparation() -> None:
     ]
 
 
-def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
+def test_an_unexplained_difference_names_its_record() -> None:
     """The difference names the record that causes it."""
     log = running().put(CONFIG, "connector-a", ODD, raw=True).config("b").tasks("b", 0)
     assessment = assessment_of(log, "3.4", "3.9")
@@ -178,7 +178,7 @@ def test_a_difference_in_reports_heals() -> None:
 
 
 def test_a_record_on_which_the_goal_does_not_start() -> None:
-    """Until 3.3 a task config without properties ended a worker, again and again."""
+    """Up to release 3.3, a task config without properties stops each worker that starts."""
     log = running().put(CONFIG, "task-a-0", {})
     back = assessment_of(log, "3.9", "3.2")
     assert (back.verdict, dangers(back)) == (ReleaseVerdict.UNSAFE, [Danger.STOPS_WORKER])
@@ -199,7 +199,7 @@ def test_hazards_of_both_releases_are_not_reported() -> None:
 
 
 def test_members_that_never_agree() -> None:
-    """The hazard needs both releases at once and a last record that one of them alone reads."""
+    """Members disagree in a rolling change if only one of them reads the last record."""
     log = running().put(CONFIG, "connector-b", ODD, raw=True)
     mixed = assessment_of(log, "3.4", "3.9", RolloutMode.ROLLING)
     assert dangers(mixed) == [Danger.OFFSETS_DISAGREE]
@@ -209,7 +209,7 @@ def test_members_that_never_agree() -> None:
 
 
 def test_members_that_see_aborted_records_and_others() -> None:
-    """The last record that one member sees is invisible to the other."""
+    """One member sees an aborted last record, and the other does not."""
     log = running().abort().config("b").commit()
     change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
     (hazard,) = assess(log.entries, change, exactly_once=True).assessed[0].hazards
@@ -217,7 +217,7 @@ def test_members_that_see_aborted_records_and_others() -> None:
 
 
 def test_reads_that_fail() -> None:
-    """A negative count makes requests fail from 2.6 on."""
+    """From 2.6 on, a negative count makes requests fail."""
     log = running().put(CONFIG, "commit-a", {"tasks": -1})
     assessment = assessment_of(log, "2.5", "2.8")
     assert dangers(assessment) == [Danger.READ_FAILS]
@@ -236,7 +236,7 @@ def test_future_writes_are_foretold_in_a_rolling_change() -> None:
 
 
 def test_a_plan_says_each_thing_once() -> None:
-    """Earlier steps come first; a step that two situations need appears once."""
+    """A step that two situations need appears once; earlier steps come first."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
     log.put(CONFIG, "tasks-fencing-a", {"task-count": 1}).offset("a", 1, "own")
     plan = assessment_of(log, "3.9", "3.2").plan
@@ -247,7 +247,7 @@ def test_a_plan_says_each_thing_once() -> None:
     assert len(stop.why.split("; ")) == 2
 
 
-def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
+def test_aborted_records_matter_only_without_exactly_once_support() -> None:
     """Workers of releases without that support still obey aborted records."""
     log = running().abort().target("a", STOPPED).commit().config("b")
     connectors = [
@@ -263,7 +263,7 @@ def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
 
 
 def test_the_empty_name_is_a_name() -> None:
-    """A connector may have an empty name; it is not the cluster as a whole."""
+    """A connector may have an empty name; its findings are not those of the cluster."""
     log = Planted().config("b").status("task--0", "RUNNING").status("task--0", "STOPPED")
     assessment = assessment_of(log, "3.9", "3.4")
     assert [connector.connector for connector in assessment.assessed] == ["", "b"]

@@ -1,4 +1,4 @@
-"""Laws of assessments: they hold for any log and any change of release."""
+"""Laws of assessments of any log and any release change."""
 
 import json
 
@@ -24,7 +24,7 @@ ANY = st.sampled_from(PROFILES)
 def test_no_bytes_end_an_assessment(
     log: list[Entry], start: Profile, goal: Profile, *, rolling: bool, exactly_once: bool
 ) -> None:
-    """Any assessment is serialised, and its evidence exists in the log."""
+    """An assessment of any bytes can be serialised, and its evidence exists in the log."""
     change = roll(start, goal, RolloutMode.ROLLING if rolling else None)
     assessment = assess(log, change, exactly_once=exactly_once)
     positions = {entry.position for entry in log}
@@ -37,8 +37,8 @@ def test_no_bytes_end_an_assessment(
 
 
 @given(log=logs(), start=ANY, goal=ANY)
-def test_every_divergence_is_told(log: list[Entry], start: Profile, goal: Profile) -> None:
-    """The divergences are those of the two folds, each once, and no verdict hides one."""
+def test_every_divergence_is_reported(log: list[Entry], start: Profile, goal: Profile) -> None:
+    """The assessment has each divergence of the two folds once, and no verdict hides one."""
     assessment = assess(log, roll(start, goal))
     divergences = [divergence for each in assessment.assessed for divergence in each.divergences]
     before, after = (fold(in_order(log), profile) for profile in (start, goal))

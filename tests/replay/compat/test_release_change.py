@@ -1,4 +1,4 @@
-"""Changes of release: their direction, and the way through the lines in between."""
+"""Release changes: their direction, and the release lines in between."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from replay.compat import BadReleaseChange, ReleaseChange, RolloutMode, roll, st
 
 
 def change(start: str, goal: str, mode: RolloutMode | None = None) -> ReleaseChange:
-    """A change between releases by name."""
+    """Release change between two releases by name."""
     return roll(Profile.of(start), Profile.of(goal), mode)
 
 
 def test_the_direction_is_seen() -> None:
-    """Without a mode all workers are stopped in between; the releases give the direction."""
+    """The releases give the direction. Without a mode all workers stop before any starts."""
     assert change("3.4", "3.9").mode is RolloutMode.UPGRADE
     assert change("3.9", "3.4").mode is RolloutMode.DOWNGRADE
     assert change("4.3", "kip").mode is RolloutMode.UPGRADE
@@ -30,7 +30,7 @@ def test_the_wrong_direction_is_refused(start: str, goal: str, mode: RolloutMode
 
 
 def test_older_and_newer_do_not_depend_on_the_direction() -> None:
-    """The two releases alone decide which behaviours are gained."""
+    """The two releases alone decide which behaviours the change gains."""
     upgrade, back = change("3.4", "3.9"), change("3.9", "3.4")
     assert (upgrade.older, upgrade.newer) == (back.older, back.newer)
     assert upgrade.gains("stops")
@@ -38,14 +38,14 @@ def test_older_and_newer_do_not_depend_on_the_direction() -> None:
 
 
 def test_starting_workers_of_a_change() -> None:
-    """Workers of both releases may start while both live."""
+    """In a rolling change, workers of both releases may start."""
     assert [profile.release for profile in change("3.4.1", "3.9.1").ahead] == ["3.9.1"]
     both = change("3.4.1", "3.9.1", RolloutMode.ROLLING).ahead
     assert [profile.release for profile in both] == ["3.4.1", "3.9.1"]
 
 
-def test_the_way_leads_through_every_line_that_differs() -> None:
-    """Both directions have the same stops, and each step has the same mode."""
+def test_a_change_passes_each_line_that_differs() -> None:
+    """Both directions pass the same release lines, and each step keeps the mode."""
     upward = steps_of(change("3.4.1", "3.9.1", RolloutMode.ROLLING))
     back = steps_of(change("3.9.1", "3.4.1", RolloutMode.ROLLING))
     names = [step.start.release for step in upward] + [upward[-1].goal.release]
@@ -54,15 +54,15 @@ def test_the_way_leads_through_every_line_that_differs() -> None:
     assert {step.mode for step in (*upward, *back)} == {RolloutMode.ROLLING}
 
 
-def test_a_way_of_one_step() -> None:
-    """Neighbouring releases have no stop in between, and one release has none to itself."""
+def test_changes_without_lines_in_between() -> None:
+    """Neighbouring releases have no line in between; equal releases have no step."""
     for start, goal in (("3.8", "3.9"), ("3.9.0", "3.9.1"), ("3.9", "3.9")):
         (step,) = steps_of(change(start, goal))
         assert (step.start, step.goal) == (Profile.of(start), Profile.of(goal))
 
 
-def test_the_whole_way() -> None:
-    """The way from the first to the newest release has known stops, and no two neighbours alike."""
+def test_all_lines_from_the_first_to_the_newest_release() -> None:
+    """All lines are known releases, and each one differs from its neighbours."""
     way = steps_of(change(RELEASES[0], RELEASES[-1]))
     stops = [step.start.release for step in way]
     assert stops == sorted(stops, key=RELEASES.index)

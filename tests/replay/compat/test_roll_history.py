@@ -1,7 +1,7 @@
-"""A real cluster, rolled from 3.4 to 3.9 and back: told beforehand, from its log alone.
+"""Assessments of a recorded cluster that was rolled from 3.4 to 3.9 and back.
 
-Before each change of release the log is cut off, and what is foretold from it is held against what
-the workers of both releases answered afterwards.
+Each assessment reads the log before a change. The tests compare it with the later answers of the
+workers of both releases.
 """
 
 import json
@@ -29,7 +29,7 @@ OLD, NEW = "3.4.1", "3.9.1"
 
 
 class RollStep(NamedTuple):
-    """A step after which the cluster is of other releases than before."""
+    """Step of the story after which workers of other releases run."""
 
     step: int
     start: str
@@ -58,12 +58,12 @@ def story(histories: Path) -> dict[int, StoryStep]:
 
 @pytest.fixture(scope="module")
 def log(histories: Path) -> list[Entry]:
-    """Every record that was ever written there."""
+    """Every record of the cluster."""
     return in_order(read_dump(histories / "roll-3.4-3.9-3.4.log.jsonl").entries)
 
 
 def foretold(log: list[Entry], story: dict[int, StoryStep], change: RollStep) -> ClusterAssessment:
-    """Assessment of the log as it was before a change."""
+    """Assessment of the log before a change."""
     earlier = list(before(log, story[change.step - 1].positions))
     assert earlier
     change_of = roll(Profile.of(change.start), Profile.of(change.goal), RolloutMode.ROLLING)
@@ -71,7 +71,7 @@ def foretold(log: list[Entry], story: dict[int, StoryStep], change: RollStep) ->
 
 
 def view_of(assessed: ConnectorAssessment, release: str) -> ReleaseView:
-    """A connector as one of the two releases has it."""
+    """Connector as one of the two releases reads it."""
     return next(view for view in assessed.views if view.release == release)
 
 
@@ -85,7 +85,7 @@ def answer(step: StoryStep, path: str) -> Any:
 def test_connectors_and_tasks_are_foretold(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
-    """Every worker lists the connectors that were foretold, with as many tasks."""
+    """Every worker lists the foretold connectors with the foretold number of tasks."""
     assessment = foretold(log, story, change)
     for number in change.observed:
         step = story[number]
@@ -128,7 +128,7 @@ def test_statuses_are_foretold(
 
 
 def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """During the change workers write UNASSIGNED, and then the foretold reports."""
+    """Workers write UNASSIGNED during the change, and then the foretold statuses."""
     states_seen: set[str] = set()
     for change in CHANGES:
         ends = (story[number].positions for number in (change.step - 1, change.observed[0]))
@@ -145,7 +145,7 @@ def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -
     assert "UNASSIGNED" in states_seen
 
 
-def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
+def test_the_stopped_connector_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """A worker of 3.4 shows the last readable state of one connector, and no state of the other."""
     assessment = foretold(log, story, CHANGES[1])
     by_name = {connector.connector: view_of(connector, OLD) for connector in assessment.assessed}
@@ -158,7 +158,7 @@ def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, StorySte
 def test_writes_of_the_older_worker_are_foretold(
     log: list[Entry], story: dict[int, StoryStep]
 ) -> None:
-    """The older worker was asked to pause and then resume a stopped connector; it wrote this."""
+    """The assessment foretold the records that the older worker wrote for a pause and a resume."""
     assessment = foretold(log, story, CHANGES[1])
     (pages,) = (connector for connector in assessment.assessed if connector.connector == "pages")
     for written, number in zip(pages.writes, (28, 33), strict=True):
@@ -176,7 +176,7 @@ def test_writes_of_the_older_worker_are_foretold(
 
 
 def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """Both workers answered 404 to a stop while a worker of 3.4 led."""
+    """Both workers answered 404 to a stop while a worker of 3.4 was the leader."""
     assessment = foretold(log, story, CHANGES[0])
     assert (
         f"while a worker of {OLD} leads or receives the request, "
@@ -196,10 +196,10 @@ SITUATIONS = {
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
-def test_situations_come_and_go(
+def test_each_stage_has_its_situations(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
-    """Each stage of the roll is in the situations that its requests brought about."""
+    """Each stage of the roll has the situations that its requests caused."""
     assessment = foretold(log, story, change)
     numbers_by_connector = {
         connector.connector: {observation.situation.number for observation in connector.situations}

@@ -1,4 +1,4 @@
-"""Situations that have several forms, and what is said of each."""
+"""Situations with several forms, and the finding of each form."""
 
 import pytest
 
@@ -30,10 +30,10 @@ def test_offsets_of_aborted_transactions() -> None:
     )
 
 
-def told_of_own_topic(
+def own_topic_sighting(
     log: Planted, start: str, goal: str, mode: RolloutMode | None = None
 ) -> ObservedSituation:
-    """Sighting of a connector with an own offsets topic."""
+    """Sighting of a connector with its own offsets topic."""
     (observation,) = observed_situations(
         PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14
     )
@@ -43,24 +43,24 @@ def told_of_own_topic(
 def test_offsets_that_the_newer_release_does_not_find() -> None:
     """Releases from 3.3 on read a connector's own topic alone, and ignore the worker's topic."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
-    observation = told_of_own_topic(log, "3.2", "3.9")
+    observation = own_topic_sighting(log, "3.2", "3.9")
     assert observation.sighting.severity is DANGER
     assert "lacks the present value of 1 offset" in observation.sighting.sentence
     assert [place.topic for place in observation.sighting.evidence] == [CONFIG, OFFSETS]
-    copied = told_of_own_topic(log.offset("a", 1, "own"), "3.2", "3.9")
+    copied = own_topic_sighting(log.offset("a", 1, "own"), "3.2", "3.9")
     assert copied.sighting.severity is INFO
     assert "which has them all" in copied.sighting.sentence
 
 
 def test_offsets_that_the_older_release_does_not_find() -> None:
-    """A downgrade, or both releases at once, needs a copy of the offsets that is up to date."""
+    """A downgrade or a rolling change needs an up-to-date copy of the offsets."""
     log = own_topic("own")
     for start, goal, word in (
         ("3.9", "3.2", "stop"),
         ("3.4", "3.2", "pause"),
         ("3.2", "3.9", "pause"),
     ):
-        observation = told_of_own_topic(
+        observation = own_topic_sighting(
             log, start, goal, RolloutMode.ROLLING if word == "pause" else None
         )
         assert "lacks the present value of 1 offset" in observation.sighting.sentence
@@ -70,15 +70,15 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
         assert resume.command == "controlplane resume a"
         assert " -t own " in copy.command.partition("|")[0]
         assert f" -t {OFFSETS} " in copy.command.partition("|")[2]
-    same = told_of_own_topic(log.offset("a", 2), "3.9", "3.2")
+    same = own_topic_sighting(log.offset("a", 2), "3.9", "3.2")
     assert same.sighting.severity is INFO
     assert "which has them all" in same.sighting.sentence
 
 
-def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
-    """Every worker skips aborted records in such a topic."""
+def test_aborted_offsets_in_an_own_topic_are_harmless() -> None:
+    """Every worker skips aborted records in a connector's own topic."""
     log = own_topic("own").offset("a", 2).abort().offset("a", 3, "own").commit()
-    assert told_of_own_topic(log, "3.9", "3.2").sighting.severity is INFO
+    assert own_topic_sighting(log, "3.9", "3.2").sighting.severity is INFO
 
 
 def test_a_resume_by_an_older_worker() -> None:
@@ -104,8 +104,8 @@ def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
 
 
 @pytest.mark.parametrize("number", [7, 18])
-def test_a_report_that_was_removed_is_none(number: int) -> None:
-    """The removed report is neither unreadable nor does it have a version."""
+def test_a_removed_status_is_ignored(number: int) -> None:
+    """A removed status is neither unreadable nor has a version."""
     pair = PAIRS[number]
     log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
     assert not observed_situations(pair, log, number)
@@ -121,7 +121,7 @@ def test_active_topics_are_left_behind() -> None:
 
 
 def test_producers_are_fenced_in_both_directions() -> None:
-    """Situation 9: a downgrade stops all writes; an upgrade prepares all workers."""
+    """Situation 9: a downgrade stops the connector; an upgrade prepares all workers."""
     (observation,) = observed_situations(PAIRS[9], fenced(1), 9)
     assert [step.command for step in observation.sighting.steps] == [
         "controlplane stop --wait a",
@@ -134,7 +134,7 @@ def test_producers_are_fenced_in_both_directions() -> None:
     assert len(observation.sighting.evidence) == 2
 
 
-def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
+def test_an_empty_task_set_of_a_stopped_connector_is_harmless() -> None:
     """Situation 6 is about tasks: an empty commit does no harm."""
     assert not observed_situations(PAIRS[6], stopped().tasks("a", 0), 6)
 
@@ -149,8 +149,8 @@ def test_initial_states_in_the_older_release() -> None:
     assert "was created PAUSED;" in observation.sighting.sentence
 
 
-def test_tasks_of_who_is_stopped_may_be_dropped() -> None:
-    """Situation 12 is harmless for a stopped connector, which is to have no tasks."""
+def test_tasks_of_a_stopped_connector_may_be_dropped() -> None:
+    """Situation 12 is harmless for a stopped connector, which needs no tasks."""
     (observation,) = observed_situations(
         PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12
     )
@@ -158,7 +158,7 @@ def test_tasks_of_who_is_stopped_may_be_dropped() -> None:
 
 
 def test_removed_target_states_are_recovered() -> None:
-    """Situation 5: an earlier record or a report tells the state; a running connector is exempt."""
+    """Situation 5: an earlier record or a status gives the state; running connectors are exempt."""
     pair = PAIRS[5]
     for log, command in (
         (stopped().target("a", None), "controlplane stop a"),
@@ -181,7 +181,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
     assert [step.command for step in observation.sighting.steps] == ["controlplane stop a"]
 
 
-def test_a_stop_that_older_releases_take_for_running() -> None:
+def test_a_stop_that_older_releases_read_as_running() -> None:
     """A second stop repairs the foreign state beside STOPPED."""
     pair = PAIRS[1]
     (observation,) = observed_situations(
@@ -199,7 +199,7 @@ def test_a_release_without_target_states_runs_what_is_stopped() -> None:
 
 
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
-    """Situation 12 heals while the connector runs; a downgrade brings the tasks back."""
+    """Situation 12 ends while the connector runs; a downgrade brings the old tasks back."""
     pair = PAIRS[12]
     (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.severity is INFO
@@ -260,7 +260,7 @@ def test_an_instance_that_never_reported_was_not_restarted() -> None:
     assert not observed_situations(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
 
 
-def test_a_restart_of_what_failed_means_only_that() -> None:
+def test_a_restart_of_failed_instances_only() -> None:
     """Instances that had not failed need not report."""
     pair = PAIRS[8]
     log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
@@ -294,21 +294,21 @@ def test_members_are_brought_together_by_any_record() -> None:
 
 
 @pytest.mark.parametrize(("number", "goal"), [(16, "2.8"), (19, "3.9")])
-def test_it_takes_a_release_that_cannot(number: int, goal: str) -> None:
-    """Between two old releases neither converters nor brokers stand in the way."""
+def test_changes_from_2_0_without_16_or_19(number: int, goal: str) -> None:
+    """From 2.0, a change to 2.8 needs no other converters, and one to 3.9 no newer brokers."""
     pair = PAIRS[number]._replace(start="2.0", goal=goal)
     assert not observed_situations(pair, pair.planted, number)
 
 
 def test_a_value_that_is_no_object_is_no_envelope() -> None:
-    """Text, numbers and lists are malformed, and nothing else."""
+    """Text, numbers and lists are malformed values, not envelopes."""
     pair = PAIRS[16]
     log = running().put(CONFIG, "connector-b", ["payload", "schema"])
     assert not observed_situations(pair, log, 16)
 
 
-def test_each_is_told_of_its_own_aborted_records() -> None:
-    """Two connectors of one aborted transaction, with the records that are about them."""
+def test_each_connector_has_its_own_aborted_records() -> None:
+    """Two connectors of one aborted transaction each get the records about them."""
     log = running().config("b").tasks("b", 1)
     log.abort().target("a", V2_PAUSED).target("b", V2_PAUSED).commit().config("c")
     sighting, other = (
@@ -319,7 +319,7 @@ def test_each_is_told_of_its_own_aborted_records() -> None:
     assert other.evidence == (log.entries[-2].position,)
 
 
-def test_a_session_key_matters_only_while_both_live() -> None:
+def test_a_session_key_matters_only_in_rolling_changes() -> None:
     """With all workers stopped in between, the session key does not matter."""
     pair = PAIRS[10]
     (mixed,) = observed_situations(pair, pair.planted, 10)
@@ -330,8 +330,8 @@ def test_a_session_key_matters_only_while_both_live() -> None:
     assert observation.sighting.sentence.endswith("it ignores the session key")
 
 
-def test_the_older_the_later_for_whoever_goes_back() -> None:
-    """A downgrade says what the deleted keep; living connectors' topics are only told."""
+def test_active_topics_of_a_downgrade() -> None:
+    """The active topics of a living connector are information only."""
     pair = PAIRS[11]._replace(start="2.8", goal="2.4")
     (observation,) = observed_situations(pair, running().active("a", "t"), 11)
     assert observation.sighting.severity is INFO

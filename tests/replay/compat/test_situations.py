@@ -1,4 +1,4 @@
-"""Each of the nineteen situations is seen where it is, and not where it only seems to be."""
+"""Each of the nineteen situations is reported for its log, and not for a similar log."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from tests.replay.compat.pairs import INFO, PAIRS, assessed, observed_situations
 
 
 def test_every_situation_has_a_rule_and_a_pair_of_logs() -> None:
-    """The version matrix has nineteen situations, and each is covered."""
+    """Each of the version matrix's nineteen situations has a rule and a pair of logs."""
     assert {situation.number for situation in SITUATIONS} == set(PAIRS) == set(range(1, 20))
 
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_a_situation_is_seen_once(number: int) -> None:
-    """Each rule reports its situation for the right connector, with severity and records."""
+    """Each rule reports its situation once: connector, severity and records are right."""
     pair = PAIRS[number]
     (observation,) = observed_situations(pair, pair.planted, number)
     sighting = observation.sighting
@@ -31,10 +31,11 @@ def test_similar_logs_have_no_situation(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", sorted({*PAIRS} - {5, 15}))
-def test_releases_that_do_not_differ_in_it_see_nothing(number: int) -> None:
-    """Between two releases that both know what the situation is about there is none.
+def test_releases_that_do_not_differ_have_no_situation(number: int) -> None:
+    """Two releases that agree about the feature of a situation do not have it.
 
-    The fifth needs no difference: any start makes it happen. The fifteenth is between members.
+    Situation 5 is exempt: any start causes it. Situation 15 is exempt: members of one release can
+    differ.
     """
     pair = PAIRS[number]._replace(start="4.1", goal="4.3")
     assert not observed_situations(pair, pair.planted, number)
@@ -44,7 +45,7 @@ def test_releases_that_do_not_differ_in_it_see_nothing(number: int) -> None:
     "number", [case for case, pair in PAIRS.items() if pair.severity is not INFO]
 )
 def test_harmful_situations_have_steps(number: int) -> None:
-    """A plan says what to do, and why."""
+    """The plan of a harmful situation has steps with reasons."""
     pair = PAIRS[number]
     (observation,) = observed_situations(pair, pair.planted, number)
     assert observation.sighting.steps

@@ -1,4 +1,4 @@
-"""Kernels against the plain way: a dict, and the core's own choice of what still counts."""
+"""Kernels give the result of plain code: a dict, and the core's choice of live records."""
 
 import pyarrow as pa
 from hypothesis import given
@@ -17,7 +17,7 @@ from tests.laws.entries import logs, profiles, statuses
 
 
 def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[HeldRows]:
-    """Entries of one partition as runs; keys as dictionaries, which differ from run to run."""
+    """Entries of one partition as runs; each run has its own key dictionary."""
     if not entries:
         return []
     table = table_of([batch_of(entries)])
@@ -45,7 +45,7 @@ cuts = st.lists(st.integers(0, 40), max_size=4)
 def test_the_last_row_of_each_key(
     entries: list[Entry], where: list[int], aborted: bool, encoded: bool
 ) -> None:
-    """The kernel keeps what a dict keeps, in offset order, null keys and tombstones included."""
+    """The kernel keeps the rows of a dict in offset order, with null keys and tombstones."""
     last: dict[bytes | None, Entry] = {}
     for entry in entries:
         if aborted or not entry.aborted:
@@ -64,7 +64,7 @@ def test_the_last_row_of_each_key(
 def test_statuses_that_count(
     entries: list[Entry], where: list[int], first: Profile, second: Profile
 ) -> None:
-    """`live_records` keeps the same of the partition and of the remaining rows."""
+    """`live_records` gives the same for all rows and for the remaining rows."""
     table = counting_rows(runs_of(entries, where), (first, second), aborted=True)
     keys, values = table.column("key").to_pylist(), table.column("value").to_pylist()
     offsets, times = table.column("offset").to_pylist(), table.column("timestamp").to_pylist()

@@ -1,4 +1,4 @@
-"""The engine without a JVM: an archive's whole state equals the service's state of the log."""
+"""Engine without a JVM: an archive's state equals the service's state of the log."""
 
 from collections.abc import Callable
 from functools import partial
@@ -49,13 +49,13 @@ def observed(steps: list[StoryStep]) -> dict[str, list[Profile]]:
 
 
 def vector(step: StoryStep) -> str:
-    """Up to where the topics had been read when a step was over."""
+    """Vector of the ends to which the topics had been read after a step."""
     return msgspec.json.encode(step.positions).decode()
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
-    """Each recorded release agrees at each observed point, with winners and from segments."""
+    """Engine and service agree for each recorded release at each observed point."""
     entries = recorded_entries(name)
     log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
     exactly_once = name in EXACTLY_ONCE
@@ -70,8 +70,8 @@ def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path) -> None:
-    """All profiles agree in one query, at the end."""
+def test_recorded_clusters_for_every_release(name: str, tmp_path: Path) -> None:
+    """One query gives the right state at the end for all profiles."""
     entries = recorded_entries(name)
     assert replayed(archive(tmp_path, entries), None, PROFILES) == served(
         log_of(entries), None, PROFILES
@@ -81,7 +81,7 @@ def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path)
 @pytest.mark.parametrize("setting", ["offsets.storage.topic", "\\u006fffsets.storage\\u002etopic"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-be"])
 def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -> None:
-    """The topic is found, however its setting is written."""
+    """The engine finds a connector's own topic, however its setting is written."""
     config = f'{{"properties":{{"name":"a","{setting}":"own"}}}}'.encode(encoding)
     log = [
         Entry("connect-configs", 0, 0, 1, b"connector-a", config),
@@ -97,7 +97,7 @@ def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -
 
 
 def spread(log: list[Entry]) -> list[Entry]:
-    """The same log over some days: 50 ms become as many thirds of a day."""
+    """The same log stretched over some days: 50 ms become 50 thirds of a day."""
     return [
         Entry(
             entry.topic,
@@ -124,7 +124,7 @@ def moments(log: list[Entry]) -> list[str | None]:
 def test_random_logs_at_random_moments(
     log: list[Entry], readers: list[Profile], exactly_once: bool, data: st.DataObject
 ) -> None:
-    """Archives are captured in parts, with snapshots and without, and read at any moment."""
+    """Engine and service agree about archives captured in parts, with and without snapshots."""
     log = spread(log)
     moment = data.draw(st.sampled_from(moments(log)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(log)), max_size=2)))
@@ -145,7 +145,7 @@ def test_random_logs_at_random_moments(
 
 
 def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] | str:
-    """States, or `unknown moment`: records may be in topics that are not read."""
+    """States, or `unknown moment` if topics that are not read may hold the record."""
     try:
         return states()
     except UnknownMoment:
@@ -155,7 +155,7 @@ def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] 
 @settings(max_examples=EXAMPLES // 2, phases=PHASES)
 @given(logs(), st.data())
 def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataObject) -> None:
-    """The service and the archive read any vector alike."""
+    """Service and archive agree about any vector."""
     log = spread(log)
     ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}
     for topic in ("connect-offsets", "connect-status"):

@@ -27,7 +27,7 @@ WHOLE = LocalOptions(derived=False)
 
 
 def long_log(days: int) -> list[Entry]:
-    """A connector is configured every hour, and two source partitions move."""
+    """A connector is configured every hour; two source partitions progress."""
     log = []
     for hour in range(24 * days):
         time_ms = FIRST_MS + hour * HOUR_MS
@@ -52,7 +52,7 @@ def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> Archi
 
 
 def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: ArchivedCluster) -> None:
-    """The last day may still go on."""
+    """Each finished day has a snapshot; the last day is not finished."""
     days = [(snapshot.day, snapshot.ends["connect-offsets"]) for snapshot in cluster.snapshots]
     assert days == [
         ("2023-11-15", [24, 24]),
@@ -75,10 +75,10 @@ def test_the_nearest_snapshot_and_what_came_since(
     assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)
 
 
-def test_without_them_every_row_before_the_moment_is_read(
+def test_without_snapshots_every_row_before_the_moment_is_read(
     cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
-    """Without snapshots the answer is the same."""
+    """The plan without snapshots reads all rows and gives the same answer."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster, WHOLE).plan(moment, KIP)
     explanation = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
@@ -92,7 +92,7 @@ def test_every_hour_with_snapshots_and_without(
     log: list[Entry],
     exactly_once: bool,
 ) -> None:
-    """Every seventh hour is compared, for each release that supports the option."""
+    """States with and without snapshots are equal at every seventh hour, for each release."""
     every = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     for hour in range(0, 96, 7):
         moment = str(FIRST_MS + hour * HOUR_MS)
@@ -106,7 +106,7 @@ def test_every_hour_with_snapshots_and_without(
 
 
 def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> None:
-    """Whichever of them is asked for: it is kept as the first one knows it."""
+    """The snapshot is stored under the first of the releases that read alike."""
     for release in ("2.3", "3.4", "3.9", "3.9.1", "4.3"):
         plan = LocalEngine(cluster).plan(None, [Profile.of(release)])
         assert plan.folded == ("connect-configs",), release
@@ -146,7 +146,7 @@ def test_a_time_reads_one_row_group_of_each_partition(cluster: ArchivedCluster) 
 def test_a_record_that_comes_late_lies_behind_the_snapshot(
     tmp_path: Path, log: list[Entry]
 ) -> None:
-    """A late record has an earlier day's time and a later place; both plans read it correctly."""
+    """A late record lies after the snapshot by offset; both plans read it correctly."""
     archive(tmp_path, log, SegmentSizes(8, 4))
     late = [
         Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),

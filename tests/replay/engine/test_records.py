@@ -1,4 +1,4 @@
-"""The records of an archive are those of its log, in the one order, up to any moment."""
+"""Records of an archive equal those of its log, in log order, up to any moment."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,7 @@ NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 def test_recorded_logs(
     name: str, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The archive has every record with its headers, aborted ones too, in portions of any size."""
+    """The archive has every record with its headers, also aborted ones, in portions of any size."""
     monkeypatch.setattr(module, "ROWS_AT_ONCE", at_once)
     entries = recorded_entries(name)
     assert list(records(archive(tmp_path, entries))) == entries
@@ -34,7 +34,7 @@ def test_recorded_logs(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prefixes(name: str, tmp_path: Path) -> None:
-    """Records before a record or a time are those that come first in the log's order."""
+    """A prefix up to a record or a time has the first records in log order."""
     entries = recorded_entries(name)
     cluster = archive(tmp_path, entries)
     batches = [batch_of([entry]) for entry in entries]
@@ -54,7 +54,7 @@ def test_any_log(log: list[Entry]) -> None:
         assert list(records(cluster)) == expected
 
 
-def test_a_moment_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unknown_moment_is_refused(tmp_path: Path) -> None:
     """The error comes before any read."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     with pytest.raises(UnknownMoment, match="is before the first record"):

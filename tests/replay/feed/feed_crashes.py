@@ -1,4 +1,4 @@
-"""Batches that are killed at every step: each child some steps later than the one before.
+"""Batches of a feed that are killed at every step, each child some steps later than the last.
 
 Usage: python -m tests.replay.feed.feed_crashes PREPARED FOLDER EVERY
 """
@@ -12,7 +12,7 @@ from tests.replay.feed.feed_laws import feed_in
 
 
 def main(prepared: Path, folder: Path, every: int) -> None:
-    """Copy a feed with news in its archive, and read them, each time some steps later dead."""
+    """Copy a feed whose archive has new records, and read them; kill each run some steps later."""
     at_every_step(
         folder,
         lambda into: shutil.copytree(prepared, into),

@@ -1,4 +1,4 @@
-"""Laws of a change feed: the sum of its rows is the state, and the findings, of the archive."""
+"""Laws of a change feed: the sum of its rows is the archive's state and its findings."""
 
 import json
 from collections import Counter
@@ -23,12 +23,12 @@ SIZES = SegmentSizes(40, 16)
 
 
 def archive_in(folder: Path, **options: Any) -> OpenArchive[pa.Table]:
-    """The archive of a feed, open."""
+    """Open the archive of a feed."""
     return replay.open(str(folder / "archive"), **options)
 
 
 def feed_in(folder: Path, **options: Any) -> ArchiveFeed:
-    """A feed with archive, tables and checkpoint in one folder."""
+    """Feed with archive, tables and checkpoint in one folder."""
     return archive_in(folder, **options).follow(str(folder / "tables"), str(folder / "checkpoint"))
 
 
@@ -38,7 +38,7 @@ def archived(folder: Path, entries: Sequence[Entry], name: str = NAME) -> None:
 
 
 def looks_at(entries: Sequence[Entry], random: Random, number: int) -> Iterator[list[Entry]]:
-    """A log as it grows between looks: in the order of writing, or in each partition for itself."""
+    """Growing log at several looks, in the order of writing or partition by partition."""
     reached = {(entry.topic, entry.partition): 0 for entry in entries}
     together = 0
     for look in range(1, number + 1):
@@ -58,7 +58,7 @@ def looks_at(entries: Sequence[Entry], random: Random, number: int) -> Iterator[
 
 
 def rows_of(feed: ArchiveFeed) -> dict[str, list[dict[str, Any]]]:
-    """Rows of all tables; the hash of the last manifest has the time of a capture in it."""
+    """Rows of all tables, without the last manifest's hash, which depends on the time."""
     tables = {name: feed.tables.table(name).to_pylist() for name in FEED_SCHEMAS}
     for row in tables["batches"]:
         row.pop("head")
@@ -66,7 +66,7 @@ def rows_of(feed: ArchiveFeed) -> dict[str, list[dict[str, Any]]]:
 
 
 def sorted_rows(tables: FeedTables, last: int | None = None) -> dict[str, list[str]]:
-    """Rows of the batches that count, or of those up to one, in an order without a meaning."""
+    """Sorted rows of the batches that count, or of those up to one batch."""
     batches = range((tables.last() if last is None else last) + 1)
     return {
         name: sorted(repr(row) for batch in batches for row in tables.rows(name, batch))
@@ -75,7 +75,7 @@ def sorted_rows(tables: FeedTables, last: int | None = None) -> dict[str, list[s
 
 
 def assert_adds_up(feed: ArchiveFeed, archive: OpenArchive[Any]) -> None:
-    """Check digest, state and findings after the last batch against those of the archive."""
+    """Check digest, state and findings after the last batch against the archive."""
     tables = {name: feed.tables.table(name).to_pylist() for name in FEED_SCHEMAS}
     last = {row["cluster"]: row for row in tables["batches"] if row["problem"] is None}
     for summary in archive.summaries().to_pylist():
@@ -87,7 +87,7 @@ def assert_adds_up(feed: ArchiveFeed, archive: OpenArchive[Any]) -> None:
 
 
 def summed(changes: Sequence[dict[str, Any]]) -> Counter[tuple[str, str, str]]:
-    """Rows of the state after all changes, one after the other: none is removed before it is."""
+    """Rows of the state after all changes. Each removed row must exist before."""
     rows: Counter[tuple[str, str, str]] = Counter()
     for row in changes:
         assert row["before"] != row["after"]
@@ -100,7 +100,7 @@ def summed(changes: Sequence[dict[str, Any]]) -> Counter[tuple[str, str, str]]:
 
 
 def states_of(archive: OpenArchive[Any]) -> Counter[tuple[str, str, str]]:
-    """Rows of the state that the archive has."""
+    """Rows of the archive's state."""
     return Counter(
         (row["cluster"], table, row_text(table, row))
         for table in STATE_SCHEMAS
@@ -109,7 +109,7 @@ def states_of(archive: OpenArchive[Any]) -> Counter[tuple[str, str, str]]:
 
 
 def findings(changes: Sequence[dict[str, Any]]) -> Counter[str]:
-    """Return the findings that stand after all changes."""
+    """Findings that remain after all changes."""
     present: Counter[str] = Counter()
     for row in changes:
         finding = repr({name: row[name] for name in row if name not in ("batch", "change")})

@@ -1,4 +1,4 @@
-"""Checkpoints that differ from the archive, broken clusters, merges meanwhile: nothing is lost."""
+"""Checkpoints that differ from the archive, damaged clusters and concurrent merges lose no rows."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def problems(feed: ArchiveFeed, batch: int) -> dict[str, str | None]:
 
 
 def test_another_archive_is_refused(tmp_path: Path) -> None:
-    """The other archive's manifests have other hashes; the refused feed writes no file."""
+    """A feed refuses an archive whose manifests have other hashes, and writes no file."""
     archived(tmp_path, ENTRIES[:40])
     feed_in(tmp_path).advance()
     shutil.rmtree(tmp_path / "archive")
@@ -60,7 +60,7 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
-    """The checkpoint is ahead of the archive, by a named partition; the feed writes no file."""
+    """A checkpoint ahead of the archive is refused with the partition; the feed writes no file."""
     archived(tmp_path, ENTRIES[:40])
     shutil.copytree(tmp_path / "archive", tmp_path / "backup")
     archived(tmp_path, ENTRIES)
@@ -75,7 +75,7 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
-    """The other clusters are read; once the archive is restored, the cluster continues."""
+    """The feed reads the other clusters; the cluster continues once its archive is restored."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES[:40], name)
     folder, saved = tmp_path / "archive" / "cluster=a", tmp_path / "saved"
@@ -100,7 +100,7 @@ def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
 
 
 def test_other_options_are_refused(tmp_path: Path) -> None:
-    """Rows of two releases, or by other thresholds, do not belong to one feed."""
+    """A feed refuses another release or other thresholds than those of its first batch."""
     archived(tmp_path, ENTRIES)
     feed_in(tmp_path).advance()
     places = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
@@ -111,7 +111,7 @@ def test_other_options_are_refused(tmp_path: Path) -> None:
 
 
 def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
-    """A new checkpoint would number its batches like those that the tables have."""
+    """Tables without their checkpoint are refused: a new one would reuse their batch numbers."""
     archived(tmp_path, ENTRIES)
     feed_in(tmp_path).advance()
     with pytest.raises(ArchiveCorrupt, match="the tables end with batch 0, which the checkpoint"):
@@ -119,7 +119,7 @@ def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
 
 
 def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
-    """The second one is refused before it writes, although it would read more."""
+    """The second feed is refused before it writes, although it would read more."""
     archived(tmp_path, ENTRIES[:60])
     slow, quick = feed_in(tmp_path), feed_in(tmp_path)
     quick.advance()
@@ -132,8 +132,8 @@ def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
     assert_adds_up(feed_in(tmp_path), archive_in(tmp_path))
 
 
-def test_a_feed_in_progress_has_its_checkpoint_alone(tmp_path: Path) -> None:
-    """A second process, which has seen the same, removes none of its rows."""
+def test_a_running_feed_owns_its_checkpoint(tmp_path: Path) -> None:
+    """A second process with the same state removes none of its rows."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     archived(tmp_path, ENTRIES)
@@ -148,7 +148,7 @@ def test_a_feed_in_progress_has_its_checkpoint_alone(tmp_path: Path) -> None:
 
 
 def test_deeply_nested_values_cost_time_only(tmp_path: Path) -> None:
-    """Audits that cannot be stored go over all records again, with the same findings."""
+    """Audits that cannot be stored read all records again, with the same findings."""
     nested = 900
     value = b'{"properties":{"a":' + b"[" * nested + b"]" * nested + b"}}"
     first, *rest = ENTRIES
@@ -166,7 +166,7 @@ def test_deeply_nested_values_cost_time_only(tmp_path: Path) -> None:
 
 
 def test_an_aborted_record_is_no_cause(tmp_path: Path) -> None:
-    """Workers with exactly-once support do not see it; the last record that they see is named."""
+    """A row names the last record that exactly-once workers see, never an aborted one."""
     entries = recorded_entries("aborted-3.9")
     archived(tmp_path, entries)
     feed = feed_in(tmp_path, exactly_once=True)
@@ -186,8 +186,8 @@ def test_an_aborted_record_is_no_cause(tmp_path: Path) -> None:
 # --- broken clusters ------------------------------------------------------------------------
 
 
-def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
-    """Rows of the cluster are absent while a file is damaged; the next run has them all."""
+def test_a_damaged_cluster_is_named_and_read_later(tmp_path: Path) -> None:
+    """A damaged cluster has no rows; the run after the repair has all of them."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES[:40], name)
     feed_in(tmp_path).advance()
@@ -216,8 +216,8 @@ def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path))
 
 
-def test_broken_manifests_are_named(tmp_path: Path) -> None:
-    """The other cluster is read; the problem is reported once, and ends with the repair."""
+def test_damaged_manifests_are_named(tmp_path: Path) -> None:
+    """The feed reads the other cluster, and reports the problem once until the repair."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     manifest = tmp_path / "archive" / "cluster=a" / "_manifest" / "0000000001.json"
@@ -233,8 +233,8 @@ def test_broken_manifests_are_named(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path))
 
 
-def test_a_cluster_that_comes_later_is_followed(tmp_path: Path) -> None:
-    """The session key shows that both clusters write one topic: a finding between clusters."""
+def test_a_later_cluster_is_followed(tmp_path: Path) -> None:
+    """A later cluster with the same session key gives a finding between clusters."""
     archived(tmp_path, ENTRIES, "a")
     feed = feed_in(tmp_path)
     feed.advance()
@@ -246,7 +246,7 @@ def test_a_cluster_that_comes_later_is_followed(tmp_path: Path) -> None:
 
 
 def test_selected_clusters_only(tmp_path: Path) -> None:
-    """Another cluster of the archive has no rows."""
+    """Clusters that are not selected have no rows."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     feed = feed_in(tmp_path, clusters=["a"])
@@ -286,7 +286,7 @@ def test_merges_between_batches(tmp_path: Path) -> None:
 
 
 def test_retention_between_batches(tmp_path: Path) -> None:
-    """A removed record takes no row back: the feed has the states and findings of the whole log."""
+    """A removed record takes no row back: the feed has states and findings of the whole log."""
     removed = 0
     for folder, removes in ((tmp_path / "thin", True), (tmp_path / "plain", False)):
         for end in (30, 60, 90, len(ENTRIES)):
@@ -304,7 +304,7 @@ def test_retention_between_batches(tmp_path: Path) -> None:
 
 
 def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
-    """The state before the batch is unknown without the checkpoint: the cluster is named."""
+    """A cluster after a retention is named if the checkpoint with its state is missing."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     assert retained(tmp_path / "archive", ENTRIES[59].timestamp).expired
@@ -319,8 +319,8 @@ def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_captures_and_merges_run_meanwhile(tmp_path: Path) -> None:
-    """No cluster has a problem, and nothing is lost or doubled."""
+def test_concurrent_captures_and_merges(tmp_path: Path) -> None:
+    """No cluster has a problem, and no row is lost or doubled."""
     entries = recorded_entries("life-3.9")
     archived(tmp_path, entries[:20])
 
@@ -343,7 +343,7 @@ def test_captures_and_merges_run_meanwhile(tmp_path: Path) -> None:
 
 
 def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
-    """A batch whose manifest was replaced meanwhile ends where it was to end."""
+    """A batch keeps its planned end, although a merge replaces its manifest meanwhile."""
     for end in (30, 60):
         archived(tmp_path, ENTRIES[:end])
     feed = feed_in(tmp_path)
@@ -362,7 +362,7 @@ def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
 
 
 class FeedInBucket(NamedTuple):
-    """Archive, tables and checkpoint of a feed, as objects."""
+    """Archive, tables and checkpoint of a feed as objects."""
 
     place: str
     hadoop: dict[str, str]
@@ -387,14 +387,14 @@ class FeedInBucket(NamedTuple):
 
 @pytest.fixture
 def objects(request: pytest.FixtureRequest) -> Iterator[FeedInBucket]:
-    """A feed in an object store, with a bucket for each test."""
+    """Feed in an object store, with a bucket for each test."""
     with bucket(request.node.name.replace("_", "-")) as made:
         yield FeedInBucket(f"s3a://{made.name}/fleet", made.hadoop)
 
 
 @pytest.mark.slow
 def test_two_feeds_in_a_bucket(objects: FeedInBucket) -> None:
-    """A feed in progress owns its checkpoint in a bucket, too; then the other feed continues."""
+    """A running feed owns its checkpoint in a bucket; once it ends, the other feed continues."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
     with locked(checkpoint) as lock:
@@ -408,7 +408,7 @@ def test_two_feeds_in_a_bucket(objects: FeedInBucket) -> None:
 
 
 @pytest.mark.slow
-def test_a_feed_that_was_taken_over(objects: FeedInBucket) -> None:
+def test_a_feed_whose_lease_was_taken_writes_nothing(objects: FeedInBucket) -> None:
     """Tasks and commit of the former feed write no file."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
@@ -428,7 +428,7 @@ def test_a_feed_that_was_taken_over(objects: FeedInBucket) -> None:
 
 @pytest.mark.prove
 def test_everything_in_a_bucket(objects: FeedInBucket) -> None:
-    """Archive, tables and checkpoint are objects; a batch that was cut off is repeated."""
+    """Archive, tables and checkpoint are objects; the feed repeats an interrupted batch."""
     for end in (60, None):
         objects.archived(ENTRIES[:end])
         objects.feed().advance()

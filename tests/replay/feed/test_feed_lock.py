@@ -1,4 +1,4 @@
-"""Leases of checkpoints in object stores: one owner at a time, also after a kill or a pause."""
+"""Leases of checkpoints in object stores have one owner, also after a kill or a pause."""
 
 import os
 from pathlib import Path
@@ -37,14 +37,14 @@ def age(folder: Path, lease: str, age_s: float) -> None:
 
 
 def taken(store: BucketStore) -> Lease:
-    """A lease of a process that wants the checkpoint."""
+    """Lease of a process that wants the checkpoint."""
     lease = Lease(store)
     lease.take()
     return lease
 
 
-def test_one_process_has_it(store: BucketStore, tmp_path: Path) -> None:
-    """The next process gets the lease after the first has ended; an earlier attempt fails."""
+def test_one_process_has_the_lease(store: BucketStore, tmp_path: Path) -> None:
+    """The second process gets the lease once the first has ended; an earlier attempt fails."""
     with locked(store) as first:
         with locked(store) as second:
             assert not second.is_held()
@@ -55,7 +55,7 @@ def test_one_process_has_it(store: BucketStore, tmp_path: Path) -> None:
 
 
 def test_a_lease_of_a_killed_process_ends(store: BucketStore, tmp_path: Path) -> None:
-    """The lease ends by its age; the next owner removes it."""
+    """A lease ends by its age; the next owner removes it."""
     killed = taken(store)
     age(tmp_path, killed.lease, LEASE_S - A_WHILE_S)
     with locked(store) as other:
@@ -66,8 +66,8 @@ def test_a_lease_of_a_killed_process_ends(store: BucketStore, tmp_path: Path) ->
         assert store.names(LEASES) == [Path(str(other.lease)).name]
 
 
-def test_an_owner_that_was_away_has_lost_it(store: BucketStore, tmp_path: Path) -> None:
-    """The lease is lost for good, before another process may have had the checkpoint."""
+def test_a_paused_owner_has_lost_the_lease(store: BucketStore, tmp_path: Path) -> None:
+    """An owner with an aged lease has lost it for good, even without another owner."""
     owner = taken(store)
     for away_s, is_held in ((KEPT_S - A_WHILE_S, True), (KEPT_S + A_WHILE_S, False)):
         age(tmp_path, owner.lease, away_s)
@@ -90,7 +90,7 @@ def test_tasks_of_a_former_owner_stop(store: BucketStore, tmp_path: Path) -> Non
         assert other.is_held()
 
 
-def test_it_is_renewed_meanwhile(
+def test_a_lease_is_renewed_during_a_batch(
     store: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch may take longer than a lease."""

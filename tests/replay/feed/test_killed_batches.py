@@ -1,4 +1,4 @@
-"""`kill -9` at every step of a batch: the batch counts or not, and a second run has its rows."""
+"""Batches killed by `kill -9` at every step count or not; a second run has the rows."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ EVERY = 1 if PROVE else 20
 
 
 def test_a_repeated_batch_has_the_same_rows(tmp_path: Path) -> None:
-    """Rows and states are as without the crash; files of the killed run are replaced."""
+    """A repeated batch has the rows and states of a run without crash, and replaces its files."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     prepared, whole, killed = (tmp_path / name for name in ("prepared", "whole", "killed"))
     archived(prepared, entries[:60])

@@ -1,4 +1,4 @@
-"""A feed adds up to the archive after every batch, however the log was cut into looks."""
+"""A feed adds up to the archive after every batch, for any looks at the log."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ LOOKS = 4
 
 @pytest.mark.parametrize("name", sampled(STORIES, *USUAL))
 def test_recorded_clusters(name: str, tmp_path: Path) -> None:
-    """State, digest and findings, after each of a few random looks."""
+    """State, digest and findings are right after each of a few random looks."""
     options = {"exactly_once": name in EXACTLY_ONCE}
     for entries in looks_at(recorded_entries(name), Random(name), LOOKS):
         archived(tmp_path, entries)
@@ -51,7 +51,7 @@ def test_recorded_clusters(name: str, tmp_path: Path) -> None:
 @settings(max_examples=examples(3, proved=600))  # half a second each, on an idle core
 @given(logs(), st.randoms(use_true_random=False))
 def test_random_logs(entries: list[Entry], random: Random) -> None:
-    """Odd records, clocks that run backwards, keys in several partitions, aborted records."""
+    """Logs have odd records, decreasing times, keys in several partitions, and aborted records."""
     with TemporaryDirectory() as folder:
         for known_entries in looks_at(entries, random, LOOKS) if entries else ():
             archived(Path(folder), known_entries)
@@ -62,7 +62,7 @@ def test_random_logs(entries: list[Entry], random: Random) -> None:
 
 @pytest.mark.parametrize("name", sampled(STORIES, "roll-3.4-3.9-3.4"))
 def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
-    """The documentation lists their kinds; records that are archived in order resolve others."""
+    """Findings of the kinds documented as final stay; records in log order resolve others."""
     page = (ROOT / "docs" / "replay-data.md").read_text("utf-8")
     (row,) = re.findall(r"^\| (.*) \| nothing: it is final \|$", page, re.MULTILINE)
     final = set(re.findall("`([a-z-]+)`", row))
@@ -78,7 +78,7 @@ def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
 
 
 def test_snapshots_only_save_time(tmp_path: Path) -> None:
-    """Without those of the last batch, the next batch has the same rows."""
+    """Without the snapshots of the last batch, the next batch has the same rows."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     for name, forgets in (("keeps", False), ("forgets", True)):
         for end in (40, 80, len(entries)):
@@ -93,7 +93,7 @@ def test_snapshots_only_save_time(tmp_path: Path) -> None:
 
 
 def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
-    """Segments that were read long before the horizon may be gone: the next batch is whole."""
+    """The next batch is whole, although old segments, read long ago, are gone."""
     entries = recorded_entries("life-3.9")
     early, gap_ms = entries[:200], 3_600_000
     late = [replace(entry, timestamp=entry.timestamp + gap_ms) for entry in entries[200:]]
@@ -114,8 +114,8 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
     assert (row["problem"], row["digest"]) == (None, expected[0])
 
 
-def test_later_records_give_patience(tmp_path: Path) -> None:
-    """A batch with a record that comes too late begins anew; later ones wait for such records."""
+def test_a_late_record_makes_later_batches_wait(tmp_path: Path) -> None:
+    """A batch with a late record begins anew; later batches wait for such records."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     configs = [entry for entry in entries if entry.topic == "connect-configs"]
     hour_ms = 3_600_000

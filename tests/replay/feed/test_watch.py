@@ -1,4 +1,4 @@
-"""`replay watch`: what it prints, where it goes on, and how it ends."""
+"""`replay watch`: its output, its checkpoint and its end."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
 
 def watched(folder: Path, *options: object) -> CommandResult:
-    """Print all that is archived by now."""
+    """Print all archived records so far."""
     return call("watch", folder / "archive", "--once", *options)
 
 
@@ -33,7 +33,7 @@ def rows_in(said: CommandResult, table: str) -> list[dict[str, Any]]:
 
 
 def test_lines_for_people(tmp_path: Path) -> None:
-    """A line for each row: cluster, connector, what has changed, its record; then the batch."""
+    """A line per row has cluster, connector, change and record; the last line has the batch."""
     archived(tmp_path, ENTRIES[:60])
     progress = ("--checkpoint", tmp_path / "checkpoint")
     assert watched(tmp_path, *progress).code == 0
@@ -56,7 +56,7 @@ def test_lines_for_people(tmp_path: Path) -> None:
 
 
 def test_json_lines_add_up(tmp_path: Path) -> None:
-    """Two runs print the state and the findings that the archive has."""
+    """Two runs print the state and the findings of the archive."""
     lines: list[CommandResult] = []
     for end in (60, None):
         archived(tmp_path, ENTRIES[:end])
@@ -77,8 +77,8 @@ def _parsed(place: tuple[str, str, str]) -> str:
     return repr((cluster, table, json.loads(text)))
 
 
-def test_nothing_new_is_printed_once(tmp_path: Path) -> None:
-    """A checkpoint goes on where it was; without one everything is printed each time."""
+def test_each_change_is_printed_once(tmp_path: Path) -> None:
+    """A checkpoint continues; without one each run prints everything."""
     archived(tmp_path, ENTRIES)
     progress = ("--checkpoint", tmp_path / "checkpoint")
     first = watched(tmp_path, *progress)
@@ -88,7 +88,7 @@ def test_nothing_new_is_printed_once(tmp_path: Path) -> None:
 
 
 def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
-    """The tables keep the mild findings."""
+    """`watch` can omit mild findings; the tables keep them."""
     archived(tmp_path, recorded_entries("life-3.9"))
     said = watched(tmp_path, "--least", "warning", "-o", "json")
     severities = {row["severity"] for row in rows_in(said, "finding_changes")}
@@ -98,7 +98,7 @@ def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
-    """The tables need a durable checkpoint, too."""
+    """Tables in a folder of their own need a durable checkpoint, too."""
     archived(tmp_path, ENTRIES)
     places = ("--checkpoint", tmp_path / "checkpoint", "--folder", tmp_path / "out")
     assert watched(tmp_path, *places).code == 0
@@ -110,8 +110,8 @@ def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
     assert watched(tmp_path, "--folder", tmp_path / "other").code == 2
 
 
-def test_a_broken_cluster_is_an_error(tmp_path: Path) -> None:
-    """The broken cluster is named on standard error; the others are printed; exit code 2."""
+def test_a_damaged_cluster_is_an_error(tmp_path: Path) -> None:
+    """`watch` names the damaged cluster, prints the others and exits with code 2."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     hurt(tmp_path / "archive", "a")
@@ -123,7 +123,7 @@ def test_a_broken_cluster_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
-    """One sentence, exit code 2; nothing is written."""
+    """`watch` prints one sentence, exits with code 2 and writes nothing."""
     archived(tmp_path, ENTRIES)
     progress = ("--checkpoint", tmp_path / "checkpoint")
     assert watched(tmp_path, *progress).code == 0
@@ -136,8 +136,8 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
-    """Records that a capture adds are printed; Ctrl-C ends it with exit code 130."""
+def test_watch_continues_until_ctrl_c(tmp_path: Path) -> None:
+    """`watch` prints records that a capture adds; Ctrl-C ends it with exit code 130."""
     archived(tmp_path, ENTRIES[:60])
     with started("watch", tmp_path / "archive", "--every", "0.1") as process:
         assert process.stdout is not None

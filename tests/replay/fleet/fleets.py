@@ -35,6 +35,6 @@ def hurt(folder: Path, cluster: str, place: str = "topic=*/*") -> None:
 
 
 def rows_of(table: Any) -> list[str]:
-    """Rows of an Arrow table or a Spark data frame, in an order that depends on nothing else."""
+    """Rows of an Arrow table or a Spark data frame, in a fixed order."""
     rows = table.to_pylist() if hasattr(table, "to_pylist") else table.toArrow().to_pylist()
     return sorted(repr(sorted(row.items())) for row in rows)

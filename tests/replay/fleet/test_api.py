@@ -29,13 +29,13 @@ HIDDEN = "[hidden]"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of recorded clusters."""
+    """Archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 
 @pytest.fixture(scope="module")
 def archive(folder: Path) -> OpenArchive[pa.Table]:
-    """The archive of the recorded clusters, open."""
+    """Open archive of the recorded clusters."""
     return replay.open(str(folder))
 
 
@@ -60,7 +60,7 @@ def test_every_table_has_its_schema(archive: OpenArchive[pa.Table]) -> None:
 
 
 def test_every_column_is_described() -> None:
-    """A column of these tables says what it holds."""
+    """Each column of the tables has a description."""
     for schema in (*STATE_SCHEMAS.values(), CLUSTERS, SUMMARIES, FINDINGS, VERDICTS):
         assert all(field.metadata[b"comment"] for field in schema)
 
@@ -97,7 +97,7 @@ def _is(row: dict[str, object], cluster: str, connector: dict[str, object]) -> b
 
 
 def test_no_table_has_a_secret(tmp_path: Path) -> None:
-    """A password is hidden in configs, offsets, traces and timelines."""
+    """Configs, offsets, traces and timelines hide a password."""
     alone(tmp_path, b'{"properties":{"name":"a","db.password":"hunter2"}}')
     archive = replay.open(str(tmp_path))
     tables = [archive.state(name) for name in STATE_SCHEMAS]
@@ -127,7 +127,7 @@ def alone(folder: Path, config: bytes) -> None:
 
 
 def test_a_moment_and_releases(folder: Path) -> None:
-    """Each release has rows of its own; a moment cuts them all."""
+    """Each release has its own rows; a moment limits all of them."""
     archive = replay.open(str(folder), clusters=["roll"])
     early = archive.state(as_of="config@11", release=["3.4", "3.9"]).to_pylist()
     targets = {(row["release"], row["target_state"]) for row in early}
@@ -141,7 +141,7 @@ def test_a_moment_and_releases(folder: Path) -> None:
 
 
 def test_two_clusters_are_compared(folder: Path) -> None:
-    """Each selected cluster is compared with the other one."""
+    """`diff` compares each selected cluster with the other one."""
     archive = replay.open(str(folder), clusters=["life"])
     sides = {
         (row["from"]["cluster"], row["to"]["cluster"])
@@ -192,7 +192,7 @@ def test_files_of_commands_have_the_rows_of_the_tables(
 
 
 def test_a_damaged_file_concerns_one_cluster(tmp_path: Path) -> None:
-    """The damaged cluster has no rows and is named, with the reason; the others are answered."""
+    """The damaged cluster has no rows and is named with the reason; the others have rows."""
     folder = fleet_in(tmp_path)
     whole = replay.open(str(folder))
     expected = {
@@ -235,7 +235,7 @@ def test_a_problem_can_end_the_query(tmp_path: Path) -> None:
 
 
 def test_wrong_arguments(folder: Path, archive: OpenArchive[pa.Table], tmp_path: Path) -> None:
-    """Each is refused before anything is read."""
+    """Each wrong argument is refused before any read."""
     with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, tasks"):
         archive.state("nothing")
     with pytest.raises(UnknownRelease):
@@ -254,7 +254,7 @@ def test_wrong_arguments(folder: Path, archive: OpenArchive[pa.Table], tmp_path:
 
 
 def test_files_are_partitioned(archive: OpenArchive[pa.Table], tmp_path: Path) -> None:
-    """A reader of Hive partitions gets the rows of each table, and prunes by cluster."""
+    """Readers of Hive partitions get the rows of each table, and prune by cluster."""
     folder = tmp_path / "state"
     summaries = archive.write_state(str(folder), release=["3.4", "3.9"])
     for name, schema in STATE_SCHEMAS.items():
@@ -270,7 +270,7 @@ def test_files_are_partitioned(archive: OpenArchive[pa.Table], tmp_path: Path) -
 def test_files_appear_together_or_not_at_all(
     archive: OpenArchive[pa.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A write that ends with an error leaves nothing behind; a folder with files is refused."""
+    """A failed write leaves no file; a folder with files is refused."""
     folder = tmp_path / "state"
     archive.write_state(str(folder), tables=["tasks"])
     before = content(tmp_path)
@@ -284,12 +284,12 @@ def test_files_appear_together_or_not_at_all(
 
 
 def full_disk(*_: object, **__: object) -> None:
-    """A writer on a full disk."""
+    """Writer on a full disk."""
     raise NotWritable("no room")
 
 
 def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
-    """The others are written, and the summaries name it."""
+    """The other clusters have files; the summaries name the unreadable one."""
     archive = fleet_in(tmp_path / "archive")
     hurt(archive, "life")
     folder = tmp_path / "state"
@@ -301,7 +301,7 @@ def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
-    """The files are empty and have the columns; no file has an empty row group."""
+    """Files without rows have all columns; no file has an empty row group."""
     alone(tmp_path / "archive", b'{"properties":{"name":"a"}}')
     replay.open(str(tmp_path / "archive")).write_state(str(tmp_path / "state"))
     for path in (tmp_path / "state").rglob("*.parquet"):

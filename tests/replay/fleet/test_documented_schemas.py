@@ -1,4 +1,4 @@
-"""The page for data engineers shows the schemas as they are."""
+"""The page for data engineers shows the actual schemas."""
 
 import re
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def column_lines(schema: pa.Schema) -> list[str]:
 
 
 def kind(column: pa.DataType) -> str:
-    """Return the name of a column's type as documents spell it."""
+    """Type of a column as documents spell it."""
     if pa.types.is_struct(column):
         return f"struct({', '.join(field.name for field in column)})"
     if pa.types.is_list(column):
@@ -54,7 +54,7 @@ def kind(column: pa.DataType) -> str:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_page_shows_each_column(name: str) -> None:
-    """Name, type and meaning, in the order of the columns."""
+    """The page has name, type and meaning of each column, in order."""
     section = re.search(rf"^### `{name}`.*?\n\n(\|.*?)\n(?:\n|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None
     assert section[1].splitlines()[2:] == column_lines(SCHEMAS[name])

@@ -1,4 +1,4 @@
-"""Compact now and restart: what is said beforehand, and what a real cluster said afterwards."""
+"""Rehearsals of a compaction and a restart, compared with a real cluster that went through both."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ FIXED = "3.7.1"
 
 @pytest.fixture(scope="module")
 def log(histories: Path) -> list[Entry]:
-    """A real log, just before Kafka's cleaner was let at it."""
+    """Real log, just before Kafka's cleaner compacted it."""
     return read_dump(histories / "compacted-3.9.before.log.jsonl").entries
 
 
@@ -51,7 +51,7 @@ TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
 
 @pytest.mark.parametrize("release", TARGETED)
 def test_the_recorded_log(log: list[Entry], release: str) -> None:
-    """`quiet` loses its tasks; before 3.7.1 those of `deleted` come back; all others are well."""
+    """`quiet` loses its tasks. Before 3.7.1 `deleted` gets its tasks back. All others stay."""
     mended = RELEASES.index(release) >= RELEASES.index(FIXED)
     wrong = {("quiet", LOSES)} if mended else {("deleted", ZOMBIES)}
     assert findings_above_info(lint(log, Profile.of(release))) == wrong
@@ -73,10 +73,10 @@ AFTER_COMPACTION = {"3.9.1": 20, "3.4.1": 23}
 
 
 @pytest.mark.parametrize("release", AFTER_COMPACTION)
-def test_workers_said_so_afterwards(
+def test_the_restarted_worker_did_as_foretold(
     log: list[Entry], story: dict[int, StoryStep], release: str
 ) -> None:
-    """The real worker that was restarted has of `quiet` what was foretold; before it had two."""
+    """The restarted worker has the foretold tasks of `quiet`; before it had two."""
     names = story[12].answers["/connectors/quiet"]
     assert len(names.answer["tasks"]) == 2
     after = story[AFTER_COMPACTION[release]]
@@ -84,8 +84,10 @@ def test_workers_said_so_afterwards(
     assert len(after.answers["/connectors/quiet"].answer["tasks"]) == (0 if lost else 2)
 
 
-def test_the_zombies_of_deleted_did_return(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """Created again with a class that makes no tasks, it ran two tasks on 3.4 and none on 3.9."""
+def test_tasks_of_the_deleted_connector_did_return(
+    log: list[Entry], story: dict[int, StoryStep]
+) -> None:
+    """`deleted`, created again with a class without tasks, ran two tasks on 3.4 and none on 3.9."""
     for release, number in (("3.4.1", 25), ("3.9.1", 31)):
         is_reported = ("deleted", ZOMBIES) in findings_above_info(lint(log, Profile.of(release)))
         answer = story[number].answers["/connectors/deleted"].answer
@@ -93,7 +95,7 @@ def test_the_zombies_of_deleted_did_return(log: list[Entry], story: dict[int, St
 
 
 def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> None:
-    """Kafka's own cleaner removed no more than we think that it may."""
+    """Kafka's cleaner removed only records that our cleaner may remove, too."""
     real = read_dump(histories / "compacted-3.9.log.jsonl").entries
     kept = {entry.position for entry in real}
     rewritten = {(entry.topic, entry.key) for entry in real if entry.offset >= _end(log, entry)}
@@ -116,7 +118,7 @@ PAUSED = {"state": "PAUSED"}
 
 
 def half_a_set() -> Planted:
-    """A set of two tasks, then a new config for one of them that was never committed."""
+    """Set of two tasks, then an uncommitted config for one of them."""
     log = running(tasks=2)
     return log.put(CONFIG, "task-a-1", {"properties": {"task": "1b"}})
 
@@ -161,7 +163,7 @@ def test_similar_logs_have_no_finding(kind: str) -> None:
     assert kind not in {finding.kind for finding in lint(alike.entries, Profile.of(release))}
 
 
-def test_reports_of_the_deleted_come_back() -> None:
+def test_statuses_of_a_deleted_connector_return() -> None:
     """A connector's tombstone hides its tasks' statuses; once it is removed, they return."""
     log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
     (finding,) = lint(log.entries, Profile.of("3.9"))
@@ -181,7 +183,7 @@ def test_workers_generate_tasks_again() -> None:
 
 
 def test_a_running_connector_heals() -> None:
-    """A running connector makes its tasks anew: no advice is needed."""
+    """A running connector makes its tasks anew, so the finding has no advice."""
     (finding,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
     assert (finding.kind, finding.severity, finding.advice) == (LOSES, Severity.WARNING, "")
 
@@ -205,7 +207,7 @@ def test_changed_readings_are_named(histories: Path) -> None:
     assert any('source offset {"page":9}: {"row": 1} → ∅' in sentence for sentence in sentences)
 
 
-def test_secrets_are_not_told() -> None:
+def test_secrets_are_hidden() -> None:
     """A finding that shows values hides secret ones."""
     log = running().put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
     text = " ".join(finding.sentence for finding in lint(log.entries, Profile.of("3.9")))

@@ -1,4 +1,4 @@
-"""Facts that depend on the order between partitions: marked in states, listed as hazards."""
+"""Facts that depend on the order between partitions are marked in states and listed as hazards."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ OFFSET = "a source offset lies in several partitions with different values: offs
 
 @pytest.fixture
 def unordered(tmp_path: Path) -> Path:
-    """A task beside a tombstone in another partition, and an offset in two partitions."""
+    """Log with a task beside a tombstone in another partition, and an offset in two partitions."""
     key = '["a",{"p":1}]'
     log = [
         *config(connector("a"), connector("b")),
@@ -40,8 +40,8 @@ def unordered(tmp_path: Path) -> Path:
     return tmp_path / "archive"
 
 
-def test_a_state_marks_it(unordered: Path) -> None:
-    """Table remarks and JSON show the mark; other connectors have no mark."""
+def test_a_state_marks_unordered_facts(unordered: Path) -> None:
+    """Table and JSON show the mark of the connector; others have none."""
     rows = call("state", unordered, "-o", "json").json[0]["states"][0]["connectors"]
     assert {row["connector"]: row["order_dependent"] for row in rows} == {
         "a": [TASK, OFFSET],
@@ -60,7 +60,7 @@ def test_tables_and_files_have_the_marks_of_the_command(unordered: Path, tmp_pat
 
 
 def test_marks_of_very_many_offsets_are_not_searched(unordered: Path) -> None:
-    """A table of connectors does not read them: the marks are null, and not empty."""
+    """Tables of connectors read no offsets: the marks are null, and not empty."""
     query = StateTableQuery("connectors", None, (Profile.of("kip"),), marked_rows=1)
     batches = list(query.batches(ArchiveSource(str(unordered)), NAME))
     assert marks_in(pa.Table.from_batches(batches)) == {"a": None, "b": None}
@@ -72,7 +72,7 @@ def marks_in(table: pa.Table) -> dict[str, list[str] | None]:
 
 
 def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:
-    """The offset is the same, whichever partition is read last."""
+    """Equal offsets in two partitions need no mark: their order does not matter."""
     pair = ('["a",{"p":1}]', '{"o":1}')
     archive(tmp_path, [*config(connector("a")), *offsets(pair), *offsets(pair, partition=1)])
     (row,) = call("state", tmp_path, "-o", "json").json[0]["states"][0]["connectors"]
@@ -80,7 +80,7 @@ def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:
 
 
 def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]:
-    """Connectors and topics of the hazards of order."""
+    """Connectors and topics of the hazards about order."""
     return {
         (hazard.connector, hazard.position.topic)
         for hazard in hazards(log, release)
@@ -91,7 +91,7 @@ def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]
 @pytest.mark.parametrize("derived", [True, False], ids=["winners", "segments"])
 @pytest.mark.parametrize("seed", range(12))
 def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
-    """Marks from the remaining rows equal those from all records, for several releases."""
+    """Marks from live records equal those from all records, for several releases."""
     log = random_log_anywhere(seed)
     archive(tmp_path, log)
     local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=derived))
@@ -112,7 +112,7 @@ def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> N
 
 
 def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
-    """`replay lint --hazards`, in the words of `controlplane inspect --hazards`."""
+    """`replay lint --hazards` prints the sentences of `controlplane inspect --hazards`."""
     result = call("lint", unordered, "--hazards", "--release", "3.9")
     assert result.code == 0
     assert result.out.splitlines()[-1] == f"a worker of 3.9.2 would meet 2 hazards in {NAME}"
@@ -126,19 +126,19 @@ def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
 
 
 def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
-    """An earlier moment without hazards ends with 0."""
+    """`--fail` exits with code 1 for a hazard, and with 0 before its moment."""
     words = ("lint", unordered, "--hazards", "--fail")
     assert [call(*words).code, call(*words, "--as-of", "config@0").code] == [1, 0]
 
 
 def test_options_that_belong_to_hazards(unordered: Path) -> None:
-    """A rehearsal needs a release, and has no such options."""
+    """A rehearsal needs a release, and has no options of `--hazards`."""
     assert "--hazards" in call("lint", unordered, "--release", "3.9", "--fail").err
     assert "--release" in call("lint", unordered).err
 
 
 def test_a_damaged_cluster_does_not_hide_the_hazards_of_others(unordered: Path) -> None:
-    """The damaged cluster is named, and the exit code is 2."""
+    """The damaged cluster is named with exit code 2, beside the hazards of others."""
     capture(unordered, log_of(config(connector("c"))), name="other")
     (unordered / "cluster=other" / "_manifest" / "0000000001.json").unlink()
     result = call("lint", unordered, "--hazards", "--release", "3.9")

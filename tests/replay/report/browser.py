@@ -1,4 +1,4 @@
-"""A real browser that looks at a page: what it asks for, complains about, and prints."""
+"""Real browser (Chromium): its requests, console messages and printed pages."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ PAPER_WIDTH, PAPER_HEIGHT = 703, 1017
 
 
 class Browser:
-    """A window of Chromium without a screen."""
+    """Chromium window without a screen."""
 
     def __init__(self, driver: Chrome) -> None:
         self._driver = driver
@@ -69,11 +69,11 @@ class Browser:
         return len(re.findall(rb"/Type\s*/Page\b", content))
 
     def press(self, *keys: str) -> None:
-        """Keys of the keyboard, one after the other."""
+        """Press keys one after the other."""
         ActionChains(self._driver).send_keys(*keys).perform()
 
     def asked_for(self) -> list[str]:
-        """URLs requested over the network or from disk since the last call."""
+        """URLs that the page requested from network or disk since the last call."""
         events = (json.loads(entry["message"])["message"] for entry in self._log("performance"))
         sent = (event for event in events if event["method"] == "Network.requestWillBeSent")
         return [event["params"]["request"]["url"] for event in sent]

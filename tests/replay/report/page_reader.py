@@ -1,4 +1,4 @@
-"""Reading a page as a browser does: elements, anchors, texts; and whether it keeps its promises."""
+"""Parser of report pages: elements, anchors and texts; it checks the laws of every page."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ VOID = {"meta"}
 
 
 class Element(msgspec.Struct):
-    """One element with what is in it."""
+    """Element with its content."""
 
     name: str
     attributes: dict[str, str | None]
@@ -43,7 +43,7 @@ class Element(msgspec.Struct):
         return (self.attributes.get("class") or "").split()
 
     def by_id(self, name: str) -> "Element":
-        """The element that an anchor leads to."""
+        """Element with this anchor."""
         (target,) = (element for element in self.every() if element.attributes.get("id") == name)
         return target
 
@@ -71,7 +71,7 @@ class _Parser(HTMLParser):
 
 
 def parsed(pieces: Iterable[str]) -> Element:
-    """Elements, all of which are closed."""
+    """Elements of a page; fails if one is not closed."""
     parser = _Parser()
     parser.feed("".join(pieces))
     parser.close()
@@ -80,16 +80,16 @@ def parsed(pieces: Iterable[str]) -> Element:
 
 
 def read(pieces: Iterable[str]) -> Element:
-    """A page, of which all elements are closed and that keeps what every page promises."""
+    """Parse a page; check that all elements are closed and that it is self-contained."""
     root = parsed(pieces)
     _check(root)
     return root
 
 
-def unled(element: Element) -> Iterator[Element]:
+def unlinked_figures(element: Element) -> Iterator[Element]:
     """Numbers without a link to evidence, in tiles, tables and plots; 0 needs none.
 
-    Also sentences with a count and no link. A named command may stand for evidence that the page
+    Also sentences with a count and no link. A named command may replace evidence that the page
     lacks.
     """
     is_number = element.name == "strong" or {"n", "number", "scale"} & set(element.classes)
@@ -102,7 +102,7 @@ def unled(element: Element) -> Iterator[Element]:
         yield element
     for part in element.content:
         if isinstance(part, Element):
-            yield from unled(part)
+            yield from unlinked_figures(part)
 
 
 def _is_figure(content: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Pages as people see them: in Chromium, on a desk, on a phone, in the dark, and on paper."""
+"""Pages in Chromium: on a desk, on a phone, in the dark scheme, and on paper."""
 
 from collections.abc import Iterable
 from importlib.resources import files
@@ -36,7 +36,7 @@ TOLD_APART = 1.4
 
 
 class StateDrawing(NamedTuple):
-    """A drawing of a state: its name, height and colour."""
+    """Drawing of a state: name, height and colour."""
 
     name: str
     height: str
@@ -69,7 +69,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of 20 clusters of 50 connectors each, which go on for days."""
+    """Page of 20 clusters with 50 connectors each, over several days."""
     log = PlantedLog()
     for number in range(50):
         name = f"a-source-with-a-name-{number:02}"
@@ -86,7 +86,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of clusters in which everything has a name that is up to something."""
+    """Page of clusters whose names contain markup."""
     clusters = [cluster_facts(of(called(name)), f"lab {name}", goals=LINES) for name in NAMES]
     failed = {f"c{name}": name for name in NAMES}
     return write_page(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
@@ -96,7 +96,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_defects_are_noticed(browser: Browser, tmp_path: Path) -> None:
-    """A page with every kind of defect: each check of the browser reports it."""
+    """Each check of the browser reports its defect on a page with all defects."""
     file = tmp_path / "bad.html"
     file.write_text(
         "<body style='margin: 0; background: #fff'><script>console.error('broken')</script>"
@@ -128,7 +128,7 @@ def test_defects_are_noticed(browser: Browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["life", "odd", "fleet"])
-def test_a_page_asks_nobody_and_every_link_leads_somewhere(
+def test_a_page_requests_nothing_and_every_link_has_a_target(
     browser: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
     """The page is one file, and the browser's console stays empty."""
@@ -161,7 +161,7 @@ def test_everything_can_be_read(
 def test_nothing_is_missing_on_paper(
     browser: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """Folded and scrolled parts are printed, within the width of the paper."""
+    """Folded and scrolled parts are printed within the width of the paper."""
     browser.open(request.getfixturevalue(name))
     assert browser.ask("hidden()") != []
     browser.as_printed()
@@ -185,9 +185,7 @@ def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_states_are_told_apart_without_their_colours(
-    browser: Browser, life: Path, scheme: str
-) -> None:
+def test_states_differ_without_colours(browser: Browser, life: Path, scheme: str) -> None:
     """States of equal height differ in lightness, or one is hollow."""
     browser.open(life, scheme=scheme)
     states = [StateDrawing(*drawing) for drawing in browser.ask("drawnStates()")]
@@ -205,7 +203,7 @@ def test_states_are_told_apart_without_their_colours(
 
 
 def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
-    """The first link of each kind is followed with the keyboard alone."""
+    """The keyboard alone follows the first link of each kind to its record."""
     ways = ("td.n a", ".lane a", ".events a", ".plot a", ".lines a", ".chip", ".tile")
     for way in (*ways, ".card details .chip", ".matrix a", "#c0-findings summary a"):
         browser.open(life)
@@ -232,7 +230,7 @@ def test_the_keyboard_focus_is_visible(browser: Browser, life: Path) -> None:
 
 
 def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
-    """A cluster has one row; a requested part opens."""
+    """Each cluster has one row; a click opens its part."""
     assert fleet.stat().st_size < 8_000_000
     for width in (DESK, PHONE):
         browser.open(fleet, width=width)
@@ -248,7 +246,7 @@ def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
 
 
 def test_times_never_touch(browser: Browser, tmp_path: Path) -> None:
-    """Labels keep apart from seconds to decades, wherever a chart begins, on desk and phone."""
+    """Time labels never touch, from seconds to decades, on desk and phone."""
     starts = (read_time_ms(text) for text in ("2026-11-20T22:49:57Z", "2025-12-31T06:00:00Z"))
     axes = [
         TimeAxis(TimeRange(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))

@@ -1,4 +1,4 @@
-"""`replay report`, as people call it."""
+"""`replay report` on the command line."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """An archive of the clusters `life` and `roll`."""
+    """Archive of the clusters `life` and `roll`."""
     call("capture", f"life={LIFE}", f"roll={ROLL}", tmp_path / "fleet", "--once")
     return tmp_path / "fleet"
 
@@ -55,7 +55,7 @@ def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "kept").glob("*.json"))) == 2
 
 
-def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -> None:
+def test_a_page_names_a_damaged_cluster(fleet: Path, tmp_path: Path) -> None:
     """The page has the other clusters; without any other cluster there is no page."""
     (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
     result = call("report", fleet, "--to", tmp_path / "page.html")

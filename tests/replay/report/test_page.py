@@ -1,4 +1,4 @@
-"""A page about a fleet: its plots, its sentences, and its safety."""
+"""Report page of a fleet: plots, sentences and safety."""
 
 import re
 from itertools import pairwise
@@ -16,14 +16,14 @@ from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
-from tests.replay.report.page_reader import Element, parsed, read, unled
+from tests.replay.report.page_reader import Element, parsed, read, unlinked_figures
 from tests.replay.report.planted_clusters import NASTY, busy, called, cluster_facts, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
 
 def pictured(*logs: PlantedLog, release: str = "3.9") -> Element:
-    """A page about planted logs, `c0` and so on, whose workers are of a release."""
+    """Page about planted logs, `c0` and so on, whose workers run a release."""
     return read(
         page(
             [
@@ -35,39 +35,39 @@ def pictured(*logs: PlantedLog, release: str = "3.9") -> Element:
 
 
 def rows(table: Element) -> list[list[str]]:
-    """Return the texts of a table's cells, row by row."""
+    """Texts of a table's cells, row by row."""
     (body,) = table.all("tbody")
     return [[cell.text for cell in row.content] for row in body.all("tr")]
 
 
-def led_to(shown: Element, link: Element) -> Element:
-    """Return the element that a link points to."""
+def target_of(shown: Element, link: Element) -> Element:
+    """Element that a link points to."""
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
 
 
 # --- what is told -------------------------------------------------------------------------------
 
 
-def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
+def test_a_row_links_to_the_connectors_records() -> None:
     """Each number links to the counted record, or to the list of all of them."""
     shown = pictured(busy())
     (row,) = rows(next(shown.by_id("c0-connectors").all("table")))
     assert row[:8] == ["a", "STARTED", "RUNNING", "1 FAILED", "1", "1", "1", "2"]
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
     cells = next(body.all("tr")).content
-    led = [led_to(shown, next(cell.all("a"))) for cell in cells[4:8]]
+    led = [target_of(shown, next(cell.all("a"))) for cell in cells[4:8]]
     assert 'connector-a{"properties"' in led[0].text.replace(": ", ":").replace(" ", "")
     assert "restart-connector-a" in led[1].text
     assert '"state": "FAILED"' in led[2].text
     assert led[3].text == "2offsetsoffsets@0offsets@1"
-    last = led_to(shown, list(led[3].all("a"))[-1])
+    last = target_of(shown, list(led[3].all("a"))[-1])
     assert '{"position": 5}' in last.text
 
 
 def test_a_number_without_its_evidence_is_noticed() -> None:
     """The check of the page finds a number without a link."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
-    assert [element.text for element in unled(parsed([text]))] == ["7"]
+    assert [element.text for element in unlinked_figures(parsed([text]))] == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -83,36 +83,36 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
 )
 def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led: bool) -> None:
     """The check of the page finds a count without a link."""
-    assert (list(unled(parsed([text]))) == []) is is_led
+    assert (list(unlinked_figures(parsed([text]))) == []) is is_led
 
 
-def test_subjects_lead_to_their_findings() -> None:
+def test_subjects_link_to_their_findings() -> None:
     """The badge of a row and a cell of the matrix link to the finding."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
     badge = list(next(body.all("tr")).all("a"))[-1]
     assert badge.text == "danger"
-    assert "loses 1 task" in led_to(shown, badge).text
+    assert "loses 1 task" in target_of(shown, badge).text
     shown = pictured(log, release="3.4")
     matrix = next(shown.by_id("c0-releases").all("table", "matrix"))
     cells = list(matrix.all("tr"))[2].content
-    assert led_to(shown, next(cells[3].all("a"))).text.startswith("! a")
+    assert target_of(shown, next(cells[3].all("a"))).text.startswith("! a")
 
 
-def test_the_read_records_lead_to_their_ends() -> None:
+def test_read_records_link_to_their_ends() -> None:
     """The links lead to the first and last record of each partition, and of all partitions."""
     shown = pictured(busy())
-    first, last = (led_to(shown, link) for link in next(shown.all("p", "span")).all("a"))
+    first, last = (target_of(shown, link) for link in next(shown.all("p", "span")).all("a"))
     assert next(first.all("code")).text == "config@0"
     assert next(last.all("code")).text == "offsets@2"
     rows_read = next(shown.by_id("c0-read").all("tbody")).all("tr")
-    ends = [[led_to(shown, link).content[0].text for link in row.all("a")] for row in rows_read]
+    ends = [[target_of(shown, link).content[0].text for link in row.all("a")] for row in rows_read]
     assert ends[0] == ["config@6", "config@0", "config@6"]
 
 
 def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
-    """A narrow cell has two lines of it; the text is that of every command."""
+    """A narrow cell shows a time on two lines; its copied text is that of every command."""
     entries = {
         f"config@{entry.offset}": entry for entry in of(busy()) if entry.topic == TOPICS.config
     }
@@ -134,7 +134,7 @@ def test_a_line_ends_where_its_offset_is_removed() -> None:
     assert "n: 1 → 3" in next(card.all("li")).text
 
 
-def test_lanes_are_drawn_where_they_were() -> None:
+def test_lanes_have_the_positions_of_their_times() -> None:
     """Positions are per cent of the time from the first record to the last."""
     entries = of(busy())
     shown = pictured(busy())
@@ -257,18 +257,18 @@ def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters(name: str) -> None:
-    """The same page each time, with a card for every connector."""
+    """The page of a recorded cluster is equal each time, and has a card for every connector."""
     facts = cluster_facts(recorded_entries(name))
     shown = "".join(page([facts]))
     assert shown == "".join(page([cluster_facts(recorded_entries(name))]))
     assert len(list(read([shown]).all("article"))) == len(facts.connectors)
-    assert list(unled(read([shown]))) == []
+    assert list(unlinked_figures(read([shown]))) == []
 
 
 @pytest.mark.parametrize(
     "log", [PlantedLog(), PlantedLog().timeless().running("a").offset("a", {"n": 1})]
 )
-def test_nothing_and_times_unknown(log: PlantedLog) -> None:
+def test_pages_without_known_times(log: PlantedLog) -> None:
     """Without known times no chart is drawn; the text is complete."""
     shown = pictured(log)
     assert "at times unknown" in shown.text
@@ -299,7 +299,7 @@ def test_omitted_rows_are_counted() -> None:
     assert PageLimits.shared_by(1).drawn > PageLimits.shared_by(50).drawn
 
 
-def test_every_sentence_that_counts_leads_on() -> None:
+def test_every_count_has_evidence() -> None:
     """A count links to its evidence; omitted parts name the command that prints them."""
     log = (
         PlantedLog()
@@ -317,12 +317,12 @@ def test_every_sentence_that_counts_leads_on() -> None:
     judged = [msgspec.structs.replace(judgement, more=2) for judgement in facts.changes[-1].judged]
     change = msgspec.structs.replace(facts.changes[-1], judged=tuple(judged))
     shown = read(page([msgspec.structs.replace(facts, changes=(*facts.changes[:-1], change))]))
-    assert list(unled(shown)) == []
+    assert list(unlinked_figures(shown)) == []
     for sentence in COUNTING:
         assert re.search(sentence, shown.text), sentence
     links = {link.text: link for summary in shown.all("summary") for link in summary.all("a")}
-    assert len(list(led_to(shown, links["2"]).all("li"))) == 2
-    assert len(rows(next(led_to(shown, links["3 connectors"]).all("table")))) == 3
+    assert len(list(target_of(shown, links["2"]).all("li"))) == 2
+    assert len(rows(next(target_of(shown, links["3 connectors"]).all("table")))) == 3
 
 
 COUNTING = (

@@ -1,4 +1,4 @@
-"""Archives of which retention has removed records, and their answers from the cut on."""
+"""Archives after a retention, and their answers from its cut on."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 
 
 def retain(store: ArchiveStore, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeResult:
-    """Remove what is superseded at a time, and the replaced files."""
+    """Remove superseded records at a time, and the replaced files."""
     result = Merger(store, NAME, sizes, older_than(0, cut_ms)).run()
     remove_replaced(store, NAME, 0)
     return result
@@ -51,7 +51,7 @@ def retained(folder: Path, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeRe
 
 
 def state_contents(states: Sequence[ClusterState]) -> list[tuple[str, ClusterState]]:
-    """Digests and states. Unreadable records are listed only while they are archived."""
+    """Digests and states, without unreadable records, which retention removes."""
     return [
         (digest(state), replace(state, unreadable={}, unreadable_counts={})) for state in states
     ]
@@ -78,7 +78,7 @@ def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
 
 
 def doubts_at(cluster: ArchivedCluster, ends: Ends) -> set[tuple[str, int, DoubtKind]]:
-    """Doubts about the states at end offsets. Their numbers depend on the segments' borders."""
+    """Doubts about the states at end offsets, without numbers, which depend on segment borders."""
     doubts = ArchiveCertainty(cluster).doubts(ends, VECTOR)
     return {(doubt.topic, doubt.partition, doubt.kind) for doubt in doubts}
 
@@ -94,7 +94,7 @@ class AnswersFrom(NamedTuple):
 
 
 def answers_from(cluster: ArchivedCluster, cut_ms: int) -> AnswersFrom:
-    """Every answer about the time after a cut."""
+    """All answers about the time after a cut."""
     local = LocalEngine(cluster, LocalOptions(derived=False))
     plan = local.plan(None, PROFILES)
     job = TimelineJob(cluster, plan, TimelineQuery(PROFILES if PROVE else READERS, offsets=True))

@@ -1,4 +1,4 @@
-"""Retentions that are killed at every step: each child a step later than the one before.
+"""Retentions that are killed at every step, each child some steps later than the last.
 
 Usage: python -m tests.replay.retention.retention_crashes FOLDER HISTORY CUT_MS EVERY
 """
@@ -15,7 +15,7 @@ LOOKS = 3
 
 
 def main(folder: Path, history: str, cut_ms: int, every: int) -> None:
-    """Archive a history in a few looks, then thin it, each time some steps later dead."""
+    """Archive a history in a few looks, then run a retention; kill each some steps later."""
     entries = first_of(history)
     at_every_step(
         folder,

@@ -1,4 +1,4 @@
-"""Audits after a retention: missing records are taken for nothing that happened."""
+"""Audits after a retention do not misread missing records."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def findings(folder: Path, kind: str) -> list[tuple[str, str]]:
 
 
 def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
-    """Files that are finished fast, then one that is read for days: only its last record stays."""
+    """Only the last record of many finished files stays; the removed ones are no pause."""
     log = PlantedLog().running("a")
     for number in range(20):
         log.wait(MINUTE).offset("a", {"line": 9}, f"file-{number}")
@@ -30,7 +30,7 @@ def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
 
 
 def test_a_pause_behind_the_cut_is_found(tmp_path: Path) -> None:
-    """Records since are judged as before."""
+    """Audits judge records after the cut as before."""
     log = PlantedLog().running("a").moving("a", MINUTE)
     cut_ms = log.now_ms
     log.moving("a", MINUTE).moving("a", MINUTE).wait(DAY).config("other")
@@ -42,7 +42,7 @@ def test_a_pause_behind_the_cut_is_found(tmp_path: Path) -> None:
 
 
 def test_a_removed_stop_is_no_missing_stop(tmp_path: Path) -> None:
-    """A target state replaces the one before it; what the audit says stays true."""
+    """Retention removes a replaced target state; the sentence of the audit stays true."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
     log.status("connector-a", "RUNNING").wait(DAY).config("other")
     capture(tmp_path, log_of(log.entries))

@@ -1,4 +1,4 @@
-"""Compaction beside a running capture: small files are merged, looks go on, failures are told."""
+"""Compaction during a running capture: looks continue, and failures are reported."""
 
 import asyncio
 import signal
@@ -28,13 +28,13 @@ LOOKS = 3
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An archive of a few looks."""
+    """Archive of a few looks."""
     looks(tmp_path / "archive", ENTRIES, LOOKS)
     return tmp_path / "archive"
 
 
 async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[str]) -> str:
-    """Run compactions until one has reported; return the report."""
+    """Run compactions until one has a report; return it."""
     compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(every_s, 3_600))
     compaction.note(NAME)
     report = ""
@@ -59,8 +59,10 @@ def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFix
     assert left.replaced > 0
 
 
-def test_a_failure_is_told_and_repeated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The block continues after the failure."""
+def test_a_failure_is_reported_and_retried(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The capture continues after a failed compaction."""
     (segment, *_) = folder.rglob("segment-*.parquet")
     segment.write_bytes(segment.read_bytes()[:-1] + b"?")
     report = asyncio.run(compacted(folder, 60, capsys))
@@ -82,7 +84,7 @@ def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
 
 
 def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
-    """Wait until an archive has this number of records or fewer, and one manifest."""
+    """Wait until an archive has at most this many records, and one manifest."""
 
     def is_compacted() -> bool:
         assert process.poll() is None, process.communicate()

@@ -1,4 +1,4 @@
-"""Retention from the command line: `compact-archive --retain`, and what other commands say."""
+"""Retention on the command line: `compact-archive --retain`, and the output of other commands."""
 
 from pathlib import Path
 from shutil import copytree
@@ -16,7 +16,7 @@ CUT = "the earliest certain moment is "
 
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of a recorded cluster, years after its last record."""
+    """Archive of a recorded cluster, years after its last record."""
     folder = tmp_path_factory.mktemp("captured") / "archive"
     assert call("capture", f"life={LOG}", folder).code == 0
     return folder
@@ -24,13 +24,13 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def thinned(captured: Path) -> Path:
-    """A copy of that archive, after a retention."""
+    """Copy of the archive after a retention."""
     folder = copytree(captured, captured.with_name("thinned"))
     assert call("compact-archive", folder, "--retain", "1h").code == 0
     return folder
 
 
-def test_a_dry_run_tells_what_would_go(captured: Path, tmp_path: Path) -> None:
+def test_a_dry_run_counts_removals(captured: Path, tmp_path: Path) -> None:
     """The dry run prints the numbers of the removal, and changes no file."""
     folder = copytree(captured, tmp_path / "archive")
     before = content(folder)
@@ -52,16 +52,16 @@ def test_without_retain_nothing_is_removed(captured: Path, tmp_path: Path) -> No
     assert call("verify", folder, "-o", "json").json[0]["records"] == 354
 
 
-def test_records_that_are_young_stay(captured: Path, tmp_path: Path) -> None:
-    """A hundred years are longer than the log."""
+def test_young_records_stay(captured: Path, tmp_path: Path) -> None:
+    """A retention of a hundred years removes nothing."""
     folder = copytree(captured, tmp_path / "archive")
     assert call("compact-archive", folder, "--retain", "36500d", "-o", "json").json[0][
         "merged"
     ] is (False)
 
 
-def test_the_present_is_as_before(captured: Path, thinned: Path) -> None:
-    """State and digest of every release, without a doubt.
+def test_the_state_at_the_end_is_unchanged(captured: Path, thinned: Path) -> None:
+    """State and digest of every release are equal and certain.
 
     Records that a release cannot read are counted while they are archived.
     """
@@ -75,7 +75,7 @@ def test_the_present_is_as_before(captured: Path, thinned: Path) -> None:
 
 
 def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
-    """Exit code 0, as with holes of the log cleaner; the sentence names date and cut."""
+    """A moment before the cut exits with code 0; the sentence names its date and the cut."""
     (run,) = call("verify", thinned, "-o", "json").json[0]["retentions"]
     cut = time_text(run["cut_ms"])
     said = call("state", thinned, "--as-of", "config@40")
@@ -88,7 +88,7 @@ def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
 
 
 def test_a_removed_record_is_no_moment(thinned: Path) -> None:
-    """A time before the first remaining record is no moment, either."""
+    """A removed record is no moment, and neither is a time before the first remaining record."""
     assert "the record at status@1:0 was removed by retention on" in refusal(
         call("state", thinned, "--as-of", "status@1:0")
     )
@@ -105,7 +105,7 @@ def test_facts_from_before_the_cut_are_first_seen(thinned: Path) -> None:
 
 
 def test_connectors_keep_their_creation(captured: Path, thinned: Path) -> None:
-    """No record of a connector's config is removed: none is only `first seen`."""
+    """Retention removes no config record of a connector, so none becomes `first seen`."""
     created = [
         [
             finding["evidence"]
@@ -117,7 +117,7 @@ def test_connectors_keep_their_creation(captured: Path, thinned: Path) -> None:
     assert created[0] == created[1] != []
 
 
-def test_verify_tells_removals_apart_from_holes(thinned: Path) -> None:
+def test_verify_separates_removals_from_holes(thinned: Path) -> None:
     """No offset counts as missing; the vector of certain ends lies at the cut."""
     result = call("verify", thinned, "--per-partition")
     assert result.code == 0
@@ -146,7 +146,7 @@ def test_a_dump_is_captured_again(thinned: Path, tmp_path: Path) -> None:
 
 
 def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
-    """A cluster with a damaged segment in the range is named and stays; exit code 2."""
+    """A retention skips and names a cluster with a damaged segment; exit code 2."""
     folder = copytree(captured, tmp_path / "archive")
     assert call("capture", f"roll={HISTORIES / 'roll-3.4-3.9-3.4.log.jsonl'}", folder).code == 0
     (segment, *_) = (folder / "cluster=life").rglob("topic=connect-offsets/*/segment-*.parquet")
@@ -172,7 +172,7 @@ def test_a_duration_needs_a_unit(captured: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["90d", "25h", "61m", "59s", "0d"])
 def test_durations_are_written_as_they_are_read(text: str) -> None:
-    """Durations are written in the greatest unit that divides them."""
+    """A duration is written in the greatest unit that divides it."""
     number, unit = int(text[:-1]), text[-1]
     seconds = number * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[unit]
     assert option_duration(seconds) == text

@@ -1,4 +1,4 @@
-"""Retentions that are killed or run out of disk: whole or absent, and the next run tidies up."""
+"""Killed retentions and full disks: a retention counts or not; the next one cleans up."""
 
 import os
 import resource
@@ -35,20 +35,20 @@ REPLACED, MANIFEST = 1, 2
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An archive of a few looks."""
+    """Archive of a few looks."""
     looks(tmp_path / "archive", ENTRIES, LOOKS)
     return tmp_path / "archive"
 
 
 def aged(folder: Path) -> None:
-    """Let all files be older than a running merge can be."""
+    """Make all files older than a running merge can be."""
     past_s = time() - AGE_S - 1
     for path in folder.rglob("*"):
         os.utime(path, (past_s, past_s))
 
 
 def without_drafts(names: Iterable[str]) -> set[str]:
-    """Drafts of dead processes are removed by the next one that writes beside them."""
+    """Names of files without drafts, which the next writer removes."""
     return {name for name in names if "-draft" not in name}
 
 

@@ -1,4 +1,4 @@
-"""Law: from the cut of a retention on, every answer is as before."""
+"""Law: a retention changes no answer about its cut or later."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,7 +66,7 @@ def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dic
 def test_no_answer_changes_from_the_cut_on(
     log: list[Entry], plan: list[str], data: st.DataObject
 ) -> None:
-    """Random looks, merges and retentions give the answers of an archive with looks alone."""
+    """Random looks, merges and retentions give the answers of looks alone."""
     with TemporaryDirectory() as plain_folder, TemporaryDirectory() as other:
         plain, thin = Path(plain_folder), Path(other)
         capture(plain, log_of(log[:0]))
@@ -101,7 +101,7 @@ def test_no_answer_changes_from_the_cut_on(
 @pytest.mark.prove
 @pytest.mark.parametrize("history", HISTORIES)
 def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> None:
-    """A cut in the middle, and one at the end, after several looks."""
+    """Retentions with a cut in the middle and at the end change no answer after the cut."""
     log = recorded_entries(history)
     for name in ("plain", "thin"):
         looks(tmp_path / name, log, 3)
@@ -119,7 +119,7 @@ def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> Non
 
 
 def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
-    """Earlier ones repeat removed records; later ones give the same states as records do."""
+    """Snapshots before the cut go, as they repeat removed records; later ones are right."""
     log = lasting_days(recorded_entries("life-3.9")[:RECORDS])
     ranked = rank_entries(log)
     cut_ms = ranked[len(ranked) // 2].time_ms
@@ -142,7 +142,7 @@ def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_snapshots_gets_none_from_before_the_cut(tmp_path: Path) -> None:
-    """The remaining records do not determine those states."""
+    """No snapshot is made before the cut: the remaining records do not determine it."""
     log = lasting_days(recorded_entries("life-3.9")[:RECORDS])
     cut_ms = rank_entries(log)[-10].time_ms
     looks(tmp_path, log[:-5], 1)

@@ -1,4 +1,4 @@
-"""Proof of what retention removed: the chain goes on, and a forged or widened removal is found."""
+"""Proof of removals by retention: the chain stays whole; a forged or widened removal is found."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,7 +31,7 @@ STATUS = ("connect-status", 1)
 
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of a few looks, and the same after a retention."""
+    """Archive of a few looks, and the same after a retention."""
     folder = tmp_path_factory.mktemp("templates")
     looks(folder / "whole", ENTRIES, LOOKS)
     copytree(folder / "whole", folder / "thin")
@@ -41,17 +41,17 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def whole_archive(templates: Path, tmp_path: Path) -> Path:
-    """An archive of a few looks."""
+    """Archive of a few looks."""
     return copytree(templates / "whole", tmp_path / "whole")
 
 
 @pytest.fixture
 def thin(templates: Path, tmp_path: Path) -> Path:
-    """A copy of that archive, after a retention."""
+    """Copy of the archive after a retention."""
     return copytree(templates / "thin", tmp_path / "thin")
 
 
-def test_it_is_told_what_went_and_when(whole_archive: Path) -> None:
+def test_removals_are_described(whole_archive: Path) -> None:
     """Each partition has the span, the number, the bytes, and the hash that a backup has."""
     backup = cluster_in(whole_archive)
     rows = pa.concat_tables(
@@ -75,7 +75,7 @@ def test_it_is_told_what_went_and_when(whole_archive: Path) -> None:
 
 
 def test_each_head_from_before_is_still_accepted(whole_archive: Path) -> None:
-    """Each head survives a retention, a merge after it, and another retention."""
+    """Each earlier head is proven after a retention, a merge and another retention."""
     heads = [cluster_in(whole_archive).chain.head]
     for step in (retained, lambda folder, _: merged(folder), retained):
         step(whole_archive, CUT_MS + 60_000 * len(heads))
@@ -97,7 +97,7 @@ def test_two_retentions_are_two_removals(whole_archive: Path) -> None:
 
 
 def test_nothing_more_is_removed_at_the_same_cut(thin: Path) -> None:
-    """A second retention writes no manifest."""
+    """A second retention at the same cut writes no manifest."""
     head = cluster_in(thin).chain.head
     assert retained(thin, CUT_MS).expired == ()
     assert cluster_in(thin).chain.head == head
@@ -135,7 +135,7 @@ def without(folder: Path, offsets: Iterable[int]) -> Callable[[Any], None]:
 
 
 def claimed(folder: Path, offsets: list[int]) -> Callable[[Any], None]:
-    """Let the manifest say that retention has removed these offsets as well."""
+    """Let the manifest claim that retention has removed these offsets as well."""
 
     def forge(document: Any) -> None:
         (removed,) = (
@@ -163,7 +163,7 @@ def claimed(folder: Path, offsets: list[int]) -> Callable[[Any], None]:
 
 
 def left(folder: Path, *, after_cut: bool) -> int:
-    """Offset of a record in the middle of a segment that retention has left."""
+    """Offset of a remaining record in the middle of a segment."""
     cluster = cluster_in(folder)
     removed = cluster.parts[STATUS].removed
     assert removed is not None
@@ -177,15 +177,15 @@ def left(folder: Path, *, after_cut: bool) -> int:
 
 
 @pytest.mark.parametrize("after_cut", [True, False])
-def test_a_record_that_went_without_being_named_is_found(thin: Path, *, after_cut: bool) -> None:
-    """The numbers of the replaced manifests say how many records must be left."""
+def test_an_undeclared_removal_is_found(thin: Path, *, after_cut: bool) -> None:
+    """The replaced manifests' numbers give the number of records that must be left."""
     rewritten(thin, without(thin, [left(thin, after_cut=after_cut)]))
     sentence = refusal(call("verify", thin))
     assert "describes other records of connect-status partition 1 than the manifests" in sentence
 
 
 def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
-    """All numbers fit, but the replaced manifests know how old their records were."""
+    """All numbers fit, but the replaced manifests have the ages of the records."""
     offset = left(thin, after_cut=True)
     rewritten(thin, without(thin, [offset]))
     rewritten(thin, claimed(thin, [offset]))
@@ -209,7 +209,7 @@ def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
 
 
 def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Path) -> None:
-    """All numbers fit; only a hash of the manifests since the retention tells."""
+    """All numbers fit; only a later manifest's noted hash reveals the change."""
     head = cluster_in(thin).chain.head
     offset = left(thin, after_cut=False)
     rewritten(thin, without(thin, [offset]))
@@ -220,13 +220,13 @@ def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Pat
 
 
 def test_a_record_that_returns_is_found(thin: Path) -> None:
-    """Records that were removed must be gone."""
+    """`verify` reports a record that retention claims to have removed."""
     rewritten(thin, claimed(thin, [left(thin, after_cut=False)]))
     assert "has records that retention has removed" in " ".join(verified(cluster_in(thin)).flaws)
 
 
 def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
-    """The original lies behind the cut: each head ever noted proves it."""
+    """Each noted head proves the original of a record after the cut."""
     cluster = cluster_in(thin)
     removed = cluster.parts[STATUS].removed
     assert removed is not None
@@ -260,7 +260,7 @@ def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
 
 
 def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
-    """Earlier versions know formats 1 and 2; the manifest that appends name as base has 4."""
+    """Earlier versions know formats 1 and 2; the base manifest of appends has format 4."""
     looks(thin, ENTRIES, 1)
     assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 4
 

@@ -1,4 +1,4 @@
-"""Retentions beside merges, appends and readers, in a folder and in an object store."""
+"""Retentions concurrent with merges, appends and readers, in a folder and in an object store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,14 +32,14 @@ CUT_MS = ENTRIES[50].timestamp
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[Bucket]:
-    """An object store with one bucket."""
+    """Object store with one bucket."""
     with bucket("retentions") as made:
         yield made
 
 
 @pytest.fixture(params=["folder", pytest.param("objects", marks=pytest.mark.prove)])
 def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
-    """An archive of two looks, in a folder and in a bucket."""
+    """Archive of two looks, in a folder and in a bucket."""
     objects = request.param == "objects"
     made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
     for end in (30, 60):
@@ -48,18 +48,18 @@ def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Arc
 
 
 def sound(store: ArchiveStore) -> int:
-    """Number of archived records, if the archive is sound and has no file too many."""
+    """Number of archived records; fails if the archive is damaged or has leftover files."""
     result = verified(open_cluster(store, NAME))
     assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
     return result.records
 
 
 def retention(store: ArchiveStore) -> Merger:
-    """A retention that has not run yet."""
+    """Retention that has not run yet."""
     return Merger(store, NAME, LARGER, older_than(0, CUT_MS))
 
 
-def test_a_merge_is_faster(store: ArchiveStore) -> None:
+def test_a_faster_merge_wins(store: ArchiveStore) -> None:
     """The retention changes nothing, and removes its files."""
     second = retention(store)
     after: dict[str, bytes] = {}
@@ -85,8 +85,8 @@ def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
     assert sound(store) == 60 - sum(expired.records for expired in first.expired) < 60
 
 
-def test_an_append_meanwhile_is_kept(store: ArchiveStore) -> None:
-    """A look between the plan and the manifest stays behind the retention, unthinned."""
+def test_a_concurrent_append_is_kept(store: ArchiveStore) -> None:
+    """A look between plan and manifest stays whole after the retention."""
     added: list[int] = []
 
     def another_look(_: int) -> None:
@@ -99,16 +99,16 @@ def test_an_append_meanwhile_is_kept(store: ArchiveStore) -> None:
     assert sound(store) == len(ENTRIES) - sum(expired.records for expired in result.expired)
 
 
-def test_an_append_goes_on_behind_a_retention(store: ArchiveStore) -> None:
-    """The look is kept, although the manifests before it are gone."""
+def test_an_append_survives_a_concurrent_retention(store: ArchiveStore) -> None:
+    """The append is kept, although the manifests before it are gone."""
     appender, _ = next_config(store)
     removed = sum(expired.records for expired in retain(store, CUT_MS).expired)
     assert appender.commit() is not None
     assert sound(store) == 61 - removed
 
 
-def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
-    """The reader gives no half answer; a second query gives the answer as before."""
+def test_a_reader_reports_removed_files(store: ArchiveStore) -> None:
+    """The reader gives no partial answer; a second query gives the answer as before."""
     local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     expected = local.states(plan, KIP)
@@ -150,7 +150,7 @@ def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
 def test_a_merge_that_was_slow_for_long_writes_no_manifest(
     store: ArchiveStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others may have taken its files for leftovers."""
+    """A merge that took too long writes no manifest: others may have removed its files."""
     monkeypatch.setattr("replay.archive.merges.merge.LONGEST_S", -1)
     before = held(store)
     with pytest.raises(ArchiveBusy, match="others may have removed its files"):
@@ -160,7 +160,7 @@ def test_a_merge_that_was_slow_for_long_writes_no_manifest(
 
 @pytest.mark.prove
 def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> None:
-    """The archive loses nothing; the files that were left are removed later."""
+    """The archive loses no record; a later run removes the leftover files."""
     with serving() as endpoint:
         conf = HadoopSettings(stores._replace(endpoint=endpoint).hadoop)
         failing = open_store(f"s3a://{stores.name}{tmp_path}", conf)
@@ -179,8 +179,8 @@ def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> Non
     assert sound(again) < 60
 
 
-def test_merges_after_a_retention_keep_what_was_removed(store: ArchiveStore) -> None:
-    """Numbers, offsets and times stand in each later manifest."""
+def test_merges_after_a_retention_keep_its_removals(store: ArchiveStore) -> None:
+    """Each later manifest has the numbers, offsets and times of the removal."""
     retain(store, CUT_MS)
     removed = open_cluster(store, NAME).chain.removed
     capture_into(store, log_of(ENTRIES))

@@ -1,4 +1,4 @@
-"""Process that captures with Spark's Kafka source in small commits, to be killed between them.
+"""Process that captures with Spark's Kafka source in small commits; tests kill it between them.
 
 Run as a module; the arguments are ARCHIVE JARS BOOTSTRAP CONFIG OFFSETS STATUS COMMANDS.
 """
@@ -21,7 +21,7 @@ COMMIT_RECORDS = 40
 
 
 def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:
-    """An archive that is appended to again and again."""
+    """Archive that gets many small appends."""
     return target_in(folder, topics)._replace(commit_records=COMMIT_RECORDS)
 
 

@@ -1,4 +1,4 @@
-"""Archive of the classes that Spark's JVM loads, and its recording by a JVM that does nothing else.
+"""Archive of the classes that Spark's JVM loads, recorded by a separate JVM.
 
 Usage: python -m tests.replay.spark.class_archive
 """
@@ -22,20 +22,20 @@ HISTORY = ROOT / "tests" / "histories" / "life-3.9.log.jsonl"
 
 
 def _archive() -> ClassArchive:
-    """The archive of the installed Spark."""
+    """Archive of the installed Spark."""
     return ClassArchive("spark", str(Path(pyspark.__file__).parent / "jars"))
 
 
 def quick_settings() -> dict[str, str]:
-    """Settings of a session that lives for seconds, with the archive if there is one.
+    """Settings of a session that lives for seconds, with the class archive if it exists.
 
-    Its JVM is not worth the optimising compiler: half the processor time.
+    They turn off the optimising compiler of the JVM, which halves its processor time.
     """
     return _settings(_archive().reading)
 
 
 def record_classes() -> None:
-    """Make the archive, unless it exists or another process makes it now."""
+    """Make the archive, unless it exists or another process is making it."""
     if _archive().exists:
         return
     with recorder("spark") as is_ours:

@@ -1,4 +1,4 @@
-"""One session of Spark for all tests: to start it costs as much as most of them together."""
+"""One Spark session for all tests: its start costs as much as most tests together."""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ JARS = ROOT / ".cache" / "spark-jars"
 
 @cache
 def trouble() -> str:
-    """Fetch the jars of Spark's Kafka source; why there are none, empty if there are."""
+    """Fetch the jars of Spark's Kafka source; return the reason if unavailable, else ""."""
     command = [ROOT / "tools" / "spark-jars", JARS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""
@@ -29,7 +29,7 @@ def trouble() -> str:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on this machine; with the jars, for they cannot come later."""
+    """Session on this machine, started with the jars because they cannot be added later."""
     jars = [] if trouble() else sorted(JARS.glob("*.jar"))
     record_classes()
     conf = quick_settings() | {"spark.jars": ",".join(map(str, jars))}
@@ -39,7 +39,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """The folder of the jars; what needs them is skipped where they cannot be had."""
+    """Folder of the jars; tests without them are skipped."""
     if trouble():
         pytest.skip(trouble())
     return JARS

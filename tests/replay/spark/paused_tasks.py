@@ -1,8 +1,8 @@
-"""Daemon of Spark's Python workers in which one task pauses at a chosen step, to be killed there.
+"""Daemon of Spark's Python workers in which one task pauses at a chosen step, for a test to kill.
 
 Spark starts it in each executor in place of its own daemon (`spark.python.daemon.module`). A step
 is an operation on files, seen as an audit event of Python, as in `tests.replay.crash_points`. Only
-the first task that comes there pauses.
+the first task that reaches the step pauses.
 """
 
 import os
@@ -25,7 +25,7 @@ VARIABLE = "REPLAY_TEST_PAUSE"
 
 
 class TaskProcesses(NamedTuple):
-    """Ids of the processes of a task that pauses."""
+    """Process ids of a paused task."""
 
     task: int
     executor: int
@@ -43,7 +43,7 @@ class PausePoint(msgspec.Struct, frozen=True):
 
     @property
     def conf(self) -> dict[str, str]:
-        """Settings of Spark with which a task pauses here."""
+        """Spark settings with which a task pauses at this point."""
         return {
             "spark.python.daemon.module": __name__,
             "spark.executorEnv.PYTHONPATH": str(ROOT),
@@ -51,7 +51,7 @@ class PausePoint(msgspec.Struct, frozen=True):
         }
 
     def reached(self, driver: "subprocess.Popen[str]") -> TaskProcesses:
-        """Wait until a task pauses here; return its processes."""
+        """Wait until a task pauses at this point; return its processes."""
 
         def is_reached() -> bool:
             if self._reached.exists():
@@ -67,7 +67,7 @@ class PausePoint(msgspec.Struct, frozen=True):
         return Path(self.folder) / "reached"
 
     def pause(self, processes: TaskProcesses) -> None:
-        """Pause this process if it is the first that comes here."""
+        """Pause this process if it is the first at this point."""
         draft = Path(self.folder) / f"draft-{os.getpid()}"
         draft.write_bytes(msgspec.json.encode(processes))
         with suppress(FileExistsError):

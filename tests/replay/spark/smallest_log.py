@@ -1,4 +1,4 @@
-"""The smallest log about which two folds disagree, by leaving records out."""
+"""Smallest log about which two folds disagree, found by leaving records out."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ Differ = Callable[[Sequence[FoldTask]], list[str]]
 
 
 def smallest(ask: FoldTask, differ: Differ) -> FoldTask:
-    """A part of a log about which there is still disagreement, but without any record no more.
+    """Smallest part of a log with a disagreement: without any further record they agree.
 
     Halves are left out first, then quarters, and in the end single records.
     """
@@ -28,15 +28,15 @@ def _without(ask: FoldTask, start: int, size: int) -> FoldTask:
 
 
 def question_code(ask: FoldTask) -> str:
-    """A question so that it can be copied into a test."""
+    """Question as Python code for a test."""
     lines = "".join(f"    {entry!r},\n" for entry in ask.entries)
     return f"FoldTask((\n{lines}), {ask.profile!r}, exactly_once={ask.exactly_once})"
 
 
 def disagreement(asks: Sequence[FoldTask], differ: Differ, closer: Differ | None = None) -> str:
-    """The smallest log of the first question about which there is disagreement, and what differs.
+    """Smallest log of the first question with a disagreement, and the differing lines.
 
-    `closer` looks at more of a log, where `differ` is for very many.
+    `closer` compares more prefixes of a log than `differ`, which serves very many logs.
     """
     first = next((ask for ask, text in zip(asks, differ(asks), strict=True) if text), None)
     if first is None:

@@ -1,4 +1,4 @@
-"""Spark's own cluster in processes of this machine: a master, and workers of one core each."""
+"""Spark's standalone cluster on this machine: a master, and workers of one core each."""
 
 import asyncio
 import re
@@ -72,7 +72,7 @@ class StandaloneCluster:
         return worker
 
     def options(self, conf: Mapping[str, str] = NO_CONF) -> list[str]:
-        """Options with which `replay` works on this cluster."""
+        """Options with which `replay` runs on this cluster."""
         settings = {"spark.driver.host": "127.0.0.1", **QUICK, **conf}
         pairs = (("--conf", f"{name}={value}") for name, value in settings.items())
         return ["--engine", "spark", "--master", self.url, *chain.from_iterable(pairs)]
@@ -114,7 +114,7 @@ def _count(program: JavaProgram, words: str) -> int:
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
-    """Yield a cluster that is up; drivers of this process find its environment."""
+    """Run a cluster within the block; drivers of this process find its environment."""
     cluster = StandaloneCluster(folder, workers)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _ENVIRONMENT.items():
@@ -127,7 +127,7 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
 
 
 def driver(*words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
-    """Process that runs `replay` with these words; killed afterwards with its JVM."""
+    """Start `replay` with these arguments; kill it and its JVM afterwards."""
     return started_group("replay", *words, stdout=subprocess.PIPE)
 
 

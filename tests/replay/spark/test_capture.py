@@ -1,4 +1,4 @@
-"""A capture by Spark's Kafka source makes the archive that a capture without Spark makes."""
+"""A capture by Spark's Kafka source makes the same archive as a capture without Spark."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -32,7 +32,7 @@ pytestmark = [
 
 
 class Both:
-    """The same cluster, captured in both ways."""
+    """One cluster, captured with and without Spark."""
 
     def __init__(
         self, spark: SparkSession, broker: Broker, reader: KafkaReader, folder: Path
@@ -70,7 +70,7 @@ class Both:
 async def both(
     spark: SparkSession, broker: Broker, reader: KafkaReader, new_topic: NewTopic, tmp_path: Path
 ) -> Both:
-    """A cluster with topics of its own."""
+    """Cluster with topics of its own."""
     captures = Both(spark, broker, reader, tmp_path)
     keyless = await new_topic(2, cleanup__policy="delete")
     any_time = await new_topic(message__timestamp__after__max__ms=2**63 - 1)
@@ -79,7 +79,7 @@ async def both(
 
 
 async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> None:
-    """Configs and offsets; tombstones, headers, and times before and behind each other."""
+    """Configs and offsets with tombstones, headers, and times out of order."""
     for number in range(count):
         at_ms = 1_700_000_000_000 - number
         config = b'{"properties":{"n":"%d"}}' % number
@@ -91,7 +91,7 @@ async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> N
 
 
 async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -> None:
-    """Archives are equal before a transaction, while one is open, and once two are decided.
+    """Archives are equal before a transaction, during it, and after two are decided.
 
     A further capture adds no records.
     """
@@ -130,7 +130,7 @@ async def test_removed_records_are_a_gap(both: Both, broker: Broker) -> None:
 async def test_topics_and_secrets(
     both: Both, broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Topics of single connectors are found while the configs are read."""
+    """The capture finds topics of single connectors while it reads the configs."""
     own = await new_topic()
     config = b'{"properties":{"password":"hunter2","offsets.storage.topic":"%s"}}' % own.encode()
     async with writer(broker) as out:
@@ -147,8 +147,8 @@ async def test_topics_and_secrets(
     assert (await both.by_spark(secrets)).added == 0
 
 
-async def test_a_time_that_spark_has_not(both: Both, broker: Broker) -> None:
-    """Spark counts microseconds in a timestamp, and cannot read a record that is dated too late."""
+async def test_a_time_beyond_sparks_range(both: Both, broker: Broker) -> None:
+    """Spark counts microseconds in a timestamp, and cannot read a record with a later time."""
     async with writer(broker) as out:
         await out.put(both.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)
     with pytest.raises(NotCapturable, match=r"later than Spark can read .* --engine local"):

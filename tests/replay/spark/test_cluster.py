@@ -1,4 +1,4 @@
-"""Spark on a cluster: tasks run in processes that share nothing with the driver but the archive."""
+"""Spark on a cluster: tasks share nothing with the driver except the archive."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ def cluster(folder: Path) -> Iterator[StandaloneCluster]:
 
 @pytest.fixture
 def archives(tmp_path: Path) -> Iterator[list[list[str]]]:
-    """One archive in a shared folder, and in an object store that the driver knows."""
+    """Archive in a shared folder, and in an object store that the driver knows."""
     folder = tmp_path / "archive"
     folder.mkdir()
     with bucket("far") as store:
@@ -63,7 +63,7 @@ def expected(archives: list[list[str]]) -> list[CommandResult]:
     return [call(*words, *archives[0]) for words in COMMANDS]
 
 
-def test_tasks_of_workers_say_the_same(
+def test_tasks_of_workers_give_the_same_output(
     cluster: StandaloneCluster,
     folder: Path,
     archives: list[list[str]],
@@ -82,8 +82,8 @@ def test_tasks_of_workers_say_the_same(
 
 
 @pytest.fixture
-def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An archive with a cluster, `life`, that executors may not read."""
+def without_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Archive with a cluster, `life`, that executors may not read."""
     archive = fleet_in(tmp_path / "archive")
     python = tmp_path / "python"
     python.write_text(WITHOUT_RIGHTS.format(sys.executable))
@@ -99,17 +99,19 @@ OTHERS = [name for name in CLUSTERS if name != "life"]
 SELECTED = [word for name in OTHERS for word in ("--cluster", name)]
 
 
-def test_a_cluster_without_access_is_named(cluster: StandaloneCluster, closed: Path) -> None:
+def test_a_cluster_without_access_is_named(
+    cluster: StandaloneCluster, without_access: Path
+) -> None:
     """The cluster is named with the reason and exit code 2; commands answer about the others."""
     for words in COMMANDS:
-        remote = run_driver(words[0], str(closed), *words[1:], *cluster.options())
-        local = call(words[0], closed, *words[1:], *SELECTED)
+        remote = run_driver(words[0], str(without_access), *words[1:], *cluster.options())
+        local = call(words[0], without_access, *words[1:], *SELECTED)
         assert without_failed(remote) == without_failed(local)
         assert_named(remote)
 
 
 def without_failed(result: CommandResult) -> Any:
-    """The answer; the document of an audit also names the clusters that failed."""
+    """Answer without the failed clusters, which only the document of an audit names."""
     document = result.json
     if isinstance(document, dict):
         document.pop("failed")
@@ -117,17 +119,19 @@ def without_failed(result: CommandResult) -> Any:
 
 
 def assert_named(result: CommandResult) -> None:
-    """The one error is that of the cluster without access."""
+    """Check that the only error is that of the cluster without access."""
     assert result.code == 2
     (line,) = (line for line in result.err.splitlines() if line.startswith("Error: "))
     assert "cluster=life" in line
     assert "cannot be read (Permission denied)" in line
 
 
-def test_states_without_access(cluster: StandaloneCluster, closed: Path, tmp_path: Path) -> None:
-    """The other clusters are written; the summaries have the problem."""
+def test_states_without_access(
+    cluster: StandaloneCluster, without_access: Path, tmp_path: Path
+) -> None:
+    """`state` writes the other clusters; the summaries have the problem."""
     out = tmp_path / "there", tmp_path / "here"
-    words = ("state", str(closed), "-o", "parquet", "--folder")
+    words = ("state", str(without_access), "-o", "parquet", "--folder")
     assert_named(run_driver(*words, str(out[0]), *cluster.options()))
     call(*words, out[1], *SELECTED)
     for table in STATE_SCHEMAS:
@@ -138,15 +142,25 @@ def test_states_without_access(cluster: StandaloneCluster, closed: Path, tmp_pat
     assert problems.keys() == {"life"}
 
 
-def test_a_feed_without_access(cluster: StandaloneCluster, closed: Path, tmp_path: Path) -> None:
-    """The batch has the rows of the others; with access, the next run has those of the cluster."""
-    words = ("watch", str(closed), "--once", "-o", "json", "--checkpoint", str(tmp_path / "feed"))
+def test_a_feed_without_access(
+    cluster: StandaloneCluster, without_access: Path, tmp_path: Path
+) -> None:
+    """The batch has the rows of the others; with access, the next run adds those of the cluster."""
+    words = (
+        "watch",
+        str(without_access),
+        "--once",
+        "-o",
+        "json",
+        "--checkpoint",
+        str(tmp_path / "feed"),
+    )
     first = run_driver(*words, *cluster.options())
     assert_named(first)
-    local = call("watch", closed, "--once", "-o", "json", *SELECTED)
+    local = call("watch", without_access, "--once", "-o", "json", *SELECTED)
     rows = [row for row in first.out.splitlines() if '"cluster": "life"' not in row]
     assert sorted(rows) == sorted(local.out.splitlines())
-    (closed / "cluster=life").chmod(0o700)
+    (without_access / "cluster=life").chmod(0o700)
     second = run_driver(*words, *cluster.options())
     assert (second.code, second.err) == (0, "")
     assert '"cluster": "life"' in second.out

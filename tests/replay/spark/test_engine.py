@@ -38,7 +38,7 @@ KIP = [Profile.of("kip")]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An archive of a recorded cluster, in small segments."""
+    """Archive of a recorded cluster, in small segments."""
     archive(tmp_path, recorded_entries("life-3.9"), SegmentSizes(40, 16))
     return tmp_path
 
@@ -117,7 +117,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
 
 
 def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> None:
-    """One job answers for an empty cluster, an aborted one, a meaningless one, and others."""
+    """One job answers for an empty cluster, an aborted one, an unreadable one, and others."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]
     logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]
@@ -168,7 +168,7 @@ def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     raise ValueError("such a thing")
 
 
-def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder: Path) -> None:
+def test_an_interrupted_job_is_cancelled(spark: SparkSession, folder: Path) -> None:
     """The interrupted job is cancelled, and the session can be used again."""
     with pytest.raises(KeyboardInterrupt):
         jobs.run(spark.range(1).mapInArrow(asleep, "id long"), Impatient())
@@ -178,12 +178,12 @@ def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder:
 
 
 def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
-    """A failed job raises NoSpark with a message of one line."""
+    """A failed job raises NoSpark with one line."""
     with pytest.raises(NoSpark, match=r"^Spark has failed \(ValueError: such a thing\)$"):
         jobs.run(spark.range(1).mapInArrow(broken, "id long"), NoProgress())
 
 
-def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
+def test_both_engines_print_the_same(spark: SparkSession, folder: Path) -> None:
     """`--engine local` and `--engine spark` print the same."""
     said = [
         call("state", folder, "--engine", engine, "-o", "json") for engine in ("local", "spark")

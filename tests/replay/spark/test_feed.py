@@ -1,4 +1,4 @@
-"""A change feed by Structured Streaming: the rows of the feed without Spark, batch by batch."""
+"""Change feed by Structured Streaming: each batch has the rows of the feed without Spark."""
 
 import shutil
 from pathlib import Path
@@ -37,7 +37,7 @@ def streamed(spark: SparkSession, folder: Path) -> ArchiveFeed:
 def ran(spark: SparkSession, folder: Path) -> ArchiveFeed:
     """Run a stream up to the present end of the archive.
 
-    Spark gives a Python process ten seconds to start, which a busy machine may not have.
+    Spark gives a Python process ten seconds to start, which a busy machine may exceed.
     """
     feed = streamed(spark, folder)
     for _ in range(TRIES):
@@ -63,7 +63,7 @@ def look(folder: Path, end: int | None) -> None:
 
 
 def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) -> None:
-    """Every batch has the feed's rows. A repeated batch keeps its rows, or replaces a crash's."""
+    """Every batch has the feed's rows; a repeated batch keeps them or replaces a crash's."""
     folder, died = tmp_path / "whole", tmp_path / "died"
     look(folder, 40)
     feed_in(folder).advance()
@@ -103,8 +103,8 @@ def _until(feed: ArchiveFeed, batch: int) -> list[list[str]]:
 
 
 @pytest.mark.prove
-def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """The stream notices newly archived records, and ends when it is stopped."""
+def test_a_stream_follows_the_archive(spark: SparkSession, tmp_path: Path) -> None:
+    """The stream reads newly archived records, and ends when it is stopped."""
     look(tmp_path, 40)
     feed = streamed(spark, tmp_path)
     query = feed.start(every_s=0.5)
@@ -122,7 +122,7 @@ def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """`watch` continues after a kill before a batch counts, and before Spark knows that it does."""
+    """`watch` continues after a kill before a batch counts, and before Spark has its commit."""
     look(tmp_path, None)
     progress = tmp_path / "progress"
     words = ("watch", str(tmp_path / "archive"), "--once", "--checkpoint", str(progress))
@@ -152,7 +152,7 @@ def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 def test_a_repaired_cluster_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
-    """The next stream reads it without news in the archive."""
+    """The next stream reads a repaired cluster even without new records in the archive."""
     look(tmp_path, None)
     folder, saved = tmp_path / "archive" / "cluster=aborted-3.9", tmp_path / "saved"
     shutil.copytree(folder, saved)
@@ -169,7 +169,7 @@ def test_a_repaired_cluster_is_read_again(spark: SparkSession, tmp_path: Path) -
 
 @pytest.mark.prove
 def test_a_stream_and_its_tables_belong_together(spark: SparkSession, tmp_path: Path) -> None:
-    """An archive from a backup is refused before the stream starts; mixed folders by the batch."""
+    """The stream refuses an archive from a backup; the batch refuses mixed folders."""
     look(tmp_path, 40)
     shutil.copytree(tmp_path / "archive", tmp_path / "backup")
     look(tmp_path, None)

@@ -1,4 +1,4 @@
-"""Fleets in Spark: tasks fold, and the tables, digests and files are those of this process."""
+"""Fleets in Spark: tasks give the tables, digests and files of this process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -43,19 +43,19 @@ LOGS = 1_500 if PROVE else 8
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of recorded clusters."""
+    """Archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 
 @pytest.fixture(scope="module")
 def local_archive(folder: Path) -> OpenArchive[pa.Table]:
-    """The archive, folded in this process."""
+    """Archive that this process folds."""
     return replay.open(str(folder))
 
 
 @pytest.fixture(scope="module")
 def spark_archive(spark: SparkSession, folder: Path) -> OpenArchive[DataFrame]:
-    """The archive, folded in Spark's tasks."""
+    """Archive that Spark's tasks fold."""
     return replay.open(str(folder), spark=spark)
 
 
@@ -73,7 +73,7 @@ ANSWERS: tuple[Callable[[OpenArchive[Any]], Any], ...] = (
 def offsets_in_buckets(
     spark: SparkSession, folder: Path, unreadable: OnUnreadable = OnUnreadable.SKIP
 ) -> DataFrame:
-    """The table of offsets, with each cluster folded in buckets."""
+    """Table of offsets, with each cluster folded in buckets."""
     query = StateTableQuery("offsets", None, tuple(map(Profile.of, RELEASES)))
     work = TableWork(query, ArchiveSource(str(folder)), list(CLUSTERS), unreadable)
     return SparkFleet(spark, BUCKETS).frame(work)
@@ -143,7 +143,7 @@ def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
 
 
 def test_an_archive_that_grows_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
-    """Offsets and the rest of a very large cluster are folded one after the other, to one end."""
+    """Offsets and the rest of a very large cluster are read in turn, up to one end."""
     entries = recorded_entries(CLUSTERS["life"])
     capture(tmp_path, log_of(entries[: len(entries) // 2]), name="life")
     expected = replay.open(str(tmp_path)).summaries().to_pylist()
@@ -159,7 +159,7 @@ def test_an_archive_that_grows_meanwhile(spark: SparkSession, tmp_path: Path) ->
 
 
 def split_spellings() -> list[Entry]:
-    """Spellings of one source partition in several partitions, removed and written again."""
+    """Log with spellings of a source partition in several partitions, removed and rewritten."""
     spellings = [b'["a",{"p":1,"q":2}]', b'["a", {"q":2, "p":1}]', b'["\\u0061",{"p":1,"q":2}]']
     log = []
     for at in range(60):
@@ -188,7 +188,7 @@ def test_no_row_reaches_the_driver(
 
 
 def refused(*_: object, **__: object) -> None:
-    """Stand-in for work that the driver must not do."""
+    """Stand-in for work that the driver must not do; raises."""
     raise AssertionError("the driver has folded or made rows")
 
 
@@ -212,7 +212,7 @@ def test_files_are_the_same(
 
 
 def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """Offsets in several partitions are found in buckets, for every release, and for no other."""
+    """Buckets mark offsets in several partitions for every release, and no others."""
     configs = config(connector("a"), connector("b"), connector("c"))
     log = [*configs, *split_spellings(), *offsets(('["b",{"p":1}]', '{"o":1}'), partition=5)]
     capture(tmp_path / "archive", log_of(log), name="split")
@@ -232,7 +232,7 @@ def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_views_are_registered_by_one_call(spark_archive: OpenArchive[DataFrame]) -> None:
-    """Spark's SQL then reads every table."""
+    """After one call, Spark's SQL reads every table."""
     assert spark_archive._spark is not None
     names = spark_archive.register_views(release="3.9", prefix="fleet_")
     counts = [spark_archive._spark.table(name).count() for name in names]
@@ -242,8 +242,8 @@ def test_views_are_registered_by_one_call(spark_archive: OpenArchive[DataFrame])
 # --- unreadable clusters ------------------------------------------------------------------------
 
 
-def test_a_broken_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
-    """The broken cluster is named with the reason; the others are answered and written."""
+def test_a_damaged_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
+    """The damaged cluster is named with the reason; the others have rows and files."""
     folder = fleet_in(tmp_path / "archive")
     expected = [row for row in rows_of(replay.open(str(folder)).state()) if "'life'" not in row]
     hurt(folder, "life")
@@ -256,8 +256,8 @@ def test_a_broken_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) -> 
     assert written == {f"cluster={name}" for name in CLUSTERS if name != "life"}
 
 
-def test_a_broken_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> None:
-    """One damaged slice takes the rows of all buckets; or the query ends with the reason."""
+def test_a_damaged_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    """A damaged slice removes the rows of all buckets, or ends the query with the reason."""
     folder = fleet_in(tmp_path)
     expected = {row["cluster"] for row in replay.open(str(folder)).state("offsets").to_pylist()}
     hurt(folder, "life", "topic=connect-offsets/partition=0")

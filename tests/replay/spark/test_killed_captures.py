@@ -1,4 +1,4 @@
-"""A capture by Spark's Kafka source that is killed, its JVM too: it neither loses nor doubles."""
+"""Killed captures by Spark's Kafka source, with their JVM, neither lose nor double records."""
 
 import asyncio
 from itertools import pairwise
@@ -30,7 +30,7 @@ MOMENTS = (before_manifest(1), behind_manifest(0))
 """Points at which a capture of several parts is killed; each costs the start of a JVM."""
 
 
-async def test_killed_it_neither_loses_nor_doubles(
+async def test_a_killed_capture_neither_loses_nor_doubles(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
     """The capture is killed while tasks write, before the manifest counts, and right after."""

@@ -1,7 +1,7 @@
-"""Spark's own cluster, from which processes are killed in the middle of a task.
+"""Spark's standalone cluster, whose processes tests kill in the middle of a task.
 
-A killed executor or worker changes nothing. A killed driver leaves no result, or one that no reader
-takes for whole; a second run has it.
+A killed executor or worker changes nothing. A killed driver leaves no result, or one that readers
+refuse as partial; a second run completes it.
 """
 
 import json
@@ -91,7 +91,7 @@ def _parquet(folder: Path) -> list[str]:
 
 
 class Fleet(NamedTuple):
-    """Archive of several clusters, and Spark's cluster that works on it."""
+    """Archive of several clusters, and the Spark cluster that reads it."""
 
     spark: StandaloneCluster
     archive: Path
@@ -107,36 +107,36 @@ def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture
 def fleet(shared_fleet: Fleet) -> Fleet:
-    """The fleet with all workers of Spark, also after a test that killed one."""
+    """Fleet with all workers of Spark running, also after a test that killed one."""
     shared_fleet.spark.start()
     return shared_fleet
 
 
 @pytest.fixture(params=COMMANDS)
-def work(request: pytest.FixtureRequest) -> PausedCommand:
+def command(request: pytest.FixtureRequest) -> PausedCommand:
     """Each command that a test interrupts."""
     return COMMANDS[request.param]
 
 
-def words_of(work: PausedCommand, archive: Path, folder: Path) -> list[str]:
-    """Words of a command on an archive."""
-    name, *rest = work.words(folder)
+def arguments_of(command: PausedCommand, archive: Path, folder: Path) -> list[str]:
+    """Arguments of a command on an archive."""
+    name, *rest = command.words(folder)
     return [name, str(archive), *rest]
 
 
-def expected(work: PausedCommand, archive: Path, folder: Path) -> tuple[int, Any]:
+def expected(command: PausedCommand, archive: Path, folder: Path) -> tuple[int, Any]:
     """Exit code and answer of this process."""
-    result = call(*words_of(work, archive, folder))
-    return result.code, work.answer(folder, result.out)
+    result = call(*arguments_of(command, archive, folder))
+    return result.code, command.answer(folder, result.out)
 
 
 def kill_executor(_: StandaloneCluster, processes: TaskProcesses) -> None:
-    """Kill an executor; its worker starts another."""
+    """Kill an executor; its worker starts another one."""
     killed(processes.executor)
 
 
 def kill_worker(spark: StandaloneCluster, processes: TaskProcesses) -> None:
-    """Kill a worker, with which its executor ends."""
+    """Kill a worker; its executor ends with it."""
     killed(spark.worker_of(processes.executor).pid)
 
 
@@ -144,59 +144,63 @@ Kill = Callable[[StandaloneCluster, TaskProcesses], None]
 
 
 @pytest.mark.parametrize("kill", [kill_executor, kill_worker])
-def test_results_are_whole(fleet: Fleet, work: PausedCommand, kill: Kill, tmp_path: Path) -> None:
+def test_results_are_whole(
+    fleet: Fleet, command: PausedCommand, kill: Kill, tmp_path: Path
+) -> None:
     """The task is repeated by another executor, and the answer is that of this process."""
-    point, out = work.point(tmp_path / "pause"), tmp_path / "there"
-    words = words_of(work, fleet.archive, out)
+    point, out = command.point(tmp_path / "pause"), tmp_path / "there"
+    words = arguments_of(command, fleet.archive, out)
     with driver(*words, *fleet.spark.options(point.conf)) as process:
         processes = point.reached(process)
         kill(fleet.spark, processes)
         for each in processes:
             wait_for_end(each)
         result = result_of(process)
-    outcome = result.code, work.answer(out, result.out)
-    assert outcome == expected(work, fleet.archive, tmp_path / "here"), result.err
+    outcome = result.code, command.answer(out, result.out)
+    assert outcome == expected(command, fleet.archive, tmp_path / "here"), result.err
     assert not [*out.rglob(".*-draft")]
 
 
-def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_nothing(
+    fleet: Fleet, command: PausedCommand, tmp_path: Path
+) -> None:
     """The executors end with the driver; a second run has the whole answer."""
-    point, out = work.point(tmp_path / "pause"), tmp_path / "there"
-    words = words_of(work, fleet.archive, out)
+    point, out = command.point(tmp_path / "pause"), tmp_path / "there"
+    words = arguments_of(command, fleet.archive, out)
     with driver(*words, *fleet.spark.options(point.conf)) as process:
         processes = point.reached(process)
         kill_group(process)
         said, _ = process.communicate()
     for each in processes:
         wait_for_end(each)
-    assert work.answer(out, said) == work.nothing
+    assert command.answer(out, said) == command.nothing
     result = run_driver(*words, *fleet.spark.options())
-    outcome = result.code, work.answer(out, result.out)
-    assert outcome == expected(work, fleet.archive, tmp_path / "here"), result.err
+    outcome = result.code, command.answer(out, result.out)
+    assert outcome == expected(command, fleet.archive, tmp_path / "here"), result.err
 
 
 def test_a_repeated_task_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
-    """All tables are of one moment, although the archive has grown before the task is repeated."""
-    work, entries = COMMANDS["state"], recorded_entries(CLUSTERS[MIDDLE])
+    """All tables have one moment, although the archive grows before the task is repeated."""
+    command, entries = COMMANDS["state"], recorded_entries(CLUSTERS[MIDDLE])
     archived(tmp_path, entries[: len(entries) // 2], MIDDLE)
     archive, out = tmp_path / "archive", tmp_path / "there"
-    code, earlier = expected(work, archive, tmp_path / "here")
-    point = work.point(tmp_path / "pause")
-    words = words_of(work, archive, out)
+    code, earlier = expected(command, archive, tmp_path / "here")
+    point = command.point(tmp_path / "pause")
+    words = arguments_of(command, archive, out)
     with driver(*words, *fleet.spark.options(point.conf)) as process:
         processes = point.reached(process)
         archived(tmp_path, entries, MIDDLE)
         killed(processes.executor)
         result = result_of(process)
-    assert (result.code, work.answer(out, result.out)) == (code, earlier), result.err
-    assert expected(work, archive, tmp_path / "later") != (code, earlier)
+    assert (result.code, command.answer(out, result.out)) == (code, earlier), result.err
+    assert expected(command, archive, tmp_path / "later") != (code, earlier)
 
 
 def test_a_repeated_batch_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
-    """A stream whose driver was killed ends the batch where it was to end; then it goes on."""
+    """After a kill of its driver, a stream ends the batch at its planned end and continues."""
     logs = {name: recorded_entries(CLUSTERS[name]) for name in (MIDDLE, "roll")}
     progress = tmp_path / "progress"
-    words = words_of(COMMANDS["watch"], tmp_path / "archive", progress)
+    words = arguments_of(COMMANDS["watch"], tmp_path / "archive", progress)
     for end in (40, None):
         for name, log in logs.items():
             archived(tmp_path, log[:end], name)

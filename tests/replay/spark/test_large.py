@@ -1,4 +1,4 @@
-"""One large cluster, asked in every way there is: all come to the same digest."""
+"""One large cluster: every way to fold it gives the same digest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +31,13 @@ SLICED = LIMITS._replace(slice_rows=RECORDS // 50)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the archive of this module."""
+    """Folder of this module's archive."""
     return tmp_path_factory.mktemp("large")
 
 
 @pytest.fixture(scope="module")
 def cluster(folder: Path) -> ArchivedCluster:
-    """The cluster that is measured, too (`benchmarks.replay`)."""
+    """Cluster that the benchmarks measure, too (`benchmarks.replay`)."""
     with Progress(disable=True) as progress:
         return generate(folder, RECORDS, progress)
 
@@ -52,7 +52,7 @@ def batches(cluster: ArchivedCluster, folder: Path) -> Iterator[Batch]:
                 yield batch(segment.topic, segment.partition, rows)
 
 
-def test_all_say_the_same(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
+def test_all_have_one_digest(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
     """The service's fold, the engine with and without snapshots, Spark and SQL have one digest."""
     oracle = SqlOracle()
     oracle.archive(folder)

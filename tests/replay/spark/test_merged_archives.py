@@ -1,4 +1,4 @@
-"""Merged archives in Spark: the service's states, through slices and buckets, too."""
+"""Merged archives in Spark have the service's states, also in slices and buckets."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ HISTORIES = ("life-3.9", "aborted-3.9", "mirror-3.9")
 def test_merged_archives_have_the_states_of_the_service(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Every release, from winners and from segments, as a whole and in slices."""
+    """Spark gives the service's states for every release, with winners, segments and slices."""
     queries, expected = [], []
     for name in HISTORIES:
         entries = recorded_entries(name)
@@ -41,7 +41,7 @@ def test_merged_archives_have_the_states_of_the_service(
 def test_thinned_archives_have_the_states_of_the_service(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Retention has removed records in the middle of slices."""
+    """Spark gives the service's states after retention removed records within slices."""
     entries = recorded_entries(HISTORIES[0])
     looks(tmp_path, entries, 2)
     assert retained(tmp_path, entries[-1].timestamp).expired

@@ -1,4 +1,4 @@
-"""A stream of changes whose tables and checkpoint are in an object store, on Spark's own cluster.
+"""Stream of changes with tables and checkpoint in an object store, on Spark's own cluster.
 
 Hadoop writes Spark's part of the checkpoint, with jars that PySpark lacks; Arrow writes the rest.
 """
@@ -41,7 +41,7 @@ LOGS = {name: recorded_entries(name) for name in ("roll-3.4-3.9-3.4", "mirror-3.
 
 @pytest.fixture(scope="module")
 def jars() -> str:
-    """Jars of Hadoop's client of S3, as a setting of Spark."""
+    """Setting of Spark with the jars of Hadoop's S3 client."""
     (api,) = (SPARK / "jars").glob("hadoop-client-api-*.jar")
     version = api.stem.rpartition("-")[2]
     try:
@@ -67,10 +67,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
         yield started
 
 
-def test_a_killed_stream_goes_on(
+def test_a_killed_stream_is_continued(
     cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
 ) -> None:
-    """The lease must end before; then the batch has the rows of the feed in a folder."""
+    """After the lease ends, the batch has the rows of the feed in a folder."""
     where = f"s3a://{server.bucket.name}/progress"
     words = ["watch", str(tmp_path / "archive"), "--once", "--checkpoint", where]
     words += server.bucket.conf(endpoint_region="us-east-1")
@@ -112,7 +112,7 @@ def test_a_killed_stream_goes_on(
 def test_everything_in_an_object_store(
     cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
 ) -> None:
-    """The archive, too: two runs of a stream have the rows of the feed in a folder."""
+    """With the archive in the store, too, two runs have the rows of the feed in a folder."""
     place = f"s3a://{server.bucket.name}/everything"
     words = ["watch", f"{place}/archive", "--once", "--checkpoint", f"{place}/progress"]
     words += server.bucket.conf(endpoint_region="us-east-1")
@@ -132,7 +132,7 @@ def test_everything_in_an_object_store(
 def test_a_stream_without_the_jars(
     cluster: StandaloneCluster, server: ObjectServer, tmp_path: Path
 ) -> None:
-    """One sentence says what is missing; nothing is written."""
+    """The error names the missing jars; no file is written."""
     for name, log in LOGS.items():
         archived(tmp_path, log[:40], name)
     where = f"s3a://{server.bucket.name}/nowhere"

@@ -1,4 +1,4 @@
-"""Every view in every scenario, computed by Spark as well: one job for all of them."""
+"""Spark computes every view of every scenario in one job."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
     ] == []
 
 
-def test_a_fold_that_forgets_is_found_out(spark: SparkSession) -> None:
+def test_a_faulty_fold_of_the_service_is_found(spark: SparkSession) -> None:
     """The report shows that Spark's fold is right and the service's is not."""
     scenario = parse(STORY, "x.scenario")
     (played,) = play_all([scenario], Folds(forgetful, {}, {"spark": SparkFold(spark)}))
@@ -55,8 +55,8 @@ def scenario_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_asks_spark(spark: SparkSession, scenario_file: Path) -> None:
-    """With `--spark`, or by the name of its fold."""
+def test_the_command_uses_spark(spark: SparkSession, scenario_file: Path) -> None:
+    """`--spark` and the name of Spark's fold both use Spark."""
     for how in (["--spark"], ["--via", "spark"]):
         result = call("scenario", "run", *how, scenario_file)
         assert (result.code, result.err) == (0, ""), result

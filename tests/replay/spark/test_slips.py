@@ -1,4 +1,4 @@
-"""Each of the three answers goes wrong on purpose: it is noticed, and the log shown is small."""
+"""Planted errors in each of the three folds are noticed, and the reported log is small."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +53,7 @@ LOG = (
 
 
 class Slip(NamedTuple):
-    """Planted error in one of the folds, and the report that it causes."""
+    """Error planted in one of the folds, and the report that it causes."""
 
     who: str
     """Folds that the report names as disagreeing."""
@@ -68,7 +68,7 @@ class Slip(NamedTuple):
 
 
 def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Spark task whose kernel's answer is changed."""
+    """Spark task that changes the kernel's answer."""
     kernel = PartitionReader.reduced
 
     def carried_out(*inputs: Any) -> Iterator[pa.RecordBatch]:
@@ -85,12 +85,12 @@ def without_tombstones(rows: pa.Table) -> pa.Table:
 
 
 def without_the_last(rows: pa.Table) -> pa.Table:
-    """A partition ends a row too early."""
+    """Drop the last row of a partition."""
     return rows.slice(0, rows.num_rows - 1)
 
 
 def seeing_aborted(*args: Any, exactly_once: bool) -> Any:
-    """Exactly-once support is not thought of."""
+    """Ignore exactly-once support."""
     return served(*args)
 
 
@@ -118,7 +118,7 @@ SLIPS = {
     sampled(SLIPS, "SQL passes over nulls", "tombstones are lost", "aborted records are seen"),
 )
 def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two against one, or the core alone, and a log that one can read."""
+    """The report has two folds against one, or the core alone, and a short log."""
     slip = SLIPS[name]
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)

@@ -1,4 +1,4 @@
-"""A reported disagreement is the smallest log that shows it."""
+"""The report of a disagreement has the smallest log that shows it."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from tests.replay.spark.smallest_log import disagreement, question_code, smalles
 
 
 def ask(*offsets: int) -> FoldTask:
-    """A question about a log with these offsets."""
+    """Question about a log with these offsets."""
     entries = tuple(Entry("connect-configs", 0, offset, offset, b"k", None) for offset in offsets)
     return FoldTask(entries, Profile.of("3.4"), Topics(), exactly_once=False)
 
 
 class Rounds:
-    """Disagreement about every log that holds these offsets; counts how often it is asked."""
+    """Disagreement about every log that has these offsets; counts its calls."""
 
     def __init__(self, *needed: int) -> None:
         self.rounds = 0
@@ -29,7 +29,7 @@ class Rounds:
 
 
 def test_the_smallest_log_is_minimal() -> None:
-    """The smallest log is found in few rounds, wherever its records lie; each round is a job."""
+    """Few rounds find the smallest log, wherever its records lie; each round is one job."""
     for needed in [(0,), (63,), (7, 50), (0, 31, 32, 63), tuple(range(5))]:
         wrong = Rounds(*needed)
         assert smallest(ask(*range(64)), wrong) == ask(*needed)

@@ -1,4 +1,4 @@
-"""A capture by Structured Streaming: killed at bad moments it neither loses nor doubles."""
+"""Captures by Structured Streaming, killed at bad moments, neither lose nor double records."""
 
 import asyncio
 import signal
@@ -43,7 +43,7 @@ TRIED_AGAIN = "the capture is retried\n"
 """End of the line that tells of a cluster that is away."""
 
 
-def words(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
+def arguments(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
     """Arguments of `replay` that follow a broker."""
     config, offsets, status, _ = msgspec.structs.astuple(past.topics)
     return (
@@ -56,12 +56,12 @@ def words(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
 
 
 def batches(checkpoint: Path, kind: str) -> set[str]:
-    """The micro-batches that have begun (`offsets`), or are known to be done (`commits`)."""
+    """Micro-batches that have begun (`offsets`) or are committed (`commits`)."""
     return {path.name for path in checkpoint.glob(f"{kind}/[0-9]*")}
 
 
-def told_until(lines: Iterable[str], end: str) -> list[str]:
-    """Lines that a process writes, up to the first that ends like this."""
+def lines_until(lines: Iterable[str], end: str) -> list[str]:
+    """Lines that a process prints, up to the first with this ending."""
     printed = []
     for line in lines:
         printed.append(line)
@@ -70,14 +70,14 @@ def told_until(lines: Iterable[str], end: str) -> list[str]:
     raise AssertionError(printed)
 
 
-async def test_killed_it_goes_on(
+async def test_a_killed_stream_is_continued(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """The kills come before the segments count, and before the checkpoint knows that they do."""
+    """Kills come before the segments count, and before the checkpoint has their commit."""
     target = little_at_a_time(tmp_path / "archive", past.topics)
     checkpoint = tmp_path / "checkpoint" / "real"
     entries = await past.present_entries()
-    replay = ("replay", *words(past, kafka_jars, tmp_path))
+    replay = ("replay", *arguments(past, kafka_jars, tmp_path))
     await asyncio.to_thread(killed_at, before_manifest(0), *replay)
     assert left_in(target, entries).parts == {}
     assert any(target.store.walk(f"cluster=real/topic={past.topics.config}"))
@@ -99,15 +99,15 @@ async def test_killed_it_goes_on(
 
 
 @pytest.mark.prove
-async def test_a_cluster_that_is_away_stops_no_other(
+async def test_an_unreachable_cluster_stops_no_other(
     past: TopicHistory, kafka_jars: Path, tmp_path: Path
 ) -> None:
     """The unreachable cluster is retried; Ctrl-C ends both."""
-    name, *rest = words(past, kafka_jars, tmp_path)
+    name, *rest = arguments(past, kafka_jars, tmp_path)
     with started(name, "nobody=kafka://127.0.0.1:1", *rest) as capture:
         assert capture.stderr is not None
         async with asyncio.timeout(PATIENCE_S):
-            lines = await asyncio.to_thread(told_until, capture.stderr, TRIED_AGAIN)
+            lines = await asyncio.to_thread(lines_until, capture.stderr, TRIED_AGAIN)
         first = tmp_path / "archive" / "cluster=real" / "_manifest" / "0000000001.json"
         await asyncio.to_thread(wait_for, first)
         capture.send_signal(signal.SIGINT)
@@ -120,7 +120,7 @@ async def test_a_cluster_that_is_away_stops_no_other(
 async def test_a_stream_and_its_archive_belong_together(
     spark: SparkSession, broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """A topic that is named later is found; a checkpoint that is further is not believed."""
+    """A topic that is named later is found; a checkpoint ahead of the archive is refused."""
     topics = Topics(await new_topic(), await new_topic(), await new_topic())
     source = KafkaFrames(spark, broker.bootstrap, {})
     added = []

@@ -1,4 +1,4 @@
-"""Commands that run without kernels in Spark's tasks print the same as without Spark."""
+"""Commands without kernels print the same in Spark's tasks as without Spark."""
 
 import os
 import pickle
@@ -27,7 +27,7 @@ CLUSTERS = {"life": "life-3.9", "odd": "odd-records-3.9", "roll": "roll-3.4-3.9-
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of recorded clusters."""
+    """Archive of recorded clusters."""
     folder = tmp_path_factory.mktemp("fleet")
     logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
     assert call("capture", *logs, folder, "--once").code == 0
@@ -50,7 +50,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("lint", "--release", "3.7.0"), 1),
     ],
 )
-def test_every_command_tells_the_same(
+def test_commands_print_the_same(
     spark: SparkSession, fleet: Path, words: tuple[str, ...], code: int
 ) -> None:
     """JSON, tables and exit codes are equal to the byte."""
@@ -81,7 +81,7 @@ def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("words", [("timeline",), ("lint", "--release", "3.9")])
-def test_damage_is_told_as_without_spark(
+def test_damage_is_reported_as_without_spark(
     spark: SparkSession, fleet: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     """Damage gives the same sentence and exit code, wherever it is found."""
@@ -112,7 +112,7 @@ def test_logs_are_read_by_this_process() -> None:
 
 
 def nested(depth: int) -> Iterator[Any]:
-    """Yield a list that is nested this deep."""
+    """Yield a list of this nesting depth."""
     outermost: list[Any] = []
     for _ in range(depth):
         outermost = [outermost]
@@ -120,14 +120,14 @@ def nested(depth: int) -> Iterator[Any]:
 
 
 def numbers(thing: int) -> Iterator[int]:
-    """The numbers below this one; a negative one is damage."""
+    """Yield the numbers below this one; a negative one raises as damage does."""
     if thing < 0:
         raise ArchiveCorrupt(f"{thing} is damaged")
     yield from range(thing)
 
 
 def depth(inner: Any) -> int:
-    """Return how deep a list is nested."""
+    """Nesting depth of a list."""
     count = 0
     while inner:
         (inner,) = inner
@@ -141,8 +141,8 @@ def tasks_of(session: SparkSession) -> SparkExecutor:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2 * WAVE * 2 + 1])
-def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
-    """Results keep the order of the inputs, empty results too, in one job or several."""
+def test_results_keep_the_input_order(spark: SparkSession, count: int) -> None:
+    """Results keep the order of the inputs, also empty ones, in one job or several."""
     things = [at % 5 for at in range(count)]
     results = [list(result) for result in tasks_of(spark).run(numbers, things)]
     assert results == [list(result) for result in SerialExecutor().run(numbers, things)]
@@ -150,7 +150,7 @@ def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
 
 
 def test_errors_are_raised_in_input_order(spark: SparkSession) -> None:
-    """Results before the error arrive, from Spark's tasks as from processes."""
+    """Results before the error arrive first, from Spark's tasks as from processes."""
     for executor in (tasks_of(spark), ProcessExecutor(2)):
         results = executor.run(numbers, [2, -1, 3])
         assert list(next(results)) == [0, 1]
@@ -158,8 +158,8 @@ def test_errors_are_raised_in_input_order(spark: SparkSession) -> None:
             next(results)
 
 
-def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
-    """A result that is nested too deeply to be sent is computed by the driver."""
+def test_deeply_nested_results_are_computed_by_the_driver(spark: SparkSession) -> None:
+    """The driver computes a result that is nested too deeply to be sent."""
     depths = [1, 50_000]
     for executor in (tasks_of(spark), ProcessExecutor(2)):
         counted_depths = [depth(item) for result in executor.run(nested, depths) for item in result]

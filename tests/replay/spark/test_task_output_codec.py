@@ -1,4 +1,4 @@
-"""Outputs of tasks: any grouping of the pieces gives the sent value."""
+"""Codec of task outputs: any grouping of the pieces restores the value."""
 
 import pyarrow as pa
 import pytest
@@ -22,9 +22,7 @@ sent = st.dictionaries(
 
 
 @given(sent, st.integers(1, 50), st.randoms(use_true_random=False))
-def test_pieces_come_together(
-    sent: dict[tuple[int, int], bytes], most: int, chance: object
-) -> None:
+def test_pieces_are_joined(sent: dict[tuple[int, int], bytes], most: int, chance: object) -> None:
     """Pieces are joined by work and slice, in the order of their numbers."""
     whole = [TaskOutput(*place, content) for place, content in sent.items()]
     with pytest.MonkeyPatch.context() as patch:
@@ -37,8 +35,8 @@ def test_pieces_come_together(
     )
 
 
-def test_rows_are_rows_again() -> None:
-    """Types, chunks, dictionaries of several files, and none at all."""
+def test_rows_are_restored() -> None:
+    """Types, chunks and dictionaries survive, with several files and with none."""
     keys = [
         pa.array(values, pa.binary()).dictionary_encode() for values in ([b"a", b"b"], [b"b", None])
     ]

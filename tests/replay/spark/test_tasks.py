@@ -45,7 +45,7 @@ SOURCE = pa.schema(
 
 
 def row(entry: Entry) -> dict[str, Any]:
-    """A record as the source gives it."""
+    """Record as the source gives it."""
     headers = [{"key": name, "value": value} for name, value in entry.headers]
     return {
         "key": entry.key,
@@ -59,12 +59,12 @@ def row(entry: Entry) -> dict[str, Any]:
 
 
 def rows(*entries: Entry) -> pa.RecordBatch:
-    """Records as Spark hands them to Python."""
+    """Records as Spark passes them to Python."""
     return pa.RecordBatch.from_pylist([row(entry) for entry in entries], SOURCE)
 
 
 def config(offset: int, value: bytes | None = b"{}", **fields: Any) -> Entry:
-    """A record of the config topic."""
+    """Record of the config topic."""
     return Entry(*CONFIG, offset, fields.pop("timestamp", offset), b"k", value, **fields)
 
 
@@ -76,8 +76,8 @@ ODD = [
 ]
 
 
-def test_rows_are_what_the_log_held() -> None:
-    """Headers, times and tombstones are kept; offsets not seen as committed are aborted."""
+def test_rows_become_the_records_of_the_log() -> None:
+    """Headers, times and tombstones stay; offsets not seen as committed are aborted."""
     table = archive_rows(pa.Table.from_batches([rows(*ODD)]), SeenOffsets([(0, 2), (4, 5)]))
     assert table.schema == SCHEMA
     assert list(batch(*CONFIG, table).entries()) == ODD
@@ -102,7 +102,7 @@ def test_runs_of_several_partitions() -> None:
 
 
 def job(folder: Path) -> CaptureTask:
-    """A task that archives the config topic in a folder."""
+    """Task that archives the config topic in a folder."""
     appending = Appender(FolderStore(str(folder)), NAME, Topics(), sizes=SIZES)
     end = appending.end_of(*CONFIG) or 0
     segment_writer = appending.segment_writer(CONFIG, max(0, end - 1))
@@ -130,14 +130,14 @@ def test_archived_records_are_compared(tmp_path: Path) -> None:
     assert (result.fresh, result.segments) == (0, ())
 
 
-def test_nothing_in_nothing_out(tmp_path: Path) -> None:
+def test_a_partition_without_records_has_no_result(tmp_path: Path) -> None:
     """A partition without records has no answer."""
     assert [output.num_rows for output in archived(iter([]), job(tmp_path))] == [0]
 
 
 @pytest.mark.parametrize("ends", [{}, {CONFIG: 0}, {CONFIG: 3, ("t", 1): 2 * COMMIT_RECORDS}])
-def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> None:
-    """Parts together are the whole; none is larger than what may be lost."""
+def test_a_large_capture_is_committed_in_parts(ends: dict[tuple[str, int], int]) -> None:
+    """The parts add up to the whole; none is larger than a crash may lose."""
     spans = {place: range(end) for place, end in ends.items()}
     parts = list(parts_of(spans, COMMIT_RECORDS))
     assert all(sum(map(len, part.values())) <= COMMIT_RECORDS for part in parts)
@@ -149,15 +149,15 @@ def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> N
 
 
 def test_vectors_are_those_of_spark() -> None:
-    """Vectors are written and read as Spark does."""
+    """Vectors are written and read in Spark's form."""
     vector_ends = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
     assert vector(vector_ends) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
     assert places(vector(vector_ends)) == vector_ends
     assert assigned(vector_ends) == '{"t": [0, 11], "u": [0]}'
 
 
-def test_a_batch_is_a_batch(tmp_path: Path) -> None:
-    """A task writes the segment that this process would write of the same records."""
+def test_a_task_writes_the_segment_of_this_process(tmp_path: Path) -> None:
+    """A task writes the segment that this process writes of the same records."""
     (segment,) = answer(tmp_path / "spark", config(0), config(1)).segments
     plain = Appender(FolderStore(str(tmp_path / "plain")), NAME, Topics())
     plain.add(batch_of([config(0), config(1)]))

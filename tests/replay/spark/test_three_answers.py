@@ -1,7 +1,8 @@
-"""Three answers: the service, Spark and SQL agree, or the test prints the smallest log.
+"""Service, Spark and SQL compute the same, or the test prints the smallest log.
 
-All three compute configs and offsets. Two folds compute statuses, and releases that SQL does not
-know (here and in `test_two_folds`); Kafka's own classes check one of the two (`tests/oracle`).
+All three compute configs and offsets. Only service and Spark compute statuses, and releases that
+SQL does not know (here and in `test_two_folds`). Kafka's own classes check the service
+(`tests/oracle`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ TOLD_BY_SQL = [Profile.of(release) for release in RELEASES]
 
 
 def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Entry]]:
-    """Random logs, as hypothesis finds them: simple ones and odd ones."""
+    """Random logs of hypothesis, simple ones and odd ones."""
     drawn_logs: list[list[Entry]] = []
 
     @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -64,7 +65,7 @@ def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Ent
 
 
 def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
-    """One task per log and release; with exactly-once support if the log has aborted records."""
+    """Question per log and release, with exactly-once support if the log has aborted records."""
     return [
         FoldTask(tuple(log), profile, Topics(), exactly_once)
         for log in logs
@@ -76,14 +77,14 @@ def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
 
 @pytest.fixture(scope="module")
 def oracle() -> SqlOracle:
-    """One for all: what it has read of one archive it forgets with the next."""
+    """Oracle that all tests share; each archive replaces the one before."""
     return SqlOracle()
 
 
 def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
-    """The very same logs as of the very same records: one job, some queries, and the fold.
+    """One job, a few queries and the fold agree about the same logs.
 
-    Keys of offsets that lie in two partitions are one job more, of all logs together.
+    Keys of offsets in two partitions need one more job for all logs together.
     """
     random_logs = drawn(dense_logs() | dense_logs() | logs(), DRAWN)
     named = {str(number): spread(log) for number, log in enumerate(random_logs)}
@@ -112,7 +113,7 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: 
 
 
 def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
-    """Questions about a history; with exactly-once support if the log has aborted records."""
+    """Questions about a history, with exactly-once support if the log has aborted records."""
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     releases_by_point = observed(steps)
     points = {vector(step): step.positions for step in steps if step.positions}
@@ -132,7 +133,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
 
 
 def up_to(answers: FoldAnswers, logs: Mapping[str, Sequence[Entry]]) -> list[FoldTask]:
-    """The same questions about a log that ends where they were asked."""
+    """The same questions about logs that end at their moments."""
     cut, readers = answers.question
     log = tuple(before(logs[cut.cluster], cut.ends or {}))
     return [FoldTask(log, reader, Topics(), cut.exactly_once) for reader in readers]

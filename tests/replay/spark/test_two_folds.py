@@ -1,4 +1,4 @@
-"""Spark and the service compute equal states, with statuses, for every release in one job."""
+"""Spark and the service compute equal states with statuses for every release in one job."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,7 +36,7 @@ CUT_UP = 200 if PROVE else 6
 
 
 def random_asks(count: int) -> list[FoldTask]:
-    """Questions about random logs, as hypothesis finds them: simple ones and odd ones."""
+    """Questions about random logs of hypothesis, simple ones and odd ones."""
     tasks: list[FoldTask] = []
 
     @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -50,15 +50,15 @@ def random_asks(count: int) -> list[FoldTask]:
 
 
 def by_the_service(ask: FoldTask) -> ClusterState:
-    """State that the service has of a log."""
+    """State that the service folds from a log."""
     log = log_of(list(ask.entries))
     return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
 
 
 def test_random_logs(spark: SparkSession) -> None:
-    """Hundreds in one job, with winners and without, in one piece and sliced.
+    """Hundreds of logs in one job agree, with and without winners, whole and sliced.
 
-    Keys of offsets that lie in two partitions are one job more, of all logs together.
+    Keys of offsets in two partitions need one more job for all logs together.
     """
     in_spark = SparkFold(spark, SMALL, SLICED)
 
@@ -80,7 +80,7 @@ def test_random_logs(spark: SparkSession) -> None:
 
 
 def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
-    """All prefixes, by record and by time, are one job, with and without snapshots."""
+    """One job folds all prefixes by record and by time, with and without snapshots."""
     queries, expected = [], []
     for number, ask in enumerate(random_asks(CUT_UP)):
         log, readers = spread(list(ask.entries)), [ask.profile]

@@ -1,7 +1,7 @@
-"""The three answers: what the service, Spark and SQL say of the same logs at the same moments.
+"""Answers of the service, Spark and SQL about the same logs at the same moments.
 
-Each log becomes the archive of a cluster. Spark is asked about all of them in one job, SQL reads
-the very same segments, and the service folds the logs themselves.
+Each log becomes the archive of a cluster. Spark folds all of them in one job, SQL reads the same
+segments, and the service folds the logs themselves.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class FoldQuestion(NamedTuple):
 
     @property
     def moment(self) -> str:
-        """The cut as people write it."""
+        """The cut in the form of `--as-of`."""
         if self.cut.record is None:
             return msgspec.json.encode(self.cut.ends).decode()
         return "{}@{}:{}".format(*self.cut.record)
@@ -75,7 +75,7 @@ _RELEASES = {Profile.of(release).release: release for release in RELEASES}
 
 
 def _is_read(line: TableLine, state: ClusterState) -> bool:
-    """SQL tells of every topic; a worker reads those that are its own or a connector's then."""
+    """True if a worker reads the topic: its own, or a connector's at that time. SQL reads all."""
     _, of_topic, topic = line[0].rpartition(" ")
     return not of_topic or topic in state.ends_by_topic
 
@@ -88,7 +88,7 @@ def _not_said_by_all(said: Mapping[str, set[TableLine]]) -> Iterator[str]:
 
 
 def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
-    """Two whole states, of which SQL has never heard."""
+    """Differences of two whole states, which SQL does not compute."""
     if service == spark and digest(service) == digest(spark):
         return []
     return [f"service: in all {digest(service)}", f"Spark: in all {digest(spark)}"]
@@ -101,23 +101,23 @@ PREFIXES = 4
 
 
 def every(log: Sequence[Entry]) -> Sequence[Entry]:
-    """Return every record: the log up to each one is a prefix."""
+    """Every record; the log up to each one is a prefix."""
     return log
 
 
 def sampled_prefixes(log: Sequence[Entry]) -> Sequence[Entry]:
-    """All of it, and a few prefixes that are about as far from each other."""
+    """The whole log and a few prefixes at similar distances."""
     return log[:: min(-1, -len(log) // PREFIXES)]
 
 
 def jobs_done(spark: SparkSession) -> int:
-    """Number of jobs of a session so far, as Spark counts them."""
+    """Number of jobs of a Spark session so far."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
 
 
 class Three:
-    """Service, Spark and SQL, asked about the same logs."""
+    """Service, Spark and SQL, which fold the same logs."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ def _served(
 
 
 def _state_query(folder: Path, number: int, question: FoldQuestion) -> StateQuery:
-    """The question to an archive: from snapshots and winners, and from segments alone, in turn."""
+    """Query of an archive, with snapshots and winners and from segments alone, in turn."""
     cut, profiles = question
     options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)
     local = LocalEngine(cluster_in(folder, cut.cluster), options)

@@ -1,4 +1,4 @@
-"""Random logs in which much happens: two connectors, and records that mostly mean something."""
+"""Random logs of two connectors; most of their records change the state."""
 
 from hypothesis import strategies as st
 
@@ -53,7 +53,7 @@ _OFFSET_VALUES = (None, None, b'{"o":1}', b'{"o":2}', b"null", b"")
 
 
 def _pairs(name: str) -> st.SearchStrategy[KeyValue]:
-    """A record of one connector in the config topic."""
+    """Strategy for a record of one connector in the config topic."""
     counts = st.sampled_from(_COUNTS)
     kinds: dict[str, st.SearchStrategy[bytes | None]] = {
         f"connector-{name}": st.sampled_from(_CONFIGS),
@@ -91,7 +91,7 @@ CONFIG = ("connect-configs", 0)
 
 @st.composite
 def dense_logs(draw: st.DrawFn, max_size: int = 40, partitions: int = 3) -> list[Entry]:
-    """Entries in the order of writing; most are of the config topic. Clocks run backwards."""
+    """Entries in the order of writing, mostly in the config topic. Timestamps may decrease."""
     ends: dict[tuple[str, int], int] = {}
     log = []
     for _ in range(draw(st.integers(0, max_size))):

@@ -1,8 +1,8 @@
-"""The third answer: SQL over the archive's Parquet, written from the description of the format.
+"""Fold in SQL: it reads the archive's Parquet files without the code of `controlplane.core`.
 
-The SQL uses no fold of `controlplane.core`: DuckDB reads segments, and `*.sql` interprets configs
-and offsets as releases 2.3, 3.4 and 3.9 do. The result is the rows of a state as lines of text.
-`lines_of` makes such lines from a folded state, too; equal states have the same lines.
+DuckDB reads the segments. The scripts `*.sql` fold configs and offsets as releases 2.3, 3.4 and 3.9
+do. The result has the rows of a state as lines of text. `lines_of` writes a folded state in the
+same form: equal states have equal lines.
 """
 
 import json
@@ -36,11 +36,11 @@ TableLine = tuple[str, str, str, str]
 """Table, row, element of the row, and value."""
 
 Unfollowed = dict[Position, str]
-"""Records of which SQL cannot tell what Java makes of them, and why."""
+"""Records that SQL may read otherwise than Java, each with the reason."""
 
 
 class Cut(NamedTuple):
-    """Part of a log: by topic the end of each partition, or all up to a record in the one order."""
+    """Prefix of a log: end offsets per topic and partition, or the last record in log order."""
 
     ends: Mapping[str, Sequence[int]] | None = None
     record: tuple[str, int, int] | None = None
@@ -58,9 +58,9 @@ class SqlAnswer(NamedTuple):
 
 
 class SqlOracle:
-    """A DuckDB that knows how to read JSON as Jackson does.
+    """DuckDB with scripts that read JSON as Jackson does.
 
-    `slip` may change the text of a script, to find out whether anybody would notice.
+    `slip` may plant an error in the text of a script: a test must then fail.
     """
 
     def __init__(self, slip: Callable[[str], str] = str) -> None:
@@ -70,7 +70,7 @@ class SqlOracle:
         self._run("releases", "json")
 
     def archive(self, folder: Path) -> None:
-        """Be asked about an archive, from here on."""
+        """Let later queries read this archive."""
         files = folder / "cluster=*" / "topic=*" / "partition=*" / "segment-*.parquet"
         self._duck.execute(
             "create or replace temp view raw as "
@@ -80,7 +80,7 @@ class SqlOracle:
         )
 
     def logs(self, named: Mapping[str, Iterable[Entry]]) -> None:
-        """Be asked about the logs of clusters in memory, from here on."""
+        """Let later queries read these logs in memory, by cluster."""
         columns = _RAW.names[1:]
         rows = [
             {"cluster": name, **{column: getattr(entry, column) for column in columns}}
@@ -91,19 +91,19 @@ class SqlOracle:
         self._duck.execute("create or replace temp view raw as from held")
 
     def log(self, entries: Iterable[Entry]) -> None:
-        """Be asked about one log in memory, from here on."""
+        """Let later queries read this log in memory."""
         self.logs({NAME: entries})
 
     @contextmanager
     def turned(self, rule: str, release: str) -> Iterator[None]:
-        """Have the opposite of a rule of one release, for a while."""
+        """Invert a rule of one release within the block."""
         turn = f"update releases set {rule} = not {rule} where release = '{release}'"
         self._duck.execute(turn)
         yield
         self._duck.execute(turn)
 
     def answer(self, cuts: Sequence[Cut]) -> SqlAnswer:
-        """The state at each cut, as each release has it."""
+        """Fold the state at each cut, for each release."""
         self._cut(cuts)
         self._run("cuts", "config", "offsets")
         places = ((number, release) for number in range(len(cuts)) for release in RELEASES)
@@ -184,7 +184,7 @@ def script(name: str) -> str:
 
 
 def lines_of(state: ClusterState) -> set[TableLine]:
-    """The rows of a state that SQL tells of."""
+    """Rows of a state that SQL folds, too."""
     config = state.config
     table_lines = set() if config.offset < 0 else {_line("offset", "", "", str(config.offset))}
     for part in _TABLES:
@@ -221,12 +221,12 @@ _TABLES = (
 
 
 def canonical(value: Any) -> str:
-    """A JSON value as text: the same for equal values."""
+    """JSON text of a value; equal values have equal texts."""
     return json.dumps(value, sort_keys=True)
 
 
 def _line(part: str, connector: str, item: str, value: str) -> TableLine:
-    """A line of SQL's: what is JSON there in the spelling of `canonical`."""
+    """Line of SQL's result, with its JSON values spelled as by `canonical`."""
     if part.startswith("values of "):
         return part, connector, item, value
     if part.startswith("hidden in "):
@@ -239,7 +239,7 @@ def _hex(content: bytes | None) -> str:
 
 
 def _partition(frozen: tuple[Any, ...]) -> dict[str, Any]:
-    """A flat source partition again (`core.codec.offsets.frozen`)."""
+    """Restore a flat source partition from its frozen form (`core.codec.offsets.frozen`)."""
     count = frozen[1]
     names, rest = frozen[2 : 2 + count], frozen[2 + count :]
     values = reversed([rest[at + 1] for at in range(0, len(rest), 2)])

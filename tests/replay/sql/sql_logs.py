@@ -1,4 +1,4 @@
-"""Logs as SQL can follow them: without the records of which it cannot tell what Java makes."""
+"""Logs without the records that SQL may read otherwise than Java."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ SqlLog = list[Entry]
 
 
 def whole_cut(log: Iterable[Entry], cluster: str = NAME) -> Cut:
-    """Return the cut at the end of a log."""
+    """Cut at the end of a log."""
     ends: dict[str, list[int]] = {}
     for entry in log:
         parts = ends.setdefault(entry.topic, [])
@@ -20,14 +20,14 @@ def whole_cut(log: Iterable[Entry], cluster: str = NAME) -> Cut:
 
 
 def left_out(oracle: SqlOracle, logs: Mapping[str, SqlLog]) -> dict[str, Unfollowed]:
-    """By name of the log, the records that SQL cannot follow: of each it tells why."""
+    """Records that SQL cannot follow, with reasons, by name of the log."""
     oracle.logs(logs)
     answer = oracle.answer([whole_cut(log, name) for name, log in logs.items()])
     return dict(zip(logs, answer.unfollowed, strict=True))
 
 
 def followed(oracle: SqlOracle, logs: Mapping[str, SqlLog]) -> dict[str, SqlLog]:
-    """The same logs without those records."""
+    """Logs without the records that SQL cannot follow."""
     odd = left_out(oracle, logs)
     return {
         name: [entry for entry in log if entry.position not in odd[name]]

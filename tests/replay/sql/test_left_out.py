@@ -1,4 +1,4 @@
-"""Records that SQL leaves out, counted by reason, so that the number cannot grow unnoticed."""
+"""Records that SQL leaves out: their number per reason is documented and cannot grow silently."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ HEADING = "| Left out |"
 
 @pytest.fixture(scope="module")
 def oracle() -> SqlOracle:
-    """One for all: what it has read of one log it forgets with the next."""
+    """Oracle that all tests share; each log replaces the one before."""
     return SqlOracle()
 
 
@@ -65,7 +65,7 @@ def _content(entry: Entry) -> tuple[str, bytes | None, bytes | None]:
 
 
 def documented() -> dict[str, tuple[int, int]]:
-    """By reason, how many records of histories and of scenarios the documentation admits."""
+    """Documented numbers of left-out records in histories and in scenarios, by reason."""
     lines = iter((ROOT / "docs" / "architecture.md").read_text("utf-8").splitlines())
     next(line for line in lines if line.startswith(HEADING))
     next(lines)
@@ -79,7 +79,7 @@ def documented() -> dict[str, tuple[int, int]]:
 
 
 def test_omitted_records_are_documented(oracle: SqlOracle) -> None:
-    """The documentation counts each reason, and each such record of the repository."""
+    """The documentation lists each reason with the number of such records in the repository."""
     histories, scenarios = (
         counted(logs, left_out(oracle, logs)) for logs in (recorded(), of_scenarios())
     )
@@ -87,7 +87,7 @@ def test_omitted_records_are_documented(oracle: SqlOracle) -> None:
 
 
 def test_all_logs_of_scenarios(oracle: SqlOracle) -> None:
-    """Without the records that are left out, SQL and the fold agree on each log."""
+    """SQL and the fold agree on each log without its left-out records."""
     logs = {name: log for name, log in followed(oracle, of_scenarios()).items() if log}
     oracle.logs(logs)
     answer = oracle.answer([whole_cut(log, name) for name, log in logs.items()])

@@ -1,4 +1,4 @@
-"""Limits of SQL, by example. Each of its rules is needed."""
+"""Limits of the fold in SQL, by example; each of its rules is necessary."""
 
 import pytest
 
@@ -70,32 +70,32 @@ OFFSET_KEYS = {
 
 
 def short_id(record_value: bytes) -> str:
-    """Return the start of a value as id of a test."""
+    """Test id: the first 40 bytes of a value."""
     return repr(record_value[:40])
 
 
-def test_values_that_it_cannot_follow_are_named(oracle: SqlOracle) -> None:
-    """Exactly these values are reported, each with the reason."""
+def test_values_that_sql_cannot_follow_are_named(oracle: SqlOracle) -> None:
+    """SQL reports exactly these values, each with the reason."""
     oracle.log(configs((b"connector-b", CONFIG), *((b"connector-a", value) for value in VALUES)))
     expected = {(TOPICS.config, 0, at): why for at, why in enumerate(VALUES.values(), 1)}
     assert oracle.answer([ALL]).unfollowed == [expected]
 
 
 @pytest.mark.parametrize("key", KEYS, ids=short_id)
-def test_keys_that_it_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
-    """The answer reports exactly the record whose key SQL cannot follow."""
+def test_keys_that_sql_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
+    """SQL reports exactly the record whose key it cannot follow."""
     oracle.log(configs((b"connector-b", CONFIG), (key, CONFIG)))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.config, 0, 1): KEYS[key]}]
 
 
-def test_source_partitions_that_it_cannot_follow_are_named(oracle: SqlOracle) -> None:
-    """Exactly these source partitions are reported."""
+def test_source_partitions_that_sql_cannot_follow_are_named(oracle: SqlOracle) -> None:
+    """SQL reports exactly these source partitions."""
     oracle.log(offsets((b'["a",{"p":1}]', b"{}"), *((key, b"{}") for key in OFFSET_KEYS)))
     expected = {(TOPICS.offsets, 0, at): why for at, why in enumerate(OFFSET_KEYS.values(), 1)}
     assert oracle.answer([ALL]).unfollowed == [expected]
 
 
-def test_nobody_sees_aborted_records_of_a_topic_of_its_own(oracle: SqlOracle) -> None:
+def test_aborted_records_of_a_connectors_own_topic_are_ignored(oracle: SqlOracle) -> None:
     """Without exactly-once support, aborted records count in the workers' topic only."""
     log = [
         Entry(topic, 0, at, at, b'["a",{"p":1}]', b'{"o":%d}' % at, (), at == 1)
@@ -132,8 +132,8 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
-def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: SqlOracle) -> None:
-    """For odd values, SQL has the same answer as the fold, and no record is unfollowed."""
+def test_odd_values_that_sql_can_follow(value: bytes, oracle: SqlOracle) -> None:
+    """SQL reads odd values as the fold does, and reports no record as unreadable."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     log = configs(
         (b"connector-b", CONFIG), (b"connector-a", CONFIG), *((key, value) for key in keys)
@@ -167,13 +167,13 @@ RULES = {
     "removes": offsets((b'["a",{"p":1}]', None)),
     "partitions": offsets((b'["a",{"p":1}]', None)),
 }
-"""For each rule in which releases differ, a log in which it makes a difference."""
+"""Log per rule in which releases differ; the rule changes the result of the fold."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_counts(rule: str, oracle: SqlOracle) -> None:
-    """With the rule SQL agrees with a fold; with the opposite rule it does not."""
+def test_every_rule_is_necessary(rule: str, oracle: SqlOracle) -> None:
+    """SQL with the rule agrees with the fold; SQL with the inverted rule does not."""
     log = RULES[rule]
     oracle.log(log)
     answer = oracle.answer([ALL])

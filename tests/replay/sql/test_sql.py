@@ -1,4 +1,4 @@
-"""Three answers: SQL, the engine and the service say the same of configs and offsets."""
+"""SQL, the engine and the service compute equal configs and offsets."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -32,7 +32,7 @@ STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.gl
 EXAMPLES = examples(8, proved=1_500)
 RECORDS = 1_000_000 if PROVE else 20_000
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-"""The smallest log that shows a disagreement is always looked for."""
+"""Phases of hypothesis, with shrinking: a failure shows its smallest log."""
 
 PROFILES = {release: Profile.of(release) for release in RELEASES}
 
@@ -41,12 +41,12 @@ READ = (TOPICS.config, TOPICS.offsets)
 
 @pytest.fixture(scope="module")
 def oracle() -> SqlOracle:
-    """One for all: what it has read of one log it forgets with the next."""
+    """Oracle that all tests share; each log replaces the one before."""
     return SqlOracle()
 
 
 def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
-    """Fail with the lines that not all have."""
+    """Compare sets of lines; fail with the lines that one of them lacks."""
     for name, lines in others.items():
         assert sql == lines, "\n".join(
             [
@@ -60,7 +60,7 @@ def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
 def test_recorded_clusters_at_every_observed_point(
     name: str, oracle: SqlOracle, tmp_path: Path
 ) -> None:
-    """All three releases are compared, whichever was recorded."""
+    """SQL, engine and service agree for all three releases at each observed point."""
     log = recorded_entries(name)
     cluster, source = archive(tmp_path, log, SegmentSizes(40, 16)), log_of(log)
     oracle.archive(tmp_path)
@@ -83,7 +83,7 @@ def test_recorded_clusters_at_every_observed_point(
 def test_random_logs_behind_every_record(
     oracle: SqlOracle, log: list[Entry], data: st.DataObject
 ) -> None:
-    """Every prefix is compared, with exactly-once support and without."""
+    """SQL, engine and service agree at every prefix, with exactly-once support and without."""
     log = followed(oracle, {NAME: log})[NAME]
     if not log:
         return
@@ -122,7 +122,7 @@ def test_random_logs_behind_every_record(
 
 
 def large_log(records: int) -> list[Entry]:
-    """Some connectors that live, die and come back, and their offsets: the same every time."""
+    """Deterministic log: connectors are created, deleted and created again, and have offsets."""
     chance, ends = Random(7), dict.fromkeys(((TOPICS.config, 0), *OFFSETS), 0)
     log: list[Entry] = []
     names = [f"connector-{number}" for number in range(records // 200)]
@@ -169,17 +169,17 @@ def _happening(chance: Random, name: str) -> tuple[str, int, list[tuple[str, byt
 
 
 def hash_of(text: str) -> int:
-    """The same number for a text on every day."""
+    """Hash of a text that is equal in every process."""
     return int.from_bytes(sha256(text.encode()).digest()[:4])
 
 
 def digest(lines: set[TableLine]) -> str:
-    """Return one hash of a set of lines."""
+    """Hash of a set of lines."""
     return sha256(repr(sorted(lines)).encode()).hexdigest()
 
 
 def test_a_larger_archive_by_digest(oracle: SqlOracle, tmp_path: Path) -> None:
-    """Digests are equal at the end and in the middle of the archive."""
+    """SQL, engine and service have equal digests at the end and in the middle of the archive."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))
     oracle.archive(tmp_path)

@@ -1,4 +1,4 @@
-"""Digests: equal after a record for every fold that has read so far; different for other states."""
+"""Digests after a record: equal for every fold that has read so far; different for other states."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +30,7 @@ CONFIGS = ("connect-configs",)
 def digests_by_record(
     cluster: ArchivedCluster, *, exactly_once: bool = False
 ) -> dict[tuple[str, int], str]:
-    """By release and offset, the digest behind that record."""
+    """Digests after each record, by release and offset."""
     readers = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     plan = LocalEngine(cluster, LocalOptions(exactly_once, derived=False)).plan(None, readers)
     question = TimelineQuery(readers, exactly_once=exactly_once)
@@ -61,10 +61,8 @@ GONE = [
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(40, CONFIGS), st.booleans())
 @example(log=GONE, exactly_once=False)
-def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
-    log: list[Entry], exactly_once: bool
-) -> None:
-    """Digests of every release are computed in one pass."""
+def test_each_digest_is_that_of_a_fold_from_the_start(log: list[Entry], exactly_once: bool) -> None:
+    """One pass gives the digests of every release after every record."""
     with TemporaryDirectory() as folder:
         digests_found = digests_by_record(archive(Path(folder), log), exactly_once=exactly_once)
     expected = {}
@@ -112,7 +110,7 @@ def test_states_that_differ_in_anything_have_other_digests() -> None:
     assert len({config_digest(state) for state in states}) == len(states)
 
 
-def test_order_says_nothing() -> None:
+def test_order_does_not_change_the_digest() -> None:
     """The order of connectors and of config fields does not change the digest."""
     config, reordered = (
         {"k": "\ud800", "l": {"x": 1, "y": 2}},
@@ -123,7 +121,7 @@ def test_order_says_nothing() -> None:
     )
 
 
-def test_releases_that_agree_are_told_together(tmp_path: Path) -> None:
+def test_releases_that_agree_share_a_row(tmp_path: Path) -> None:
     """Releases have one row until they differ."""
     log = [
         Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}'),

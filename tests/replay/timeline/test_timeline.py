@@ -1,4 +1,4 @@
-"""Intervals: at every point exactly the facts that a fold up to there knows, for every release."""
+"""Intervals of a timeline: at each point the facts of a fold up to there, for every release."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,7 +46,7 @@ def intervals_of(
 
 
 def facts_of(state: ClusterState) -> IntervalFacts:
-    """All facts of a state but the source offsets, as `core.diff` finds them; configs whole."""
+    """All facts of a state except source offsets, as `core.diff` finds them; configs are whole."""
     facts: IntervalFacts = {}
     for change in diff(ClusterState(state.profile), state):
         if change.aspect not in (Aspect.CONFIG, Aspect.SOURCE_OFFSET):
@@ -57,7 +57,7 @@ def facts_of(state: ClusterState) -> IntervalFacts:
 
 
 def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> IntervalFacts:
-    """The facts that hold behind a record, given by its number in the one order."""
+    """Facts that hold after a record, given by its number in log order."""
     return {
         (interval.connector, interval.aspect, interval.item): interval.value
         for interval in intervals
@@ -68,7 +68,7 @@ def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> I
 
 
 def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -> None:
-    """Compare the intervals behind every record with a fold, for each requested release."""
+    """Compare the intervals after every record with a fold, for each requested release."""
     ordered = [entry for entry in in_order(log) if entry.topic in FOLDED]
     place = {entry.position: number for number, entry in enumerate(ordered)}
     shared_intervals = intervals_of(cluster, question)
@@ -86,7 +86,7 @@ def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -
 def test_random_logs_behind_every_record(
     log: list[Entry], readers: list[Profile], exactly_once: bool
 ) -> None:
-    """Several releases are followed in one pass."""
+    """One pass over several releases gives the facts after every record."""
     if exactly_once:
         readers = [reader for reader in readers if reader.exactly_once_support] or [
             Profile.of("kip")
@@ -99,7 +99,7 @@ def test_random_logs_behind_every_record(
 def test_recorded_clusters_at_their_end_as_every_release_sees_them(
     name: str, tmp_path: Path
 ) -> None:
-    """The last intervals equal a fold of the whole log."""
+    """The last intervals equal a fold of the whole log, for every release."""
     log = recorded_entries(name)
     shared_intervals = intervals_of(archive(tmp_path, log), TimelineQuery(PROFILES))
     place = {entry.position: number for number, entry in enumerate(in_order(log))}
@@ -141,7 +141,7 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
     assert bounds == changes
 
 
-def test_a_prefix_has_what_began_before_it(tmp_path: Path) -> None:
+def test_a_prefix_has_the_intervals_that_began_before_its_end(tmp_path: Path) -> None:
     """An interval that ends later holds at the end of the prefix; other connectors are left out."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     question = TimelineQuery([Profile.of("3.9")], ["pages"])

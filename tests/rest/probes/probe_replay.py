@@ -147,7 +147,7 @@ def _answer_to(ending: str) -> Any:
 
 
 async def _holds(wait: ProbeRow, world: ProbeWorld) -> bool:
-    """True if the condition of a wait holds now; no connector runs that could fulfil it later."""
+    """True if the condition of a wait holds. No task runs here, so waiting longer is useless."""
     answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
     if wait.contains is not None:
         return wait.contains.encode() in answer.body

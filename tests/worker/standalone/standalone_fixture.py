@@ -1,4 +1,4 @@
-"""A standalone worker in this process, for tests: its records lie in memory."""
+"""Standalone worker in this process, with its records in memory."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The offsets file on a disk: replaced as a whole, and never if it cannot be read."""
+"""Offsets file on a disk: it is replaced as a whole, and never if it cannot be read."""
 
 import stat
 from pathlib import Path
@@ -13,12 +13,12 @@ from controlplane.worker.standalone.offset_file_format import encode_offsets
 
 @pytest.fixture
 def file(tmp_path: Path) -> OffsetFile:
-    """A file that does not exist."""
+    """Path of a missing file."""
     return OffsetFile(tmp_path / "connect.offsets")
 
 
 def test_a_missing_file_has_no_offsets(file: OffsetFile) -> None:
-    """The first commit makes it, for its owner alone."""
+    """The first commit makes the file, readable by its owner alone."""
     assert file.load() == {}
     assert file.changed_ms == 0
     file.save({b"key": b"value"})
@@ -41,7 +41,7 @@ def test_access_rights_stay(file: OffsetFile) -> None:
 
 
 def test_a_link_stays(file: OffsetFile) -> None:
-    """The file that it leads to is replaced."""
+    """A commit replaces the file to which a link points."""
     target = file.path.with_name("target")
     target.write_bytes(encode_offsets({}))
     file.path.symlink_to(target)
@@ -51,14 +51,14 @@ def test_a_link_stays(file: OffsetFile) -> None:
 
 
 def test_nothing_else_is_left_in_the_folder(file: OffsetFile) -> None:
-    """The draft takes the place of the file."""
+    """A commit renames its draft to the file and leaves no other file."""
     file.save({})
     file.save({b"key": b"value"})
     assert [*file.path.parent.iterdir()] == [file.path]
 
 
-def test_a_device_may_swallow_the_offsets(file: OffsetFile) -> None:
-    """`/dev/null` as in Java: nothing is remembered."""
+def test_offsets_to_a_device_are_discarded(file: OffsetFile) -> None:
+    """`/dev/null` discards all offsets, as in Java."""
     nowhere = OffsetFile(Path("/dev/null"))
     assert nowhere.load() == {}
     nowhere.save({b"key": b"value"})
@@ -70,7 +70,7 @@ def test_a_device_may_swallow_the_offsets(file: OffsetFile) -> None:
     "content", [b"{}", encode_offsets({b"key": b"value"})[:-5], b"\xac\xed\0\5"], ids=str
 )
 def test_a_file_of_anything_else_is_refused(file: OffsetFile, content: bytes) -> None:
-    """The message names the file, the place and the remedy."""
+    """The error for another kind of file names the file, the place and the remedy."""
     file.path.write_bytes(content)
     with pytest.raises(LogNotUsable, match=r"connect\.offsets is no offsets file .* at byte \d+"):
         file.load()
@@ -88,7 +88,7 @@ def test_a_file_that_is_too_large_is_refused(
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    """No commit could write the file: the worker does not start."""
+    """The worker does not start without the folder, because no commit could write."""
     with pytest.raises(LogNotUsable, match="there is no folder"):
         OffsetFile(tmp_path / "nowhere" / "connect.offsets").load()
 

@@ -1,4 +1,4 @@
-"""The offsets file in bytes: Java and this project read each other's; no byte does harm."""
+"""Bytes of the offsets file: Java and this project read each other's; no byte does harm."""
 
 import subprocess
 import textwrap
@@ -84,7 +84,7 @@ def test_other_bytes_are_refused(content: bytes) -> None:
 
 @given(MAPS, st.data())
 def test_a_damaged_file_is_read_or_refused(offsets: OffsetMap, data: st.DataObject) -> None:
-    """A changed byte leads to other offsets or to the error, and to nothing else."""
+    """A changed byte gives other offsets or the error, and no other failure."""
     content = bytearray(encode_offsets(offsets))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     with suppress(NoOffsetFile):
@@ -100,7 +100,7 @@ def test_a_cut_file_is_refused(offsets: OffsetMap, data: st.DataObject) -> None:
 
 
 def test_bytes_behind_the_map_are_refused() -> None:
-    """The next commit would lose bytes behind the map."""
+    """A file with bytes behind the map is refused: the next commit would lose them."""
     with pytest.raises(NoOffsetFile, match="expected the end of the file at byte"):
         decode_offsets(encode_offsets({b"key": b"value"}) + b"\0")
 
@@ -108,8 +108,8 @@ def test_bytes_behind_the_map_are_refused() -> None:
 @pytest.mark.parametrize(
     ("size", "length"), [(2**31 - 1, 5), (-1, 5), (1, 2**31 - 1), (1, -1)], ids=str
 )
-def test_lengths_are_not_believed(size: int, length: int) -> None:
-    """A size or length that the file does not have is refused before memory is taken for it."""
+def test_false_lengths_are_refused(size: int, length: int) -> None:
+    """A length beyond the file's end is refused before memory is taken for it."""
     content = encode_offsets({b"12345": None})
     numbers = {(1).to_bytes(4): size, (5).to_bytes(4): length}
     for original, number in numbers.items():
@@ -120,7 +120,7 @@ def test_lengths_are_not_believed(size: int, length: int) -> None:
 
 
 def test_an_array_that_occurs_twice_may_be_a_reference() -> None:
-    """Java writes the same array once, and a reference to it afterwards."""
+    """Java writes an array once, and then references to it; both are read."""
     content = encode_offsets({b"k": b"v", b"l": b"v"})
     array = b"\x75\x71\x00\x7e\x00\x02\x00\x00\x00\x01v"
     head, _, tail = content.rpartition(array)
@@ -130,7 +130,7 @@ def test_an_array_that_occurs_twice_may_be_a_reference() -> None:
 
 
 def random_maps(random: Random) -> list[dict[bytes | None, bytes | None]]:
-    """Maps of all sizes up to some thousand offsets, and of those around a growth of the table."""
+    """Maps of up to some thousand offsets, many of them around a growth of Java's table."""
     sizes = [0, 1, 11, 12, 13, 23, 24, 25, 3_000, *(random.randrange(200) for _ in range(20))]
     return [
         {
@@ -146,7 +146,7 @@ def random_maps(random: Random) -> list[dict[bytes | None, bytes | None]]:
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_kafkas_own_class_reads_and_writes_the_same(tmp_path: Path, release: str) -> None:
-    """Java loads our file; we load what it writes, which has our bytes in its own order."""
+    """Java loads our file; we load Java's file, which has our bytes in its own order."""
     source, ours, loaded, theirs = (
         tmp_path / name for name in ("Offsets.java", "ours", "loaded", "theirs")
     )

@@ -1,7 +1,7 @@
-"""A recorded standalone worker 3.9.1, request by request, and ours with running connectors.
+"""A recorded standalone worker 3.9.1, compared request by request with ours.
 
-The world `standalone` of the probe (`tests/rest/probes`): ours gets the same requests beneath
-`/compat/3.9.1`, in order. Twins in Python stand in for the connectors of the recording.
+The requests are those of the world `standalone` of the probe (`tests/rest/probes`). Ours gets them
+beneath `/compat/3.9.1`, in order. Twins in Python replace the recorded connectors.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ EQUAL = 60
 
 
 async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
-    """Exactly the excepted answers differ. The test waits for effects that a worker has later."""
+    """Exactly the excepted answers differ. The test repeats a read until its answer agrees."""
     (rows,) = (rows for about, rows in worlds() if about.world == "standalone")
     lines = tmp_path / "orders.txt"
     file = OffsetFile(tmp_path / "connect.offsets")

@@ -1,4 +1,4 @@
-"""The log of a standalone worker: offsets in their file, configs in memory, records elsewhere."""
+"""Log of a standalone worker: offsets in a file, configs in memory, data records in another log."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,18 +26,18 @@ LINES = "lines"
 
 
 def offset(key: bytes, value: bytes | None) -> Record:
-    """A record of the offsets topic."""
+    """Record of the offsets topic."""
     return Record(TOPICS.offsets, 0, 1, key, value)
 
 
 def line(value: bytes) -> Record:
-    """Return a record of the connector's topic."""
+    """Record of the connector's topic."""
     return Record(LINES, 0, 1, None, value)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> OffsetFile:
-    """An offsets file with one offset."""
+    """Offsets file with one offset."""
     file = OffsetFile(tmp_path / "connect.offsets")
     file.path.write_bytes(encode_offsets({b"old": b"1"}))
     return file
@@ -45,13 +45,13 @@ def file(tmp_path: Path) -> OffsetFile:
 
 @pytest.fixture
 def records() -> MemoryLog:
-    """The log of the data topics."""
+    """Log of the data topics."""
     return MemoryLog()
 
 
 @pytest.fixture
 async def log(records: MemoryLog, file: OffsetFile) -> AsyncIterator[StandaloneLog]:
-    """A standalone log with that offsets file."""
+    """Standalone log with that offsets file."""
     log = await StandaloneLog.open(TOPICS, records, file, file.load())
     await log.create_topic(LINES, 1)
     yield log
@@ -59,23 +59,25 @@ async def log(records: MemoryLog, file: OffsetFile) -> AsyncIterator[StandaloneL
 
 
 def in_file(file: OffsetFile) -> dict[bytes | None, bytes | None]:
-    """Offsets that a Java worker would load."""
+    """Offsets that a Java worker loads from the file."""
     return decode_offsets(file.path.read_bytes())
 
 
 async def entries(log: EmbeddedLog, *topics: str) -> list[Entry]:
-    """Read all entries of some topics."""
+    """All entries of some topics."""
     return [entry async for batch in log.read(topics) for entry in batch.entries()]
 
 
-async def test_it_begins_with_the_offsets_of_the_file(log: StandaloneLog, file: OffsetFile) -> None:
-    """Each is a record, with the time at which the file was written."""
+async def test_the_log_begins_with_the_offsets_of_the_file(
+    log: StandaloneLog, file: OffsetFile
+) -> None:
+    """Each offset is a record with the file's time of writing."""
     (entry,) = await entries(log, TOPICS.offsets)
     assert (entry.key, entry.value, entry.timestamp) == (b"old", b"1", file.changed_ms)
 
 
 async def test_appended_offsets_are_in_the_file(log: StandaloneLog, file: OffsetFile) -> None:
-    """The file has them when the append returns; offsets of others stay."""
+    """The file has appended offsets once the append returns; other offsets stay."""
     await log.append([offset(b"new", b"2"), Record(TOPICS.status, 0, 1, b"s", b"t")])
     assert in_file(file) == {b"old": b"1", b"new": b"2"}
     assert [entry.key for entry in await entries(log, TOPICS.offsets)] == [b"old", b"new"]
@@ -84,7 +86,7 @@ async def test_appended_offsets_are_in_the_file(log: StandaloneLog, file: Offset
 
 
 async def test_odd_offsets_stay(records: MemoryLog, file: OffsetFile) -> None:
-    """Entries without a key, with other bytes than JSON, or removed by Java, are written again."""
+    """A commit keeps entries without a key, with bytes that are no JSON, or removed by Java."""
     odd = {None: b"value", b"\xff": b"\xfe", b"removed": None}
     file.path.write_bytes(encode_offsets(odd))
     log = await StandaloneLog.open(TOPICS, records, file, file.load())
@@ -96,7 +98,7 @@ async def test_odd_offsets_stay(records: MemoryLog, file: OffsetFile) -> None:
 async def test_offsets_that_cannot_be_written_are_not_appended(
     log: StandaloneLog, file: OffsetFile
 ) -> None:
-    """The worker tries again: the log counts as unavailable until the file can be written."""
+    """The log is unavailable, and the worker retries, until the file can be written."""
     folder, hidden = file.path.parent, file.path.parent.with_name("hidden")
     folder.rename(hidden)
     with pytest.raises(LogUnavailable, match=r"connect\.offsets cannot be written"):
@@ -123,13 +125,13 @@ async def test_a_cancelled_append_leaves_file_and_log_equal(
 
 
 async def test_concurrent_commits_keep_each_other(log: StandaloneLog, file: OffsetFile) -> None:
-    """Each writes the whole file, with what the others have written."""
+    """Each of several concurrent commits writes the whole file with the others' offsets."""
     keys = [str(number).encode() for number in range(20)]
     await asyncio.gather(*(log.append([offset(key, b"1")]) for key in keys))
     assert in_file(file).keys() == {b"old", *keys}
 
 
-async def test_a_close_completes_what_has_begun(log: StandaloneLog, file: OffsetFile) -> None:
+async def test_a_close_completes_running_commits(log: StandaloneLog, file: OffsetFile) -> None:
     """No commit is lost at the end."""
     append = asyncio.create_task(log.append([offset(b"new", b"2")]))
     await asyncio.sleep(0)
@@ -139,7 +141,7 @@ async def test_a_close_completes_what_has_begun(log: StandaloneLog, file: Offset
 
 
 async def test_records_lie_in_the_other_log(log: StandaloneLog, records: MemoryLog) -> None:
-    """Configs and statuses are not there, and topics of both are listed."""
+    """The other log has no configs and statuses; the topics of both are listed."""
     await log.append([Record(TOPICS.config, 0, 1, b"connector-a", b"{}")])
     await log.append([line(b"one")])
     assert [entry.value for entry in await entries(records, LINES)] == [b"one"]
@@ -154,7 +156,7 @@ async def test_records_lie_in_the_other_log(log: StandaloneLog, records: MemoryL
 
 
 async def test_no_batch_is_of_both_logs(log: StandaloneLog, file: OffsetFile) -> None:
-    """A transaction of records and offsets could be torn, so it is refused whole."""
+    """A batch with records and offsets is refused whole, because it could be torn."""
     with pytest.raises(LogNotUsable, match="no exactly-once support"):
         await log.append([line(b"one"), offset(b"new", b"2")])
     assert await entries(log, LINES) == []
@@ -174,7 +176,7 @@ async def test_an_older_epoch_is_fenced(
 
 
 async def test_a_tail_reads_both_logs(log: StandaloneLog) -> None:
-    """A connector's own offsets topic is a data topic, and followed together with Connect's."""
+    """A tail follows a connector's own offsets topic, a data topic, beside Connect's topics."""
     tail = log.tail([TOPICS.config, LINES], {})
     topics: list[str] = []
     for record in (line(b"one"), Record(TOPICS.config, 0, 1, b"connector-a", b"{}"), line(b"two")):
@@ -199,14 +201,14 @@ async def _next(tail: AsyncIterator[object]) -> object:
 
 
 async def test_connects_topics_take_no_imports(log: StandaloneLog) -> None:
-    """Data topics do: they are a log like any other."""
+    """Connect's topics refuse imports; data topics take them like any log."""
     with pytest.raises(LogNotUsable, match="connect-configs"):
         await log.put([Entry(TOPICS.config, 0, 0, 1, b"k", b"v")])
     assert await log.put([Entry(LINES, 0, 5, 1, b"k", b"v")]) == 1
 
 
 async def test_compaction_leaves_the_file_alone(log: StandaloneLog, file: OffsetFile) -> None:
-    """The log forgets superseded offsets; the file has the last ones."""
+    """The log drops superseded offsets; the file has the last ones."""
     await log.append([offset(b"old", b"2")])
     assert await log.compact(TOPICS.offsets) == 1
     assert in_file(file) == {b"old": b"2"}

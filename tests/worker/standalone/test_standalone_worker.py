@@ -1,4 +1,4 @@
-"""A standalone worker and the commands that it answers when it has followed them."""
+"""Answers of a standalone worker to commands, sent once it has carried them out."""
 
 import asyncio
 from collections.abc import Sequence
@@ -74,11 +74,11 @@ async def outcome_of(worker: ConnectWorker, command: AnyCommand) -> Outcome | Re
 
 
 def create(**config: str) -> CreateConnector:
-    """A command that creates the connector `c`."""
+    """Command that creates the connector `c`."""
     return CreateConnector("c", config_of(FaultySource, **config))
 
 
-async def tasks_told(worker: ConnectWorker, command: AnyCommand) -> int:
+async def answered_tasks(worker: ConnectWorker, command: AnyCommand) -> int:
     """Number of tasks in the answer to a command."""
     answer = await outcome_of(worker, command)
     assert isinstance(answer, Outcome), answer
@@ -87,34 +87,34 @@ async def tasks_told(worker: ConnectWorker, command: AnyCommand) -> int:
 
 
 async def test_a_changed_config_is_answered_with_its_tasks(tmp_path: Path) -> None:
-    """The tasks of a creation, and those of the new config, are in the answers."""
+    """Answers to a creation and to a new config have the tasks."""
     async with standalone(tmp_path, FaultySource) as worker:
-        assert await tasks_told(worker, create(tasks_max="2")) == 2
+        assert await answered_tasks(worker, create(tasks_max="2")) == 2
         changed = PutConfig("c", config_of(FaultySource, tasks_max="3"))
-        assert await tasks_told(worker, changed) == 3
+        assert await answered_tasks(worker, changed) == 3
 
 
 async def test_a_stopped_creation_has_no_tasks(tmp_path: Path) -> None:
     """The worker answers once the connector is stopped."""
     async with standalone(tmp_path, FaultySource) as worker:
         command = CreateConnector("c", config_of(FaultySource), Target.STOPPED)
-        assert await tasks_told(worker, command) == 0
+        assert await answered_tasks(worker, command) == 0
         await until_state(worker, "c", "STOPPED")
 
 
 async def test_a_failed_start_is_the_answer(tmp_path: Path) -> None:
-    """The connector exists; a config that can be started is answered as ever."""
+    """The answer has the failure, and the connector exists; a good config is answered as usual."""
     async with standalone(tmp_path, FaultySource) as worker:
         answer = await outcome_of(worker, create(fail="start"))
         assert answer == Rejected(
             Reason.FAILED, "Failed to transition connector c to state STARTED", "no such host"
         )
         assert [*worker.plane.state.config.connectors] == ["c"]
-        assert await tasks_told(worker, PutConfig("c", config_of(FaultySource))) == 1
+        assert await answered_tasks(worker, PutConfig("c", config_of(FaultySource))) == 1
 
 
 async def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
-    """The answer is that of a worker whose request has timed out; the connector starts later."""
+    """The answer is Kafka's time-out of a request; the connector starts later."""
     async with standalone(tmp_path, FaultySource) as worker:
         commands = StandaloneCommands(worker, start_timeout_s=0.05)
         answer = await commands.carry_out(create(fail="slowly"), principal="test")
@@ -123,10 +123,10 @@ async def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
         await until_state(worker, "c", "RUNNING", "RUNNING")
 
 
-async def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
-    """Longer than for a stop: tasks are in the answer once the connector has started."""
+async def test_the_answer_waits_for_a_slow_start(tmp_path: Path) -> None:
+    """The answer waits longer than for a stop: it has the tasks of the started connector."""
     async with standalone(tmp_path, FaultySource) as worker:
-        answer = asyncio.create_task(tasks_told(worker, create(fail="slowly")))
+        answer = asyncio.create_task(answered_tasks(worker, create(fail="slowly")))
         limit_s = QUICK.connector_stop_timeout_ms / 1_000
         await asyncio.wait([answer], timeout=2 * limit_s)
         assert not answer.done()
@@ -135,24 +135,24 @@ async def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_connector_without_task_configs_is_answered(tmp_path: Path) -> None:
-    """The worker does not wait for them for ever; Kafka's answers 500 after 90 seconds."""
+    """The worker answers after a limited wait; Kafka's answers 500 after 90 seconds."""
     async with standalone(tmp_path, FaultySource) as worker:
-        assert await tasks_told(worker, create(fail="tasks")) == 0
+        assert await answered_tasks(worker, create(fail="tasks")) == 0
         await until_state(worker, "c", "RUNNING")
 
 
 async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
-    """The name of a deleted connector can be used again as soon as the answer is there."""
+    """A new connector can use the name as soon as the deletion is answered."""
     async with standalone(tmp_path, FaultySource) as worker:
         for _ in range(3):
-            assert await tasks_told(worker, create()) == 1
+            assert await answered_tasks(worker, create()) == 1
             assert isinstance(await outcome_of(worker, DeleteConnector("c")), Outcome)
             names = {task.get_name() for task in asyncio.all_tasks()}
             assert not {name for name in names if name.startswith(("actor c", "task c", "task (c"))}
 
 
 async def test_a_refusal_is_passed_on(tmp_path: Path) -> None:
-    """The refusal is that of the plane."""
+    """The worker answers with the plane's refusal."""
     async with standalone(tmp_path, FaultySource) as worker:
         await outcome_of(worker, create())
         answer = await outcome_of(worker, create())
@@ -162,7 +162,7 @@ async def test_a_refusal_is_passed_on(tmp_path: Path) -> None:
 
 
 async def test_a_second_life_has_the_offsets_and_no_connectors(tmp_path: Path) -> None:
-    """The source goes on behind its committed offset."""
+    """A recreated source continues after its committed offset."""
     records = MemoryLog()
     command = CreateConnector("numbers", config_of(CountingSource, topic="t"))
     committed = {"{'source': 'numbers'}": {"at": 3}}
@@ -181,7 +181,7 @@ async def test_a_second_life_has_the_offsets_and_no_connectors(tmp_path: Path) -
 
 
 async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) -> None:
-    """The own topic has them as in a distributed worker; the offsets file has a copy, for Java."""
+    """A connector's own topic has the offsets; the file has a copy for Java."""
     async with standalone(tmp_path, CountingSource) as worker:
         config = config_of(CountingSource, topic="t") | {"offsets.storage.topic": "own"}
         await outcome_of(worker, CreateConnector("numbers", config))
@@ -192,8 +192,8 @@ async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", [create(), DeleteConnector("c")], ids=["create", "delete"])
-async def test_a_caller_may_go_away(tmp_path: Path, command: AnyCommand) -> None:
-    """The command is completed all the same."""
+async def test_a_command_survives_its_caller(tmp_path: Path, command: AnyCommand) -> None:
+    """The command is completed although its caller disconnects."""
     async with standalone(tmp_path, FaultySource) as worker:
         if isinstance(command, DeleteConnector):
             await outcome_of(worker, create())

@@ -20,49 +20,49 @@ INFO, WARNING = Severity.INFO, Severity.WARNING
 
 @holds("connector-created", INFO, "a", "config@0")
 def created() -> PlantedLog:
-    """A connector that was not there."""
+    """A connector is created."""
     return PlantedLog().config("a")
 
 
 @resembles("connector-created")
 def no_config() -> PlantedLog:
-    """A name that never had a config."""
+    """Name without a config, now or ever."""
     return PlantedLog().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
 
 
 @holds("connector-first-seen", INFO, "a", "config@5")
 def older() -> PlantedLog:
-    """The first record of a connector follows records that are missing."""
+    """The first record of a connector follows missing records."""
     return PlantedLog().incomplete().config("a")
 
 
 @resembles("connector-first-seen")
 def new() -> PlantedLog:
-    """A connector that was not there, in a log without missing records."""
+    """A connector is created in a log without missing records."""
     return PlantedLog().config("a")
 
 
 @holds("connector-deleted", INFO, "a", "config@1")
 def deleted() -> PlantedLog:
-    """Return a log with a connector that was created and deleted."""
+    """A connector is created and deleted."""
     return PlantedLog().config("a").deleted("a")
 
 
 @resembles("connector-deleted")
-def deleted_without_having_been() -> PlantedLog:
+def deleted_without_a_config() -> PlantedLog:
     """Tombstones for a name that had no config."""
     return PlantedLog().config("a").deleted("b")
 
 
 @holds("config-changed", INFO, "a", "config@1")
 def changed() -> PlantedLog:
-    """Return a log in which a setting changes its value."""
+    """A setting changes its value."""
     return PlantedLog().config("a", rows="1").config("a", rows="2")
 
 
 @resembles("config-changed")
 def written_again() -> PlantedLog:
-    """The same config once more, its members in another order."""
+    """The same config is written again, with its members in another order."""
     log = PlantedLog().config("a", rows="1", topics="t")
     return log.config("a", topics="t", rows="1")
 
@@ -74,7 +74,7 @@ def paused() -> PlantedLog:
 
 @resembles("target-changed")
 def started_as_it_was() -> PlantedLog:
-    """STARTED, which a connector without a target state is; and a deletion takes the state away."""
+    """STARTED is written for a started connector; a deletion then removes the target state."""
     return PlantedLog().config("a").target("a", STARTED).deleted("a")
 
 
@@ -83,20 +83,20 @@ def started_as_it_was() -> PlantedLog:
 
 @holds("stop-half-done", WARNING, "a", "config@3", "status@0")
 def stop_died_after_the_tasks() -> PlantedLog:
-    """The task set was emptied; STOPPED never came."""
+    """A stop is interrupted: it emptied the task set and never wrote STOPPED."""
     return PlantedLog().running("a").tasks("a", 0).wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
 def never_had_tasks() -> PlantedLog:
-    """A connector that finds nothing to read makes no tasks."""
+    """A connector without input makes no tasks."""
     log = PlantedLog().config("a").tasks("a", 0).status("connector-a", "RUNNING")
     return log.wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
 def failed_without_tasks() -> PlantedLog:
-    """The connector cannot even start, so its task set is empty; the status tells that."""
+    """The connector fails to start, so its task set is empty; its status is FAILED."""
     log = PlantedLog().running("a").tasks("a", 0).status("connector-a", "FAILED")
     return log.wait(HOUR).config("other")
 
@@ -110,7 +110,7 @@ def reconfigured_to_nothing() -> PlantedLog:
 
 @resembles("stop-half-done")
 def stopped_whole() -> PlantedLog:
-    """The task set was emptied, then STOPPED came."""
+    """A whole stop empties the task set and then writes STOPPED."""
     log = (
         PlantedLog()
         .running("a")
@@ -123,27 +123,27 @@ def stopped_whole() -> PlantedLog:
 
 @holds("stop-half-done", INFO, "a", "config@3", "status@0")
 def stop_under_way() -> PlantedLog:
-    """The task set was emptied just before the log ends: STOPPED may be on its way."""
+    """The log ends after the task set was emptied: the stop may still be running."""
     return PlantedLog().running("a").tasks("a", 0)
 
 
 @holds("stop-half-done", WARNING, "a", "config@3", "status@2")
 def resume_without_tasks() -> PlantedLog:
-    """Resumed, RUNNING, and its tasks were not made again."""
+    """The connector is resumed and RUNNING, but its tasks were not made again."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
     return log.status("connector-a", "RUNNING").wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
 def resumed_whole() -> PlantedLog:
-    """Resumed, and its tasks were made again."""
+    """The connector is resumed, and its tasks are made again."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
     return log.status("connector-a", "RUNNING").tasks("a", 1).wait(HOUR).config("other")
 
 
 @holds("stop-half-done", WARNING, "a", "config@3", "config@2")
 def stop_without_task_set() -> PlantedLog:
-    """STOPPED was written by hand; the task set is as it was."""
+    """Another program writes STOPPED and does not empty the task set."""
     return PlantedLog().running("a").target("a", STOPPED).wait(HOUR).config("other")
 
 
@@ -154,22 +154,22 @@ def paused_with_tasks() -> PlantedLog:
 
 
 @holds("tasks-not-running", WARNING, "a", "config@2", "status@0", "status@2")
-def nobody_runs_them() -> PlantedLog:
-    """The connector is RUNNING, its only task is unassigned."""
+def running_without_an_assigned_task() -> PlantedLog:
+    """The connector is RUNNING; its only task is UNASSIGNED."""
     return PlantedLog().running("a").status("task-a-0", "UNASSIGNED").wait(HOUR).config("other")
 
 
 @resembles("tasks-not-running")
-def one_of_two_runs() -> PlantedLog:
-    """One task is unassigned, the other one failed, so it had an owner."""
+def unassigned_beside_a_failed_task() -> PlantedLog:
+    """One task is UNASSIGNED. The other one failed, so it had an owner."""
     log = PlantedLog().config("a").tasks("a", 2).status("connector-a", "RUNNING")
     log.status("task-a-0", "UNASSIGNED").status("task-a-1", "FAILED")
     return log.wait(HOUR).config("other")
 
 
 @resembles("tasks-not-running")
-def connector_is_nobodys() -> PlantedLog:
-    """The whole cluster is down: nothing is RUNNING."""
+def no_running_instances() -> PlantedLog:
+    """The whole cluster is down: no connector or task is RUNNING."""
     log = (
         PlantedLog()
         .running("a")
@@ -181,41 +181,41 @@ def connector_is_nobodys() -> PlantedLog:
 
 @holds("tasks-uncommitted", WARNING, "a", "config@4")
 def task_set_without_commit() -> PlantedLog:
-    """Two new task configs without commit: their writer died."""
+    """Two new task configs have no commit: their writer crashed."""
     return PlantedLog().running("a").task_configs("a", 2).wait(HOUR).config("other")
 
 
 @resembles("tasks-uncommitted")
 def task_set_committed_late() -> PlantedLog:
-    """Return a log in which a task set is committed an hour late."""
+    """A task set is committed an hour late."""
     log = PlantedLog().running("a").task_configs("a", 2).wait(HOUR)
     return log.put(TOPICS.config, "commit-a", {"tasks": 2})
 
 
 @holds("tasks-inconsistent", WARNING, "a", "config@1")
 def commit_without_task_set() -> PlantedLog:
-    """A commit of two tasks of which there is no config."""
+    """A commit of two tasks, neither of which has a config."""
     log = PlantedLog().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
     return log.wait(HOUR).config("other")
 
 
 @resembles("tasks-inconsistent")
 def healed() -> PlantedLog:
-    """The same, healed by a whole task set."""
+    """A whole task set follows a commit without task configs."""
     log = PlantedLog().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
     return log.tasks("a", 2).wait(HOUR).config("other")
 
 
 @holds("command-unfinished", WARNING, "a", "commands@0")
 def command_died() -> PlantedLog:
-    """Our control plane began to stop it, and crashed."""
+    """Our control plane crashes after the first step of a stop."""
     log = PlantedLog().config("a").accepted("17", command="stop", connector="a")
     return log.wait(HOUR).config("other")
 
 
 @resembles("command-unfinished")
 def command_ended() -> PlantedLog:
-    """The command begins and ends while another one is under way."""
+    """A command begins and ends while another one is running."""
     log = PlantedLog().config("a").accepted("17", command="stop", connector="a")
     log.accepted("18", command="pause", connector="a").finished("17").finished("18")
     return log.wait(HOUR).config("other")
@@ -226,7 +226,7 @@ def command_ended() -> PlantedLog:
 
 @holds("restart-storm", WARNING, "a", *(f"config@{offset}" for offset in range(1, 6)))
 def restarted_every_minute() -> PlantedLog:
-    """Return a log with five restarts in five minutes."""
+    """A connector is restarted five times in five minutes."""
     log = PlantedLog().config("a")
     for _ in range(5):
         log.wait(MINUTE).restart("a")
@@ -235,7 +235,7 @@ def restarted_every_minute() -> PlantedLog:
 
 @resembles("restart-storm")
 def restarted_every_hour() -> PlantedLog:
-    """Return a log with five restarts, an hour apart."""
+    """A connector is restarted five times, once an hour."""
     log = PlantedLog().config("a")
     for _ in range(5):
         log.wait(HOUR).restart("a")
@@ -243,8 +243,8 @@ def restarted_every_hour() -> PlantedLog:
 
 
 @resembles("restart-storm")
-def restarts_nobody() -> PlantedLog:
-    """A script that restarts what was deleted long ago: nothing restarts."""
+def restarts_of_a_deleted_connector() -> PlantedLog:
+    """A script restarts a connector that was deleted long ago; no instance restarts."""
     log = PlantedLog().config("a").deleted("a")
     for _ in range(5):
         log.restart("a")
@@ -252,8 +252,8 @@ def restarts_nobody() -> PlantedLog:
 
 
 @resembles("restart-storm")
-def restarted_who_knows_when() -> PlantedLog:
-    """Records without a timestamp: it may have been years."""
+def restarted_at_unknown_times() -> PlantedLog:
+    """Restart records without timestamps: they may be years apart."""
     log = PlantedLog().timeless().config("a")
     for _ in range(5):
         log.restart("a")
@@ -262,7 +262,7 @@ def restarted_who_knows_when() -> PlantedLog:
 
 @resembles("restart-storm")
 def many_restarted_once() -> PlantedLog:
-    """Ten connectors, each restarted once, at once."""
+    """Ten connectors are restarted once each, at the same time."""
     log = PlantedLog()
     for number in range(10):
         log.config(f"c{number}")
@@ -276,26 +276,26 @@ def many_restarted_once() -> PlantedLog:
 
 @holds("secret-in-clear", WARNING, "a", "config@0")
 def password_in_config() -> PlantedLog:
-    """Return a log with a password in clear text."""
+    """A config has a password in clear text."""
     return PlantedLog().config("a", database_password="correct horse")
 
 
 @holds("secret-in-clear", WARNING, "a", "config@0")
 def password_in_url() -> PlantedLog:
-    """A password in the user part of a URL, under a key that says nothing."""
+    """A URL has a password in its user part, under a key that does not suggest a secret."""
     return PlantedLog().config("a", connection="jdbc:mysql://ada:horse@db/shop")
 
 
 @holds("secret-in-clear", WARNING, "a", "status@0")
 def password_in_trace() -> PlantedLog:
-    """A failure repeats what it could not log in with."""
+    """A trace repeats the password of a failed login."""
     trace = "java.sql.SQLException: refused: user=ada password=horse\n\tat lab.Source.start"
     return PlantedLog().config("a").status("connector-a", "FAILED", trace=trace)
 
 
 @resembles("secret-in-clear")
 def references() -> PlantedLog:
-    """References to config providers, alone and inside of a longer text."""
+    """Config provider references, alone and within longer texts."""
     jaas = 'lab.Login required username="ada" password="${file:/etc/kafka:password}";'
     return PlantedLog().config(
         "a", database_password="${file:/etc/db:password}", sasl_jaas_config=jaas
@@ -304,7 +304,7 @@ def references() -> PlantedLog:
 
 @resembles("secret-in-clear")
 def speaks_of_secrets() -> PlantedLog:
-    """Keys that only speak of secrets, and one that is empty."""
+    """Keys whose names suggest a secret but whose values are none, and an empty secret."""
     return PlantedLog().config(
         "a",
         sasl_oauthbearer_token_endpoint_url="https://login.example.org/token",
@@ -318,7 +318,7 @@ def speaks_of_secrets() -> PlantedLog:
 
 @holds("unreadable-records", INFO, None, "config@1", "config@2")
 def passed_over() -> PlantedLog:
-    """An unknown key, and a value that is no JSON."""
+    """Records that workers ignore: an unknown key, and a value that is no JSON."""
     return (
         PlantedLog()
         .config("a")
@@ -329,19 +329,19 @@ def passed_over() -> PlantedLog:
 
 @holds("unreadable-records", INFO, None, "offsets@0", "offsets@1")
 def no_offsets() -> PlantedLog:
-    """A key that is no source partition, and a value that is no offset."""
+    """Records that are no offsets: a key without a source partition, and a malformed value."""
     return PlantedLog().put(TOPICS.offsets, "no pair", {}).put(TOPICS.offsets, '["a",{}]', b"{")
 
 
 @holds("unreadable-records", WARNING, None, "config@1", "config@0")
 def thrown_at() -> PlantedLog:
-    """A count that is no number: a worker loses what it polled with it."""
+    """A commit whose count is no number: a worker loses the rest of its batch."""
     log = PlantedLog().put(TOPICS.config, "no-such-key", {})
     return log.put(TOPICS.config, "tasks-fencing-a", {"task-count": "one"})
 
 
 @resembles("unreadable-records")
 def all_is_well() -> PlantedLog:
-    """Tombstones, empty offsets, and a topic that is none of the cluster's."""
+    """Tombstones, empty offsets, and a topic that does not belong to the cluster."""
     log = PlantedLog().running("a").offset("a", {}).offset("a", None).deleted("a")
     return log.put("elsewhere", "no pair", b"{")

@@ -21,13 +21,13 @@ INFO, WARNING, DANGER = Severity.INFO, Severity.WARNING, Severity.DANGER
 
 @holds("offsets-regressed", WARNING, "a", "offsets@1")
 def position_fell() -> PlantedLog:
-    """A running source is at 4 after it was at 9."""
+    """The position of a running source falls from 9 to 4."""
     return PlantedLog().running("a").offset("a", {"position": 9}).offset("a", {"position": 4})
 
 
 @holds("offsets-regressed", WARNING, "a", "offsets@1")
 def file_fell() -> PlantedLog:
-    """An earlier file, told by the number at the end of its name; the position fell with it."""
+    """A source returns to an earlier file by number, and to an earlier position."""
     log = PlantedLog().running("a").offset("a", {"file": "binlog.000010", "pos": 9})
     return log.offset("a", {"file": "binlog.000009", "pos": 4})
 
@@ -41,32 +41,32 @@ def next_file() -> PlantedLog:
 
 @resembles("offsets-regressed")
 def two_partitions_of_a_source() -> PlantedLog:
-    """One table is at 9, another one at 4."""
+    """Two tables of one source have the positions 9 and 4."""
     return PlantedLog().running("a").offset("a", {"n": 9}, "f").offset("a", {"n": 4}, "g")
 
 
 @resembles("offsets-regressed")
 def split() -> PlantedLog:
-    """One key lies in two partitions, so the order of its records is unknown."""
+    """Records of one key lie in two partitions, so their order is unknown."""
     return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 4}, partition=3)
 
 
 @resembles("offsets-regressed")
 def began_again_after_a_reset() -> PlantedLog:
-    """At 9, then taken away, then at 1: that is no way back but a beginning."""
+    """The offset 9 is removed, then 1 is written: a new beginning, not a regression."""
     log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).target("a", STARTED).tasks("a", 1).offset("a", {"n": 1})
 
 
 @resembles("offsets-regressed")
 def other_kind_of_offset() -> PlantedLog:
-    """A new version of the connector keeps other fields: nothing can be compared."""
+    """A new connector version writes other offset fields, which cannot be compared."""
     return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 4, "snapshot": False})
 
 
 @holds("offsets-regressed", INFO, "a", "offsets@1")
 def altered_back() -> PlantedLog:
-    """Set back while it was STOPPED, as KIP-875 has it."""
+    """The offset is set back while the connector is STOPPED (KIP-875)."""
     log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", {"n": 4})
 
@@ -76,7 +76,7 @@ def altered_back() -> PlantedLog:
 
 @holds("offsets-reset", INFO, "a", "offsets@2", "offsets@3")
 def reset_while_stopped() -> PlantedLog:
-    """Both offsets are taken away while it is STOPPED: one reset, one finding."""
+    """Both offsets are removed while the connector is STOPPED: one reset, one finding."""
     log = PlantedLog().running("a").offset("a", {"n": 9}, "f").offset("a", {"n": 9}, "g")
     log.tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None, "f").offset("a", None, "g")
@@ -84,13 +84,13 @@ def reset_while_stopped() -> PlantedLog:
 
 @holds("offsets-reset", WARNING, "a", "offsets@1")
 def reset_while_running() -> PlantedLog:
-    """By a foreign hand, under a source that runs."""
+    """Another program removes an offset while the source is running."""
     return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", None)
 
 
 @resembles("offsets-reset")
-def tombstones_of_nothing() -> PlantedLog:
-    """A tombstone where there was no offset, and a second one."""
+def tombstones_without_an_offset() -> PlantedLog:
+    """A tombstone without an earlier offset, and a repeated tombstone."""
     return PlantedLog().running("a").offset("a", None).offset("a", None)
 
 
@@ -99,12 +99,12 @@ def tombstones_of_nothing() -> PlantedLog:
 
 @holds("source-stalled", WARNING, "a", "offsets@5")
 def stands_still() -> PlantedLog:
-    """Every minute, and then not for a day, though its task is RUNNING."""
+    """Offsets are written every minute, then none for a day, although the task is RUNNING."""
     return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).config("other")
 
 
 @holds("source-stalled", WARNING, "a", "offsets@5")
-def says_the_same() -> PlantedLog:
+def repeats_one_offset() -> PlantedLog:
     """The connector repeats one offset: no progress."""
     log = PlantedLog().running("a").moving("a", MINUTE)
     for _ in range(5):
@@ -114,13 +114,13 @@ def says_the_same() -> PlantedLog:
 
 @holds("source-stalled", INFO, "a", "offsets@5", "offsets@6")
 def stood_still() -> PlantedLog:
-    """A day without news, and on it goes."""
+    """Offsets pause for a day and then continue."""
     return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).offset("a", {"position": 6})
 
 
 @resembles("source-stalled")
 def slow() -> PlantedLog:
-    """The connector moves once a day, and the day is not over."""
+    """Offsets are written once a day; the last day has not passed."""
     return PlantedLog().running("a").moving("a", DAY).wait(DAY // 2).config("other")
 
 
@@ -132,7 +132,7 @@ def paused() -> PlantedLog:
 
 @resembles("source-stalled")
 def failed() -> PlantedLog:
-    """The task failed; the status tells that."""
+    """The task has failed, and its status says so."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "FAILED")
     return log.wait(DAY).config("other")
 
@@ -145,7 +145,7 @@ def failed_and_mended() -> PlantedLog:
 
 
 @resembles("source-stalled")
-def nobody_runs_it() -> PlantedLog:
+def no_worker_runs() -> PlantedLog:
     """The whole cluster was shut down."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
     return log.wait(DAY).config("other")
@@ -153,7 +153,7 @@ def nobody_runs_it() -> PlantedLog:
 
 @resembles("source-stalled")
 def set_by_hand() -> PlantedLog:
-    """Six offsets are set while it is STOPPED; its tasks said no last word."""
+    """Six offsets are set while the connector is STOPPED, without a last commit of its tasks."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).moving("a", MINUTE)
     return log.wait(DAY).config("other")
 
@@ -168,47 +168,47 @@ def deleted() -> PlantedLog:
 
 @holds("offsets-orphaned", INFO, "a", "config@3", "offsets@0")
 def orphan() -> PlantedLog:
-    """Return a log in which an offset outlives its connector."""
+    """An offset outlives its connector."""
     return PlantedLog().running("a").offset("a", {"n": 9}).deleted("a")
 
 
 @holds("offsets-orphaned", INFO, "ghost", "offsets@0")
 def never_seen() -> PlantedLog:
-    """An offset of a name that has no config in this log."""
+    """An offset of a connector without a config in this log."""
     return PlantedLog().running("a").offset("ghost", {"n": 9})
 
 
 @resembles("offsets-orphaned")
 def cleaned_up() -> PlantedLog:
-    """The offset was removed before the connector was deleted."""
+    """The offset is removed before the connector is deleted."""
     log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).deleted("a")
 
 
 @holds("offsets-inherited", WARNING, "a", "config@5", "config@3", "offsets@1")
 def inherited() -> PlantedLog:
-    """Created again, with the offset of its former life; the last one came after the deletion."""
+    """A recreated connector inherits the offset of the deleted one, written after the deletion."""
     log = PlantedLog().running("a").offset("a", {"n": 8}).deleted("a").offset("a", {"n": 9})
     return log.running("a")
 
 
 @resembles("offsets-inherited")
 def created_again_after_a_reset() -> PlantedLog:
-    """Created again, and nothing was left."""
+    """A connector is recreated after its offset was removed."""
     log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).deleted("a").running("a")
 
 
 @resembles("offsets-inherited")
 def brings_its_own() -> PlantedLog:
-    """Created again by a command that brings its offsets along (KIP-995)."""
+    """A connector is recreated with offsets in the request (KIP-995)."""
     log = PlantedLog().running("a").deleted("a").by("ada", "17").offset("a", {"n": 9})
     return log.config("a")
 
 
 @resembles("offsets-inherited")
 def config_written_again() -> PlantedLog:
-    """A connector with offsets gets a new config: it stays the same connector."""
+    """A connector with offsets gets a new config; it is not a new connector."""
     return PlantedLog().running("a").offset("a", {"n": 9}).config("a", rows="2")
 
 
@@ -217,25 +217,25 @@ def config_written_again() -> PlantedLog:
 
 @holds("key-in-two-partitions", DANGER, "a", "offsets@0", "offsets@3:0")
 def split_key() -> PlantedLog:
-    """One raw key in partitions 0 and 3, with different values."""
+    """One raw key has different values in the partitions 0 and 3."""
     return PlantedLog().running("a").offset("a", {"n": 4}).offset("a", {"n": 9}, partition=3)
 
 
 @holds("key-in-two-partitions", INFO, "a", "offsets@0", "offsets@3:0")
 def split_key_that_agrees() -> PlantedLog:
-    """The same value in both: no harm yet."""
+    """One raw key has the same value in both partitions: no harm yet."""
     return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 9}, partition=3)
 
 
 @resembles("key-in-two-partitions")
 def one_key_each() -> PlantedLog:
-    """Two source partitions, each in a partition of its own."""
+    """Two source partitions, each with its key in one Kafka partition."""
     return PlantedLog().running("a").offset("a", {"n": 4}).offset("a", {"n": 9}, "g", partition=3)
 
 
 @resembles("key-in-two-partitions")
 def own_topic() -> PlantedLog:
-    """The same raw key in two topics: the connector's own, and the worker's."""
+    """The same raw key in the connector's own topic and in the workers' topic."""
     return (
         PlantedLog()
         .running("a")

@@ -11,7 +11,7 @@ WARNING, DANGER = Severity.WARNING, Severity.DANGER
 
 @holds("status-flapping", WARNING, "a", "status@2", "status@4", "status@6")
 def fails_again_and_again() -> PlantedLog:
-    """Three failures in six minutes, each time started again."""
+    """A task fails three times in six minutes and is started again each time."""
     log = PlantedLog().running("a")
     for _ in range(3):
         log.wait(MINUTE).status("task-a-0", "FAILED", trace="java.lang.Error: broken\n\tat lab.X")
@@ -21,7 +21,7 @@ def fails_again_and_again() -> PlantedLog:
 
 @resembles("status-flapping")
 def fails_now_and_then() -> PlantedLog:
-    """Return a log with three failures, an hour apart."""
+    """A task fails three times, once an hour."""
     log = PlantedLog().running("a")
     for _ in range(3):
         log.wait(HOUR).status("task-a-0", "FAILED").wait(MINUTE).status("task-a-0", "RUNNING")
@@ -29,8 +29,8 @@ def fails_now_and_then() -> PlantedLog:
 
 
 @resembles("status-flapping")
-def says_it_again() -> PlantedLog:
-    """One failure, reported again by each worker that starts."""
+def one_failure_reported_again() -> PlantedLog:
+    """One failure is reported again by each worker that starts."""
     log = PlantedLog().running("a")
     for generation in range(1, 5):
         log.status("task-a-0", "FAILED", generation=generation)
@@ -39,7 +39,7 @@ def says_it_again() -> PlantedLog:
 
 @resembles("status-flapping")
 def all_fail_once() -> PlantedLog:
-    """Ten tasks fail at once: the source is down, and nothing flaps."""
+    """Ten tasks fail at the same time because the source is down; no task flaps."""
     log = PlantedLog().config("a").tasks("a", 10)
     for task in range(10):
         log.status(f"task-a-{task}", "RUNNING").status(f"task-a-{task}", "FAILED")
@@ -48,7 +48,7 @@ def all_fail_once() -> PlantedLog:
 
 @holds("status-flapping", WARNING, "a", *(f"status@{2 * n}" for n in range(1, 11)))
 def never_stays() -> PlantedLog:
-    """Return a log with ten rebalances in less than ten minutes."""
+    """The task moves in ten rebalances within ten minutes."""
     log = PlantedLog().running("a")
     for generation in range(2, 12):
         log.wait(50_000).status("task-a-0", "UNASSIGNED", generation=generation)
@@ -58,7 +58,7 @@ def never_stays() -> PlantedLog:
 
 @resembles("status-flapping")
 def rolled() -> PlantedLog:
-    """Three workers are rolled: the task moves three times, and rests."""
+    """Three workers are restarted one by one: the task moves three times, and then stays."""
     log = PlantedLog().running("a")
     for generation in range(2, 5):
         log.wait(MINUTE).status("task-a-0", "UNASSIGNED", f"w{generation - 1}", generation - 1)
@@ -70,8 +70,8 @@ def rolled() -> PlantedLog:
 
 
 @holds("two-owners", DANGER, "a", "status@1", "status@2")
-def speaks_on() -> PlantedLog:
-    """The second worker took over in generation 6; the first one still speaks in generation 5."""
+def old_owner_still_reports() -> PlantedLog:
+    """The second worker owns the task in generation 6; the first still reports in generation 5."""
     log = PlantedLog().config("a").tasks("a", 1)
     log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
     return log.status("task-a-0", "RUNNING", "w1", 5)
@@ -79,28 +79,28 @@ def speaks_on() -> PlantedLog:
 
 @holds("two-owners", DANGER, "a", "status@1", "status@2")
 def both_in_one_generation() -> PlantedLog:
-    """Both are in generation 5, and both run the task."""
+    """Two workers report RUNNING for one task in generation 5."""
     log = PlantedLog().config("a").tasks("a", 1).status("connector-a", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 5)
 
 
 @holds("two-owners", DANGER, "a", "status@0", "status@1")
 def not_dead_after_all() -> PlantedLog:
-    """Two claims in one generation; the first worker speaks again, about another connector."""
+    """Two workers claim the task in one generation; the first later reports another connector."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 1)
     return log.status("task-a-0", "RUNNING", "w2", 1).status("connector-b", "RUNNING", "w1", 1)
 
 
 @resembles("two-owners")
 def took_over_after_a_crash() -> PlantedLog:
-    """The first worker died without a word; the second one has the task in a later generation."""
+    """The first worker crashed; the second one has the task in a later generation."""
     log = PlantedLog().config("a").tasks("a", 1)
     return log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
 
 
 @resembles("two-owners")
 def gives_it_up_late() -> PlantedLog:
-    """The first worker says UNASSIGNED after the second one runs it (KAFKA-12525)."""
+    """The first worker reports UNASSIGNED after the second reports RUNNING (KAFKA-12525)."""
     log = PlantedLog().config("a").tasks("a", 1)
     log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
     return log.status("task-a-0", "UNASSIGNED", "w1", 5)
@@ -108,31 +108,31 @@ def gives_it_up_late() -> PlantedLog:
 
 @resembles("two-owners")
 def there_and_back() -> PlantedLog:
-    """From the first to the second and back, each time in a later generation."""
+    """The task moves to the second worker and back, each time in a later generation."""
     log = PlantedLog().config("a").tasks("a", 1)
     log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
     return log.status("task-a-0", "RUNNING", "w1", 7)
 
 
 @resembles("two-owners")
-def group_began_anew() -> PlantedLog:
-    """All workers were gone, and the group counts from 1 again: the same number by chance."""
+def group_restarted() -> PlantedLog:
+    """All workers stopped, and the new group reaches the same generation number by chance."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 1)
     log.wait(HOUR).status("task-a-0", "RUNNING", "w2", 1)
     return log.status("connector-a", "RUNNING", "w1", 2)
 
 
 @resembles("two-owners")
-def group_began_anew_and_counts_on() -> PlantedLog:
-    """The generation restarted and is at 5 again: this worker was not in the old generation 5."""
+def group_restarted_and_reached_the_number() -> PlantedLog:
+    """The new group reaches generation 5 again; this worker was not in the old generation 5."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 6)
     log.status("connector-b", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w2", 5)
 
 
 @resembles("two-owners")
-def last_word_came_late() -> PlantedLog:
-    """In generation 7 already when the first worker's word of generation 6 arrives."""
+def last_report_came_late() -> PlantedLog:
+    """The first worker's report of generation 6 arrives after reports of generation 7."""
     log = PlantedLog().config("a").tasks("a", 1).status("connector-b", "RUNNING", "w2", 7)
     log.status("task-a-0", "RUNNING", "w1", 6)
     return log.status("task-a-0", "RUNNING", "w2", 7)
@@ -143,7 +143,7 @@ def last_word_came_late() -> PlantedLog:
 
 @holds("two-clusters-one-topic", DANGER, None, "status@5", "status@6")
 def two_groups() -> PlantedLog:
-    """One group counts from 40, another one from 3, and both go on."""
+    """One group counts generations from 40, another one from 3; both continue."""
     log = PlantedLog().config("a")
     for step in range(3):
         log.status("connector-a", "RUNNING", "east", 40 + step)
@@ -152,8 +152,8 @@ def two_groups() -> PlantedLog:
 
 
 @resembles("two-clusters-one-topic")
-def one_group_that_began_anew() -> PlantedLog:
-    """At 40 all are gone; it begins with 3 and catches up."""
+def one_group_that_restarted() -> PlantedLog:
+    """All workers stop in generation 40; the group restarts at 3 and passes 40."""
     log = PlantedLog().config("a").status("connector-a", "RUNNING", "w1", 2)
     log.status("connector-a", "RUNNING", "w2", 40).status("connector-a", "RUNNING", "w1", 3)
     for generation in range(4, 45):
@@ -163,8 +163,8 @@ def one_group_that_began_anew() -> PlantedLog:
 
 
 @resembles("two-clusters-one-topic")
-def groups_that_begin_anew() -> PlantedLog:
-    """Again and again all workers are gone: the first ones back count from 1."""
+def groups_that_restart() -> PlantedLog:
+    """All workers stop repeatedly; each time the first ones back count from 1."""
     log = PlantedLog().config("a")
     for turn in range(3):
         log.status("connector-b", "RUNNING", "w2", 40 + turn)
@@ -173,8 +173,8 @@ def groups_that_begin_anew() -> PlantedLog:
 
 
 @resembles("two-clusters-one-topic")
-def comes_back_lower() -> PlantedLog:
-    """A last word of the old group comes late; then all are in the new one."""
+def returns_in_a_lower_generation() -> PlantedLog:
+    """A late report of the old group arrives; later all workers are in the new group."""
     log = PlantedLog().config("a")
     for _ in range(3):
         log.status("connector-a", "RUNNING", "w1", 1).status("connector-b", "RUNNING", "w2", 40)
@@ -184,14 +184,14 @@ def comes_back_lower() -> PlantedLog:
 
 @holds("two-clusters-one-topic", DANGER, None, "config@0", "config@1")
 def one_session_key() -> list[PlantedLog]:
-    """Two clusters with one session key: it is one config topic."""
+    """Two clusters have the same session key, so they share a config topic."""
     key = "c2FtZS1rZXktZm9yLWJvdGg="
     return [PlantedLog().session_key(key), PlantedLog().config("b").session_key(key)]
 
 
 @resembles("two-clusters-one-topic")
 def a_key_each() -> list[PlantedLog]:
-    """Each has its own, at the same place."""
+    """Two clusters have different session keys at the same offset."""
     return [
         PlantedLog().session_key("b25lLWtleS1mb3ItZWFzdA=="),
         PlantedLog().session_key("b25lLWtleS1mb3Itd2VzdA=="),
@@ -200,25 +200,25 @@ def a_key_each() -> list[PlantedLog]:
 
 @holds("two-clusters-one-topic", WARNING, "a", "status@2", "status@2")
 def one_topic_from_two() -> list[PlantedLog]:
-    """The same source was moved and never stopped where it was."""
+    """Sources of two clusters write one topic: a source was moved and not stopped in the first."""
     return [_source("a", "orders"), _source("a", "orders")]
 
 
 @resembles("two-clusters-one-topic")
 def moved() -> list[PlantedLog]:
-    """The connector moved to another cluster; its topic is remembered in both."""
+    """The connector moved to another cluster; both clusters list its topic as active."""
     return [_source("a", "orders").deleted("a"), _source("a", "orders")]
 
 
 @resembles("two-clusters-one-topic")
 def sinks() -> list[PlantedLog]:
-    """Two sinks read one topic, which is what topics are for."""
+    """Sinks of two clusters read one topic, which is normal."""
     return [PlantedLog().running("a").active("a", "orders") for _ in range(2)]
 
 
 @resembles("two-clusters-one-topic")
 def two_sources_of_one_cluster() -> list[PlantedLog]:
-    """Two sources of one cluster share a topic, which is probably intended."""
+    """Two sources of one cluster write one topic, which is probably intended."""
     return [
         _source("a", "orders").running("b").offset("b", {"n": 1}).active("b", "orders"),
         PlantedLog(),

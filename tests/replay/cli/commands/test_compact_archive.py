@@ -18,7 +18,7 @@ LOOKS = 3
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """An archive of a few looks."""
+    """Archive of a few looks."""
     looks(tmp_path / "small", ENTRIES, LOOKS)
     return tmp_path / "small"
 
@@ -31,7 +31,7 @@ def stores() -> Iterator[Bucket]:
 
 
 def test_json(small: Path) -> None:
-    """Numbers before and after, removed files, and the hash of the last manifest."""
+    """JSON has the numbers before and after, the removed files, and the last manifest's hash."""
     files = len(content(small))
     (done,) = call("compact-archive", small, "-o", "json").json
     assert done["manifests"] == [LOOKS, 1]
@@ -43,7 +43,7 @@ def test_json(small: Path) -> None:
 
 
 def test_a_table(small: Path) -> None:
-    """A table prints each number as `before → after`."""
+    """The table prints each number as `before → after`."""
     said = call("compact-archive", small)
     assert said.code == 0
     assert said.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
@@ -59,7 +59,7 @@ def test_nothing_to_merge(small: Path) -> None:
 
 
 def test_a_grace(small: Path) -> None:
-    """Replaced files remain until a run finds the grace over; `verify` counts them."""
+    """Replaced files stay until a run after the grace period; `verify` counts them."""
     assert (
         "replaced files remain for --grace" in call("compact-archive", small, "--grace", "3600").out
     )
@@ -72,7 +72,7 @@ def test_a_grace(small: Path) -> None:
 
 
 def test_one_cluster(small: Path) -> None:
-    """The others stay; an unknown one is refused."""
+    """`--cluster` merges one cluster and leaves the others; an unknown one is refused."""
     assert "no archive of a cluster other" in refusal(
         call("compact-archive", small, "--cluster", "other")
     )
@@ -95,6 +95,6 @@ def test_an_object_store(stores: Bucket, small: Path, tmp_path: Path) -> None:
 
 
 def kind(name: str) -> str:
-    """Name of a file without its hash and the digits of its writer."""
+    """File name without its hash and the digits of its writer."""
     folder, _, base = name.rpartition("/")
     return f"{folder}/{'-'.join(base.split('-')[:3])}"

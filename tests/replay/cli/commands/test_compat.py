@@ -18,7 +18,7 @@ PAUSED = {"state": "PAUSED"}
 
 
 def lines(entries: list[Entry]) -> str:
-    """Entries as a history has them."""
+    """Entries as lines of a history."""
     return "".join(json.dumps(_line(entry)) + "\n" for entry in entries)
 
 
@@ -31,7 +31,7 @@ def _line(entry: Entry) -> dict[str, Any]:
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Any:
-    """Writes a planted log to a file, and tells where."""
+    """Return a function that writes a planted log to a file and returns its path."""
 
     def write(planted: Planted) -> str:
         path = tmp_path / "lab.log.jsonl"
@@ -42,7 +42,7 @@ def dump(tmp_path: Path) -> Any:
 
 
 def run(*words: str) -> Result:
-    """One command, as from a shell."""
+    """Run a command, as from a shell."""
     return CliRunner().invoke(main, words)
 
 
@@ -51,7 +51,7 @@ DISAGREEING = running().target("a", {"state": "STOPPED"})
 
 
 def test_exit_codes_are_verdicts(dump: Any) -> None:
-    """0: compatible; 1: needs preparation; 2: unsafe."""
+    """Exit code 0: compatible. 1: needs preparation. 2: unsafe."""
     for planted, code, word in (
         (stopped(), 0, "compatible"),
         (QUIET, 1, "needs preparation"),
@@ -71,7 +71,7 @@ def test_exit_codes_are_verdicts(dump: Any) -> None:
         ("banana", 2, "Error: unknown release 'banana'"),
     ],
 )
-def test_a_release_that_is_not_known_ends_as_for_state(
+def test_unknown_releases(
     dump: Any, release: str, code: int, sentence: str, tmp_path: Path
 ) -> None:
     """A newer release is read as the newest known one; a release that never existed is an error."""
@@ -92,8 +92,8 @@ def test_the_same_release_is_no_change(dump: Any) -> None:
     assert result.stdout.startswith("lab: 3.9.2 to 3.9.2, no change of release: compatible\n")
 
 
-def test_a_deleted_connector_is_no_matter_of_a_patch(dump: Any) -> None:
-    """Both releases would take its tasks for the next one's: the change brings nothing new."""
+def test_a_patch_release_reports_no_leftover_tasks(dump: Any) -> None:
+    """Both releases give a deleted connector's tasks to its successor: no finding."""
     path = dump(running("gone", tasks=2).gone("gone").config("a").tasks("a", 1))
     result = run("compat", path, "--from", "3.6.1", "--to", "3.6.2", "--cluster", "lab")
     assert result.exit_code == 0
@@ -105,8 +105,8 @@ def test_a_deleted_connector_is_no_matter_of_a_patch(dump: Any) -> None:
     )
 
 
-def test_the_table_tells_why_and_what_to_do(dump: Any) -> None:
-    """Both views, the situation with its records, and the plan."""
+def test_the_table_has_reasons_and_plan(dump: Any) -> None:
+    """The table has both views, the situation with its records, and the plan."""
     result = run("compat", dump(DISAGREEING), "--from", "3.4", "--to", "3.9", "--mode", "rolling")
     assert "STARTED, 1 task; shown RUNNING" in result.stdout
     assert "STOPPED, 1 task; shown RUNNING, then STOPPED" in result.stdout
@@ -144,7 +144,7 @@ def test_json(dump: Any) -> None:
 
 
 def test_junit(dump: Any) -> None:
-    """A suite per change of release, a case per connector; what is not compatible has failed."""
+    """JUnit has a suite per release change and a case per connector; only compatible ones pass."""
     planted = QUIET.config("b").tasks("b", 1)
     result = run("compat", dump(planted), "--from", "3.4", "--to", "3.9", "-o", "junit")
     (suite,) = ET.fromstring(result.stdout)
@@ -157,7 +157,7 @@ def test_junit(dump: Any) -> None:
     assert "older-tasks (KAFKA-17719)" in (failure.text or "")
 
 
-def test_junit_of_what_cannot_be_read(dump: Any, tmp_path: Path) -> None:
+def test_junit_of_an_unreadable_cluster(dump: Any, tmp_path: Path) -> None:
     """An unreadable cluster is an error in JUnit, so that CI sees it was not assessed."""
     good, bad = dump(stopped()), tmp_path / "bad.log.jsonl"
     bad.write_text("{", encoding="utf-8")
@@ -176,8 +176,8 @@ def test_junit_of_what_cannot_be_read(dump: Any, tmp_path: Path) -> None:
     assert f": {error.get('message')}\n" in result.stderr
 
 
-def test_the_whole_way(dump: Any) -> None:
-    """All release lines in between are passed, and the worst of them decides."""
+def test_a_change_passes_every_release_line(dump: Any) -> None:
+    """The change passes all release lines in between; the worst of them sets the verdict."""
     path = dump(QUIET)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive", "-o", "json")
     document = json.loads(result.stdout)
@@ -189,7 +189,7 @@ def test_the_whole_way(dump: Any) -> None:
     assert shown.endswith("all steps: needs preparation\n")
 
 
-def test_strangers_names_are_made_safe(dump: Any) -> None:
+def test_untrusted_names_are_shown_as_text(dump: Any) -> None:
     """Names that contain terminal codes or XML markup are shown as text."""
     name = "a\x1b[31m</testcase>"
     planted = Planted().config(name).tasks(name, 1).target(name, {"state": "STOPPED"})
@@ -213,7 +213,7 @@ def test_secrets_are_hidden(dump: Any) -> None:
 
 
 async def served(path: Path) -> None:
-    """A file as a service leaves it behind."""
+    """Embedded log of a stopped service."""
     log = await SqliteLog.open(path)
     await log.create_topic(CONFIG, 1)
     await log.put([entry for entry in stopped().entries if entry.topic == CONFIG])
@@ -221,7 +221,7 @@ async def served(path: Path) -> None:
 
 
 def test_an_embedded_log(tmp_path: Path) -> None:
-    """The log of a service gives the same output, and is only read."""
+    """The embedded log of a service gives the same output, and is only read."""
     path = tmp_path / "state.db"
     asyncio.run(served(path))
     result = run("compat", str(path), "--from", "3.9", "--to", "3.4")
@@ -267,8 +267,8 @@ def test_a_log_that_is_not_there() -> None:
 # --- lint -----------------------------------------------------------------------------------------
 
 
-def test_lint_tells_what_happens(dump: Any) -> None:
-    """Exit code 1 if a finding needs action, else 0."""
+def test_lint_exit_codes(dump: Any) -> None:
+    """Exit code 1: a finding needs action. Exit code 0: no finding does."""
     path = dump(QUIET)
     result = run("lint", path, "--release", "3.9", "--cluster", "lab")
     assert result.exit_code == 1
@@ -293,7 +293,7 @@ def test_lint_as_json(dump: Any) -> None:
     assert finding["evidence"] == ["config@2", "config@4"]
 
 
-def test_lint_refuses_a_support_that_is_not_there(dump: Any) -> None:
+def test_lint_refuses_exactly_once_support_before_3_3(dump: Any) -> None:
     """Releases before 3.3 have no exactly-once support."""
     planted = running().abort().target("a", STOPPED).commit()
     result = run("lint", dump(planted), "--release", "3.2", "--exactly-once")
@@ -302,7 +302,7 @@ def test_lint_refuses_a_support_that_is_not_there(dump: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["compat", "lint"])
-def test_help_lists_both(name: str) -> None:
+def test_help_lists_compat_and_lint(name: str) -> None:
     """`replay --help` lists the command, and the command has its own help."""
     assert f"  {name} " in run("--help").stdout
     assert run(name, "--help").exit_code == 0

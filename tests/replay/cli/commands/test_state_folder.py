@@ -13,13 +13,13 @@ from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of recorded clusters."""
+    """Archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fleet in which the files of a cluster were altered."""
+    """Fleet with altered files in one cluster."""
     folder = fleet_in(tmp_path_factory.mktemp("damaged"))
     hurt(folder, "life")
     return folder
@@ -39,7 +39,7 @@ def test_a_folder_has_all_tables(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
-    """The others are written; the damaged one is named, with exit code 2."""
+    """`state` writes the other clusters, names the damaged one and exits with code 2."""
     result = call("state", damaged, "-o", "parquet", "--folder", tmp_path / "states")
     assert result.code == 2
     assert result.err.startswith("Error: cluster=life/")
@@ -55,7 +55,7 @@ def test_a_folder_with_damaged_clusters_only(damaged: Path, tmp_path: Path) -> N
 
 
 def test_options_of_a_folder(fleet: Path, tmp_path: Path) -> None:
-    """A folder needs Parquet, is written as a whole, and must be new."""
+    """`--folder` needs Parquet, writes whole tables, and needs a new folder."""
     folder = tmp_path / "states"
     folder.mkdir()
     (folder / "mine").touch()
@@ -72,7 +72,7 @@ def test_options_of_a_folder(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cluster_hides_no_state(fleet: Path, damaged: Path) -> None:
-    """`state` shows the others as in an undamaged fleet, and names the cluster with exit code 2."""
+    """`state` shows the other clusters, names the damaged one and exits with code 2."""
     others = [word for name in CLUSTERS if name != "life" for word in ("--cluster", name)]
     expected = call("state", fleet, *others, "-o", "json")
     result = call("state", damaged, "-o", "json")
@@ -81,7 +81,7 @@ def test_a_damaged_cluster_hides_no_state(fleet: Path, damaged: Path) -> None:
 
 
 def test_a_damaged_cluster_hides_no_difference(fleet: Path, damaged: Path) -> None:
-    """`diff` compares the others, and names it; exit code 2 prevails over that of differences."""
+    """`diff` compares the other clusters and names the damaged one; exit code 2 wins over 1."""
     others = [word for name in CLUSTERS if name != "life" for word in ("--cluster", name)]
     words = ("--from", "config@3", "-o", "json")
     expected = call("diff", fleet, *others, *words)

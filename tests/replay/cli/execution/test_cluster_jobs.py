@@ -1,4 +1,4 @@
-"""`audit`, `compat` and `lint` over archives of many clusters, as people call them."""
+"""`audit`, `compat` and `lint` over archives of many clusters."""
 
 import json
 import os
@@ -32,12 +32,12 @@ CLUSTERS = ("east", "north", "west")
 
 
 def quiet() -> Planted:
-    """A paused connector whose tasks are older than its config: 3.9 may drop them."""
+    """Paused connector whose tasks are older than its config: 3.9 may drop them."""
     return running().target("a", {"state": "PAUSED"}).config("a", rows="2")
 
 
 def add(folder: Path, name: str, log: Planted) -> None:
-    """Archive what a log has and the archive lacks."""
+    """Archive the records of a log that the archive lacks."""
     capture(folder, log_of(log.entries), name=name)
 
 
@@ -70,7 +70,9 @@ def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
     assert exposed(tmp_path) == []
 
 
-def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_file_mode_applies_to_archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`CONTROLPLANE_FILE_MODE` sets the mode; an invalid value is one error sentence."""
     monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "0640")
     assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
@@ -84,7 +86,7 @@ def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_all_clusters_and_a_summary(fleet: Path) -> None:
-    """A row for each cluster, a line about all; the exit code is that of the worst."""
+    """The table has a row per cluster and a summary; the worst cluster sets the exit code."""
     result = call(*COMPAT, fleet)
     assert result.code == 1
     rows = [line.split() for line in result.out.splitlines()]
@@ -118,7 +120,7 @@ def test_one_cluster_of_an_archive(fleet: Path) -> None:
 
 
 def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
-    """Each log keeps its name; a name that is ambiguous is refused."""
+    """Each log keeps its name; an ambiguous name is refused."""
     result = call(*AUDIT, fleet, ROLL, "-o", "json")
     assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
     for words, sentence in (
@@ -175,8 +177,8 @@ def test_up_to_a_moment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("archived", [False, True], ids=["log", "archive"])
-def test_a_moment_that_has_not_come_is_refused(tmp_path: Path, archived: bool) -> None:
-    """A log is refused like an archive: records may still be written before that moment."""
+def test_a_future_moment_is_refused(tmp_path: Path, archived: bool) -> None:
+    """A later moment is refused for logs and archives: records before it may still be written."""
     where = ROLL
     if archived:
         where = tmp_path / "fleet"
@@ -191,7 +193,7 @@ def test_a_moment_that_has_not_come_is_refused(tmp_path: Path, archived: bool) -
 
 
 def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
-    """A damaged cluster is reported beside the others, exit code 2; alone it is refused."""
+    """A damaged cluster is reported beside the others with exit code 2; alone it is refused."""
     manifest = fleet / "cluster=east" / "_manifest" / "0000000001.json"
     manifest.write_text("{}")
     result = call(*LINT, fleet, "-o", "json")
@@ -224,10 +226,8 @@ def test_unreadable_folders_are_named(
 @pytest.mark.parametrize(
     "words", [("state",), ("timeline",), ("history", "--connector", "a"), ("state", "--explain")]
 )
-def test_questions_are_answered_beside_a_damaged_cluster(
-    fleet: Path, words: tuple[str, ...]
-) -> None:
-    """Questions are answered for those for which they can be; if for none, the first says why."""
+def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str, ...]) -> None:
+    """Commands answer for the readable clusters. Without any, the error names the first reason."""
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
     result = call(*words, fleet, "-o", "json")
@@ -250,7 +250,7 @@ ASKED = [
 def test_a_cluster_without_its_manifests_is_named(
     fleet: Path, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster without manifests is not taken as absent: exit code 2, the others are answered."""
+    """A cluster without manifests is named, exit code 2; commands answer for the others."""
     monkeypatch.chdir(tmp_path)
     for manifest in (fleet / "cluster=east" / "_manifest").iterdir():
         manifest.unlink()
@@ -264,7 +264,7 @@ def test_a_cluster_without_its_manifests_is_named(
     assert "has no manifest" in refusal(call(words[0], fleet, "--cluster", "east", *words[1:]))
 
 
-def test_no_altered_file_is_believed(fleet: Path) -> None:
+def test_altered_files_are_never_used(fleet: Path) -> None:
     """The hash of a file is compared before the file is read."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
     whole = bytearray(segment.read_bytes())
@@ -277,7 +277,7 @@ def test_no_altered_file_is_believed(fleet: Path) -> None:
 
 
 def forged(folder: Path, cluster: str, sentence: str) -> None:
-    """Alter a kept result, so that its use becomes visible."""
+    """Alter a kept answer, so that a test sees its use."""
     (path,) = folder.glob(f"{cluster}-*.json")
     document = json.loads(path.read_bytes())
     document["findings"][0]["sentence"] = sentence
@@ -285,7 +285,7 @@ def forged(folder: Path, cluster: str, sentence: str) -> None:
 
 
 def test_kept_answers_are_used(fleet: Path, tmp_path: Path) -> None:
-    """A kept answer is used while archive, release and moment are the same."""
+    """A kept answer is used while archive, release and moment stay the same."""
     words = (*LINT, fleet, "--resume", tmp_path / "kept")
     first = call(*words)
     assert call(*words) == first
@@ -310,7 +310,7 @@ def test_damaged_kept_answers_are_recomputed(fleet: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("words", [LINT, AUDIT, COMPAT])
-def test_every_command_tells_the_same_of_what_was_kept(
+def test_kept_answers_give_the_same_output(
     words: tuple[str, ...], fleet: Path, tmp_path: Path
 ) -> None:
     """Kept answers give the same tables and JSON; a folder that cannot be made is refused."""
@@ -326,8 +326,8 @@ def test_every_command_tells_the_same_of_what_was_kept(
 
 
 @pytest.mark.parametrize("words", sampled([LINT, AUDIT, COMPAT], LINT))
-def test_as_many_at_once_as_wanted(words: tuple[str, ...], fleet: Path) -> None:
-    """Output keeps its order, and reports one broken cluster."""
+def test_jobs_keep_the_output_order(words: tuple[str, ...], fleet: Path) -> None:
+    """The output keeps its order with any `--jobs`, and reports one damaged cluster."""
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
     alone = call(*words, fleet, "-o", "json")
     assert alone == call(*words, fleet, "-o", "json", "--jobs", "2")
@@ -335,7 +335,7 @@ def test_as_many_at_once_as_wanted(words: tuple[str, ...], fleet: Path) -> None:
 
 
 class InterruptedLooks(msgspec.Struct, frozen=True):
-    """Looks at two clusters, and is interrupted at the third."""
+    """Looks at two clusters; raises KeyboardInterrupt at the third."""
 
     def __call__(self, log: ClusterRecords) -> Topics:
         if log.cluster == "west":
@@ -344,10 +344,10 @@ class InterruptedLooks(msgspec.Struct, frozen=True):
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_ctrl_c_leaves_what_is_finished(
+def test_ctrl_c_keeps_finished_clusters(
     *, kept: bool, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message after Ctrl-C says how far the command came and how to resume."""
+    """The message after Ctrl-C has the progress and says how to resume."""
     clusters = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
     job: ClusterJob[Any] = ClusterJob("looking", InterruptedLooks(), Topics)
     with pytest.raises(SystemExit) as ended:
@@ -359,8 +359,8 @@ def test_ctrl_c_leaves_what_is_finished(
 
 
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.prove), 2])
-def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
-    """A real signal interrupts the job on its way; finished clusters are not processed again."""
+def test_an_interrupted_job_is_resumed(jobs: int, tmp_path: Path) -> None:
+    """A real signal interrupts the job; the next run does not process finished clusters again."""
     history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(4)]
     for name in names:
         capture(tmp_path / "fleet", history, name=name, sizes=SIZES)
@@ -381,7 +381,7 @@ def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
     assert len([*kept.glob("*.json")]) == 4
 
 
-def test_logs_need_nothing_that_archives_need(tmp_path: Path) -> None:
+def test_logs_need_no_pyarrow(tmp_path: Path) -> None:
     """A missing pyarrow is reported only for archives."""
     lines = "import sys; sys.modules['pyarrow'] = None; from replay.cli.main import main; main()"
     codes, sentences = [], []

@@ -1,4 +1,4 @@
-"""`replay capture`, `verify` and `state`, as people call them."""
+"""`replay capture`, `verify` and `state` on the command line."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ LIFE = HISTORIES / "life-3.9.log.jsonl"
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of the clusters `life` and `roll`."""
+    """Archive of the clusters `life` and `roll`."""
     folder = tmp_path_factory.mktemp("archive")
     roll = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
@@ -43,7 +43,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_capture_tells_what_it_did(archive: Path) -> None:
+def test_capture_reports_its_work(archive: Path) -> None:
     """A second capture adds no records and changes no file."""
     before = content(archive)
     result = call("capture", f"life={LIFE}", archive)
@@ -52,8 +52,8 @@ def test_capture_tells_what_it_did(archive: Path) -> None:
     assert content(archive) == before
 
 
-def test_a_dump_is_called_after_its_file(tmp_path: Path) -> None:
-    """The default name of a dump's cluster is its file name without the format."""
+def test_a_dump_is_named_after_its_file(tmp_path: Path) -> None:
+    """The default cluster name of a dump is its file name without the format."""
     assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3.9"
 
 
@@ -82,8 +82,8 @@ def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
     assert call(*words, "-o", "json").json[0]["left_out"] == []
 
 
-def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
-    """A second capture adds the records since, also with the log open elsewhere."""
+def test_an_embedded_log_is_captured_again(tmp_path: Path) -> None:
+    """A second capture adds the new records, also while another process has the log open."""
     captures = []
     for key in (b"connector-a", b"connector-b"):
         asyncio.run(write(tmp_path / "cluster.db", key))
@@ -96,7 +96,7 @@ def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
     assert [connector["connector"] for connector in states[0]["connectors"]] == ["a", "b"]
 
 
-def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None:
+def test_a_live_log_is_followed_until_ctrl_c(tmp_path: Path) -> None:
     """Later records are archived as well; Ctrl-C leaves a sound archive."""
     asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
     words = (
@@ -119,8 +119,8 @@ def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None
     assert call("verify", tmp_path / "archive", "-o", "json").json[0]["records"] == 2
 
 
-def test_verify_looks_at_every_byte(archive: Path) -> None:
-    """A sound archive passes; its head is in the chain, and another hash is not."""
+def test_verify_checks_every_byte(archive: Path) -> None:
+    """`verify` accepts a sound archive and a hash in its chain, and refuses another hash."""
     result = call("verify", archive, "-o", "json")
     assert result.code == 0
     assert [(report["cluster"], report["records"], report["sound"]) for report in result.json] == [
@@ -146,7 +146,7 @@ def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
     assert "connect-configs partition 0: offsets 10 to 19 had been removed" in result.out
 
 
-def test_state_is_what_the_service_says(archive: Path) -> None:
+def test_state_prints_the_digest_of_the_service(archive: Path) -> None:
     """`state` prints the service's digest for every release."""
     result = call("state", archive, "--cluster", "life", "--profile", "all", "-o", "json")
     expected = served(log_of(recorded_entries("life-3.9")), None, PROFILES)
@@ -157,7 +157,7 @@ def test_state_is_what_the_service_says(archive: Path) -> None:
 
 
 def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The table and the Parquet file have the same rows; the printed vector is a valid moment."""
+    """Table and Parquet file have the same rows; the printed vector is a valid moment."""
     shown = call("state", archive, "--cluster", "roll", "--profile", "3.4")
     file = tmp_path / "state.parquet"
     vector = shown.out.splitlines()[-1].partition(" as of ")[2]
@@ -178,8 +178,8 @@ def test_one_connector_at_a_moment(archive: Path) -> None:
     assert [[row["connector"] for row in rows] for rows in connectors] == [["orders"], []]
 
 
-def test_explain_reads_nothing_but_tells(archive: Path) -> None:
-    """The plan names files and rows, and says that no rows are shuffled."""
+def test_explain_prints_the_read_plan(archive: Path) -> None:
+    """The plan names files and rows without reading rows; no row is shuffled."""
     result = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
     (plan,) = result.json
     assert plan["rows_archived"] == 354
@@ -188,7 +188,7 @@ def test_explain_reads_nothing_but_tells(archive: Path) -> None:
     assert "no JVM" in call("state", archive, "--explain").out
 
 
-def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
+def test_secrets_are_hidden_in_every_output(tmp_path: Path) -> None:
     """Secrets of an archive are hidden in every output."""
     value = '{"properties":{"name":"a","password":"hunter2"}}'
     line = {"topic": "connect-configs", "partition": 0, "offset": 0, "timestamp": 1}
@@ -216,7 +216,7 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
         (["--connector", "none"], "no cluster had a connector 'none' at that moment"),
     ],
 )
-def test_questions_without_an_answer(archive: Path, words: list[str], sentence: str) -> None:
+def test_unanswerable_questions_are_refused(archive: Path, words: list[str], sentence: str) -> None:
     """The command prints one sentence and exits with code 2."""
     assert sentence in refusal(call("state", archive, *words))
 
@@ -226,8 +226,8 @@ def rows(files: str) -> int:
     return len(duckdb.connect().execute(f"select 1 from '{files}'").fetchall())
 
 
-def test_segments_are_a_table_for_everybody(archive: Path) -> None:
-    """Segments contain each record once. The other tables repeat some of them."""
+def test_duckdb_reads_segments_as_a_table(archive: Path) -> None:
+    """Segments contain each record once; the other tables repeat some records."""
     segments = f"{archive}/**/segment-*.parquet"
     assert rows(segments) == 354 + 108
     assert rows(f"{archive}/**/*.parquet") > 354 + 108
@@ -240,7 +240,7 @@ def test_an_archive_by_its_url(archive: Path) -> None:
     assert call("state", archive.as_uri()) == call("state", archive)
 
 
-def test_the_past_of_two_connectors(archive: Path) -> None:
+def test_the_history_of_two_connectors(archive: Path) -> None:
     """Each connector appears once, in the requested order."""
     words = ("history", archive, "--cluster", "life", "-o", "json")
     both = call(*words, "--connector", "orders", "--connector", "pages", "--connector", "orders")
@@ -256,7 +256,7 @@ def test_a_missing_archive_is_an_error(command: str, tmp_path: Path) -> None:
 
 
 def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """`replay` in a process that has not installed these packages."""
+    """Run `replay` in a process without these packages."""
     lines = "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(','))); "
     lines += "from replay.cli.main import main; main(prog_name='replay')"
     words = [sys.executable, "-c", lines, ",".join(missing), *arguments]
@@ -286,7 +286,7 @@ for command in commands:
 """The help of each command, without these packages."""
 
 
-def test_help_needs_nothing_that_is_not_installed() -> None:
+def test_help_needs_no_extras() -> None:
     """Help of every command is the same with and without the extras."""
     texts = []
     for missing in ([*EXTRAS], []):
@@ -311,7 +311,7 @@ assert len(pyarrow.table({"key": ["a"]}).to_pandas()) == 1
 
 
 def test_commands_import_no_pandas(tmp_path: Path) -> None:
-    """An import of pandas takes longer than most commands; pyarrow would import it for them."""
+    """Commands import no pandas: its import takes longer than most commands."""
     archive = str(tmp_path / "archive")
     commands = [["capture", f"life={LIFE}", archive], ["state", archive], ["verify", archive]]
     words = [sys.executable, "-c", PANDAS, json.dumps(commands)]
@@ -320,8 +320,8 @@ def test_commands_import_no_pandas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", ["replay", "spark"])
-def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
-    """The installation uses no index: all packages are present, so that none is downloaded."""
+def test_the_install_command_installs_the_extra(extra: str) -> None:
+    """The installed packages satisfy the command; it needs no index and downloads none."""
     program, *words = shlex.split(install_command(extra))
     assert (program, words[0]) == ("pip", "install")
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]

@@ -20,13 +20,16 @@ LIFE = recorded_entries("life-3.9")
 
 
 def without(lost: range) -> list[Entry]:
-    """The same log, without some of its configs."""
+    """Log without some of its configs."""
     return [entry for entry in LIFE if entry.topic != CONFIG or entry.offset not in lost]
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster from which records had been removed; others were compacted, which is no gap."""
+    """Cluster from which records had been removed.
+
+    Compaction also removed some, which is no gap.
+    """
     folder = tmp_path_factory.mktemp("gaps") / "archive"
     capture(folder, log_of(without(range(LOST.start, len(LIFE)))))
     kept = [entry for entry in without(range(LOST.stop)) if entry.offset not in COMPACTED]
@@ -36,13 +39,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at(offset: int, ms: int = 0) -> str:
-    """The time of a config record, plus some milliseconds."""
+    """Time of a config record, plus some milliseconds."""
     (entry,) = (entry for entry in LIFE if (entry.topic, entry.offset) == (CONFIG, offset))
     return str(entry.timestamp + ms)
 
 
 def vector(end: int) -> str:
-    """A vector that names configs alone."""
+    """Vector that names configs alone."""
     return f'{{"{CONFIG}":[{end}]}}'
 
 
@@ -64,12 +67,12 @@ def vector(end: int) -> str:
     ],
 )
 def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_told: bool) -> None:
-    """A time reports the gap right before it as well: its records have no known time."""
+    """A time also reports the gap right before it, because the lost records have no known time."""
     gaps = missing(cluster_in(archive), moment)
     assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_told else ())
 
 
-def test_a_record_says_nothing_about_the_times_of_other_partitions(tmp_path: Path) -> None:
+def test_a_record_bounds_no_times_of_other_partitions(tmp_path: Path) -> None:
     """A gap in statuses may be earlier than any config, until a later status bounds it."""
     configs = [Entry(CONFIG, 0, number, 10 * number, b"k", b"v") for number in range(4)]
     statuses = [Entry("connect-status", 0, number, 10 * number, b"k", b"v") for number in (0, 3)]
@@ -101,8 +104,8 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("words", "gaps"), COMMANDS)
-def test_every_command_tells_of_a_gap(archive: Path, words: tuple[str, ...], gaps: object) -> None:
-    """Standard error reports a gap once, and JSON has it; a gap after the moment is left out."""
+def test_every_command_reports_a_gap(archive: Path, words: tuple[str, ...], gaps: object) -> None:
+    """Each command reports a gap once on standard error and in JSON, but no gap after `--as-of`."""
     command, *rest = words
     for output in ("table", "json"):
         words_before_moment = (command, archive, "--cluster", NAME, *rest, "-o", output, "--as-of")
@@ -118,8 +121,8 @@ def test_every_command_tells_of_a_gap(archive: Path, words: tuple[str, ...], gap
     assert (late["gaps"], before["gaps"]) == (gaps, type(gaps)())
 
 
-def test_nobody_is_told_of_a_cluster_that_has_all(archive: Path) -> None:
-    """The commands report only clusters with gaps."""
+def test_clusters_without_gaps_are_not_reported(archive: Path) -> None:
+    """Standard error has one line: the gap of the only cluster that has one."""
     for words in (("state",), ("lint", "--release", "3.9", "--jobs", "2")):
         command, *rest = words
         assert call(command, archive, *rest).err.splitlines() == [f"{NAME}: {SENTENCE}"]
@@ -144,7 +147,7 @@ def test_many_gaps_are_counted(tmp_path: Path) -> None:
     assert (len(lines), len(result.json[0]["gaps"])) == (SHOWN + 1, number)
 
 
-def test_a_page_tells_of_gaps_where_it_tells_what_was_read(archive: Path, tmp_path: Path) -> None:
+def test_a_page_shows_gaps_beside_the_read_records(archive: Path, tmp_path: Path) -> None:
     """The page names the records before and after each gap."""
     file, words = tmp_path / "page.html", ("report", archive, "--cluster", NAME, "--towards", "4.3")
     result = call(*words, "--to", file)

@@ -1,4 +1,4 @@
-"""At a terminal every long command shows how far it is; elsewhere nothing is heard of it."""
+"""Long commands show their progress at a terminal, and nowhere else."""
 
 import json
 import re
@@ -15,7 +15,7 @@ LOG = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 
 
 class BarCase(NamedTuple):
-    """A command, and the label of its progress bar."""
+    """Command, and the label of its progress bar."""
 
     command: str
     options: tuple[object, ...]
@@ -38,7 +38,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of the clusters `one` and `two`."""
+    """Archive of the clusters `one` and `two`."""
     folder = tmp_path_factory.mktemp("archive")
     assert call("capture", f"one={LOG}", f"two={LOG}", folder).code == 0
     return folder
@@ -69,7 +69,7 @@ def test_a_terminal_shows_progress(archive: Path, case: BarCase) -> None:
     assert quiet.json == json.loads(result.out)
 
 
-def test_a_capture_tells_of_each_topic(tmp_path: Path) -> None:
+def test_a_capture_shows_each_topic(tmp_path: Path) -> None:
     """The bar shows one topic after the other."""
     result = at_a_terminal("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
@@ -80,7 +80,7 @@ def test_a_capture_tells_of_each_topic(tmp_path: Path) -> None:
     assert quiet.json[0]["ends"] == json.loads(result.out)[0]["ends"]
 
 
-def test_a_page_is_long_in_the_making(archive: Path, tmp_path: Path) -> None:
+def test_a_report_shows_progress(archive: Path, tmp_path: Path) -> None:
     """The bar of a report counts clusters."""
     words = ("report", archive, "--to", tmp_path / "page.html", "--towards", "3.4")
     quiet, result = call(*words), at_a_terminal(*words)
