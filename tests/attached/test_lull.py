@@ -1,4 +1,4 @@
-"""Waits for a time in which a request is under way."""
+"""Waits until a request is in flight."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.patience import PATIENCE_S
 
 
 async def test_a_request_begins_a_lull(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every task that waits goes on, once the task that sends the request waits itself."""
+    """Every waiting task continues once the sending task waits for its answer."""
     monkeypatch.setattr(lull, "LONGEST_S", PATIENCE_S)
     pause, order = Lull(), list[str]()
 
@@ -27,7 +27,7 @@ async def test_a_request_begins_a_lull(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_no_request_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait ends without a request, and a lull that has passed ends no later wait."""
+    """The wait ends without a request; a past lull ends no later wait."""
     monkeypatch.setattr(lull, "LONGEST_S", 0.05)
     pause = Lull()
     pause.begin()

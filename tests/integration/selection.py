@@ -1,4 +1,4 @@
-"""Kafka's integration tests that run here, and reasons for those that do not, or that fail."""
+"""Selection of Kafka's integration tests, with reasons for omitted and failing tests."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Runs of words that two texts have in common, whatever their case, markup and punctuation."""
+"""Runs of words that two texts share, apart from case, markup and punctuation."""
 
 import re
 from collections.abc import Iterator
