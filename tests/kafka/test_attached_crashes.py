@@ -139,7 +139,7 @@ QUICK = ConnectSettings(
 async def hanging_at_creation(
     cluster: SteeredCluster, trail: Path, limits: ConnectSettings
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Service whose worker hangs from the first request of a creation until the block continues."""
+    """Service whose worker hangs at the first request of a creation, until the block ends."""
 
     async def hang(_: CommandRequest, step: str) -> None:
         if step == "accepted":
