@@ -36,8 +36,8 @@ CLOSE = b""
 class RawServer:
     """Server that answers the requests of each connection with given bytes.
 
-    `answers` are lists of pieces, one list for each request in the order of arrival; the last list
-    is for all others. An empty piece closes the connection.
+    `answers` has one list of pieces per request, in the order of arrival. The last list serves all
+    further requests. An empty piece closes the connection.
     """
 
     def __init__(self, *answers: list[bytes]) -> None:

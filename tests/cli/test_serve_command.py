@@ -124,7 +124,7 @@ async def test_prints_working_examples() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-async def test_ends_when_asked(how: signal.Signals) -> None:
+async def test_ends_on_signals(how: signal.Signals) -> None:
     """Ctrl-C and SIGTERM end the service with exit code 0; each request has a log line."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors/nix%0a")

@@ -1,8 +1,8 @@
 """Server that runs the commands of documents in copies of one process with their imports.
 
-Imports take half of the processor time of a short command. A command on the PATH is a small client:
-it sends its words, folder, environment and streams to the server, which forks and calls the entry
-point of the command in the copy. Commands run one at a time.
+Imports take half of the processor time of a short command. A command on the PATH is a small client.
+It sends its words, folder, environment and streams to the server. The server forks, and the copy
+calls the entry point of the command. Commands run one at a time.
 """
 
 import gc

@@ -1,6 +1,6 @@
 """docs/kafka-unit-tests.md lists every test of Kafka, and existing tests of ours.
 
-The list of Kafka's tests is data (`kafka_unit_tests.json`); a test with Java compares it with the
+The list of Kafka's tests is data (`kafka_unit_tests.json`). A test with Java compares it with the
 classes of the released jar.
 """
 

@@ -1,8 +1,8 @@
 """Twins of the connectors of Kafka's integration tests, under Kafka's class names.
 
 A worker runs them with `plugin.path=tests.integration.monitorable_connectors`. Settings, records,
-offsets and injected errors are Kafka's. Kafka's also count their starts and commits for tests in
-the same JVM; a test of a process cannot see that, and these do not.
+offsets and injected errors are Kafka's. Kafka's classes also count their starts and commits for
+tests in the same JVM. These do not, because a test of a process cannot read such counts.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Requests for a worker and for us in order, with waits in between.
 
-A `ProbeRow` is a request as in the probes, or a wait until the answer to its path contains a text.
+A `ProbeRow` is a request as in the probes, or a wait. A wait ends once the answer to its path
+contains a text.
 """
 
 import json

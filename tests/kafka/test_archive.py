@@ -39,7 +39,7 @@ async def test_an_archive_equals_the_topics(
 
     before = await past.present_entries()
     assert (await capture()).added == len(before)
-    await past.goes_on(while_open)
+    await past.write_more(while_open)
     captured = await capture()
     entries, cluster = await past.present_entries(), captured.cluster
     assert captured.added == 2 * len(past.names)
@@ -66,7 +66,7 @@ async def test_killed_captures_neither_lose_nor_double(
     entries = await past.present_entries()
     targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
     lefts = [left_in(target, entries) for target in targets]
-    await past.goes_on()
+    await past.write_more()
     await removed(past.broker, past.own, 0, 28)
     entries, starts = await past.present_entries(), await reader.starts(past.names)
     gaps = []

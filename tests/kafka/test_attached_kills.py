@@ -108,7 +108,7 @@ async def _judge(
 async def _agree(beside: Beside, broker: Broker) -> None:
     """Compare the service with the worker, except where the order between partitions decides.
 
-    A restarted worker reads the partitions of statuses in any order: it may lack a task status that
+    A restarted worker reads the partitions of statuses in any order. It may lack a task status that
     lies beside a tombstone (edge 20 of docs/releases.md).
     """
     try:

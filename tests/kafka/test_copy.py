@@ -39,7 +39,7 @@ MANY = 60_000
 
 
 async def run(*words: object, **environment: str) -> CommandResult:
-    """Run a command in a thread, while the loop goes on."""
+    """Run a command in a thread beside the event loop."""
     return await asyncio.to_thread(lambda: call(*words, environment=environment))
 
 

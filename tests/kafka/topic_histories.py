@@ -110,7 +110,7 @@ class TopicHistory:
         present = await offsets_there(self.broker, partitions)
         return in_order(entry for entry in self._written if entry.position in present)
 
-    async def goes_on(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
+    async def write_more(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
         """Write more records to all topics: plain ones, and lastly an aborted transaction."""
         async with writer(self.broker) as out:
             for number in range(ROUND):
@@ -151,7 +151,7 @@ async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
     past = TopicHistory(broker, Topics(config, await new_topic(2), await new_topic(2)), own)
     await past.begins()
-    await past.goes_on()
-    await past.goes_on()
+    await past.write_more()
+    await past.write_more()
     await removed(broker, own, 0, 3)
     return past

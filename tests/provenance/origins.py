@@ -1,7 +1,7 @@
 """Origins of long texts in catalogues and recordings: a table of kinds with reasons.
 
-A text of Kafka's documentation has no row here, so a test fails if one is added. NOTICE tells
-readers of the distribution the same.
+A text of Kafka's documentation has no row here, so a test fails if one is added. NOTICE says the
+same to readers of the distribution.
 """
 
 import re

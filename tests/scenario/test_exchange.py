@@ -108,7 +108,7 @@ def test_read_positions_are_listed_by_partition() -> None:
     assert lines[0] == "w1@3.9 read config (empty), offsets (empty), own to @0, status to @1:1 @2:1"
 
 
-def test_running_workers_have_read_what_compaction_takes() -> None:
+def test_running_workers_have_read_compacted_records() -> None:
     """A running worker has read removed records; a starting one reads the rest."""
     steps = (
         "given config\ncommit-orders  {}\nconnector-orders  {}\nconnector-orders  ∅",

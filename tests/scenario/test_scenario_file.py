@@ -82,7 +82,7 @@ def files(draw: st.DrawFn) -> tuple[str, int]:
 
 
 @given(files())
-def test_rewriting_what_is_there_changes_nothing(file: tuple[str, int]) -> None:
+def test_rewriting_the_same_output_changes_nothing(file: tuple[str, int]) -> None:
     """A rewrite with the same output leaves the file equal to the byte."""
     text, steps = file
     scenario = parse(text, "x")

@@ -371,7 +371,7 @@ def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
 
 
 def test_variables_of_others(file: Path) -> None:
-    """Of variables that begin with `CONNECT_`, only those like a setting are reported."""
+    """A variable that begins with `CONNECT_` is reported only if it resembles a setting."""
     values = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
     assert [slip.key for slip in unknown(values, COUNTING)] == ["group.ids"]
 

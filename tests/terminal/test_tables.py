@@ -136,7 +136,7 @@ def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
     assert len(rule) == max(map(cell_len, (heads, *rows[: rows.index("")])))
 
 
-def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
+def test_long_json_is_cut_without_wide(wordy: Path) -> None:
     """Cut JSON ends with an ellipsis; `--wide` and `-o json` show it whole."""
     words = ("controlplane", "inspect", wordy, "--history", "c")
     (cut,) = [line for line in piped(*words) if "source offset" in line]

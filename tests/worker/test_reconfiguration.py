@@ -77,7 +77,7 @@ class HesitantLog(MemoryLog):
         self.ends_requested, self.answering = asyncio.Event(), asyncio.Event()
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Wait for the test before the end of the offsets topic is told."""
+        """Wait for the test's release before giving the end of the offsets topic."""
         topics = [*topics]
         if topics == ["connect-offsets"]:
             self.ends_requested.set()

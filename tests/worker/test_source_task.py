@@ -90,7 +90,7 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_task_that_never_started_is_not_called(exactly_once: bool) -> None:
-    """A task that was paused all its life is neither told of commits nor stopped."""
+    """The worker calls neither `commit` nor `stop` of a task that was paused all its life."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     async with running(ScriptedSource, runtime=runtime) as worker:
         await begin(worker)
@@ -130,7 +130,7 @@ async def test_polls_follow_each_other() -> None:
         assert script.calls.count("poll") >= 10
 
 
-async def test_a_failing_poll_commits_what_was_sent() -> None:
+async def test_a_failing_poll_commits_sent_records() -> None:
     """The task is FAILED and stopped; `commit` is not called for its last commit."""
     async with running(ScriptedSource, runtime=RARELY) as worker:
         script.polls.extend([[row(1)], failing(ValueError("no poll"))])

@@ -86,7 +86,7 @@ async def test_a_killed_stream_is_continued(
     left = left_in(target, entries)
     assert batches(checkpoint, "offsets") > batches(checkpoint, "commits")
     assert exposed(tmp_path) == []
-    await past.goes_on()
+    await past.write_more()
     await removed(past.broker, past.own, 0, 28)
     source = KafkaFrames(spark, past.broker.bootstrap, {})
     stream = CaptureStream(
