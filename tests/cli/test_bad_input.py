@@ -10,7 +10,7 @@ import pytest
 
 import controlplane.cli.copies.import_command
 import controlplane.cli.inspect
-import controlplane.cli.verify.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
+import controlplane.cli.verify.verify_command  # noqa: F401 - user `nobody` cannot import it: see `unprivileged`
 from tests.cli.command_calls import CommandResult, call, refusal, unprivileged
 
 BadFile = Callable[[Path, Path], Path]

@@ -30,10 +30,9 @@ LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 
 CURLS = 3
-"""Lines to try, the last that are printed."""
+"""Number of curl lines, which are printed last."""
 MOST_LOGGED = 1 << 30
-"""Bytes of a service's log that are kept until the test reads it. A service whose log nobody takes
-hangs as soon as the pipe is full."""
+"""Bytes of a service's log that the test buffers; the service would hang on a full pipe."""
 
 
 class RunningService(NamedTuple):
@@ -256,7 +255,7 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
         await log.append([Record("connect-configs", 0, 1, b"connector-new", value)])
         async with asyncio.timeout(PATIENCE_S):
             while (await client.get(f"{service.url}/connectors")).json() != ["new"]:
-                pass  # nobody but the service itself knows when it has read on
+                pass  # the service does not report when it has read the record
         assert (await service.end())[0] == 0
     await log.close()
 

@@ -41,7 +41,7 @@ FOREIGN: tuple[Mapping[str, Any], ...] = (
         "config": [{"name": "fields", "type": "LIST", "required": True, "dependents": ["with"]}],
     },
 )
-"""Plugins that nobody knows but the worker."""
+"""Plugins that only the worker knows."""
 
 SENTENCES = {
     "connector": {"tasks.max": "So many tasks."},

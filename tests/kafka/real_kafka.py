@@ -29,7 +29,7 @@ from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
 FORMATTED = ROOT / ".cache" / "formatted"
-"""Log directories that Kafka has formatted and nobody has used; a broker starts on a copy."""
+"""Formatted, unused log directories of Kafka; a broker starts on a copy."""
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -61,7 +61,7 @@ BROKER: ProgramSettings = {
     "log.cleaner.backoff.ms": 1000,  # a look at a thousand partitions takes 20 ms of a core
     "log.cleaner.dedupe.buffer.size": 8 << 20,
     "log.initial.task.delay.ms": 0,
-    "metadata.max.idle.interval.ms": 0,  # nobody needs a record per half second
+    "metadata.max.idle.interval.ms": 0,  # else Kafka writes a record every half second
     "num.network.threads": 2,
     "num.io.threads": 2,
 }

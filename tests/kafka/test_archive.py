@@ -35,7 +35,7 @@ async def test_an_archive_equals_the_topics(
 
     async def while_open() -> None:
         assert archived((await capture()).cluster) == await past.present_entries()
-        assert (await capture()).added == 0  # nobody knows yet what becomes of the others
+        assert (await capture()).added == 0  # the open transaction is undecided
 
     before = await past.present_entries()
     assert (await capture()).added == len(before)

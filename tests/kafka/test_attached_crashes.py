@@ -220,7 +220,7 @@ async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: 
     key = {"idempotency-key": "once"}
     async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await rest.put("/connectors/looked-up/pause", headers=key)).is_server_error
-    # Somebody else pauses it: the log has the planned record, and the command counts as done.
+    # Another client pauses it: the log has the planned record, and the command counts as done.
     assert (await cluster.ask("PUT", "/connectors/looked-up/pause")).is_success
     async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await ended(rest))["outcome"] == "done"

@@ -200,7 +200,7 @@ ELSEWISE = {
 
 CONVERTERS = {f"{part}.converter" for part in ("key", "value", "header")}
 AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}
-"""Texts that are taken apart later, by whoever uses them."""
+"""Settings whose text their users parse later."""
 
 
 @pytest.mark.java

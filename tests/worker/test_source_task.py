@@ -175,7 +175,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
         await stopping
         await until(lambda: script.calls.count("start") == 2)
         async with asyncio.timeout(PATIENCE_S):  # the state may still have the first RUNNING
-            while len(await task_history(worker)) < 3:  # noqa: ASYNC110 - a log tells nobody
+            while len(await task_history(worker)) < 3:  # noqa: ASYNC110 - a log sends no event
                 await asyncio.sleep(0.005)
         assert await task_history(worker) == ["RUNNING", "UNASSIGNED", "RUNNING"]
 

@@ -123,10 +123,10 @@ CASES = {
     "an aborted end": PreparationCase(
         15, running().abort().target("a", V2_STARTED).commit(), mode=RolloutMode.ROLLING
     ),
-    "an aborted end, and nobody runs": PreparationCase(
+    "an aborted end of a stopped connector": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), mode=RolloutMode.ROLLING
     ),
-    "the same where nobody can stop": PreparationCase(
+    "the same in releases without STOPPED": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", RolloutMode.ROLLING
     ),
     "aborted while both forms of offsets differ": PreparationCase(

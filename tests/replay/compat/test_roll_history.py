@@ -35,7 +35,7 @@ class RollStep(NamedTuple):
     start: str
     goal: str
     observed: tuple[int, ...]
-    """The observations after it, until somebody asks for something."""
+    """Observations after the step, until the next request."""
     done: bool
     """No worker of the start is left."""
 
