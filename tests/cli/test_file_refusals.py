@@ -24,7 +24,7 @@ COMMAND_LINES = {
     "scenario run {}": "",
     "serve {log} --port 0 --override plugins.catalogue={}": "plugins.catalogue: ",
 }
-"""Command line with a file → what stands in front of the sentence about the file."""
+"""Command line with a file → beginning of the sentence before the file's problem."""
 
 FAILURES = {
     "missing": "(No such file or directory): check the path",

@@ -25,7 +25,7 @@ from tests.patience import PATIENCE_S
 ROOT = Path(__file__).parent.parent.parent
 HISTORIES = ROOT / "tests" / "histories"
 NOT_OURS = "203.0.113.1"
-"""An address of documentation (RFC 5737), which no machine has."""
+"""Documentation address (RFC 5737), which no machine has."""
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 

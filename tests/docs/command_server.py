@@ -39,7 +39,7 @@ connection.sendall(words[sent:])
 connection.shutdown(socket.SHUT_WR)
 sys.exit(int(connection.recv(16)))
 """
-"""Program of every command; the name under which it is called says which one it is."""
+"""Client program of every command; its file name is the command's name."""
 
 ENTRY_POINTS: dict[str, Callable[[], None]] = {
     "controlplane": controlplane.__main__.main,

@@ -48,7 +48,7 @@ SEEN = {
         (("report", "nowhere", "--file", "page.html"), 2),
     ),
 }
-"""Commands in order, each with how it ends. Some need what earlier ones made."""
+"""Commands with their exit codes, in order. Some need files of earlier ones."""
 
 ENDS = {70, 130}
 """Exit codes of any command: tested below, in `tests/cli/test_main.py` and `tests/replay/cli`."""

@@ -12,7 +12,7 @@ from tests.integration.selection import REASONS, TEST_CLASSES
 from tests.integration.worker_programs import OWN, own_service
 
 SHORT = ("ConnectorTopicsIntegrationTest",)
-"""Class of `make test`: sources and sinks run, for half a minute."""
+"""Class that `make test` runs: sources and sinks, half a minute."""
 
 
 @pytest.mark.java

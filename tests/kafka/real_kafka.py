@@ -65,7 +65,7 @@ BROKER: ProgramSettings = {
     "num.network.threads": 2,
     "num.io.threads": 2,
 }
-"""One node that is quick to start, small, and compacts soon."""
+"""Settings of one node that starts quickly, is small, and compacts soon."""
 
 SECOND: dict[str, object] = {"process.roles": "broker", "node.id": 2}
 """Settings of a second broker that joins the first."""
@@ -319,7 +319,7 @@ WORKER: ProgramSettings = {
     "task.shutdown.graceful.timeout.ms": 1000,
     "scheduled.rebalance.max.delay.ms": 0,
 }
-"""A worker whose changes show soon."""
+"""Settings of a worker whose changes show soon."""
 
 
 PARTS = ("runtime", "file", "json")
@@ -428,7 +428,7 @@ STANDALONE: ProgramSettings = {
     "offset.flush.interval.ms": 200,
     "plugin.discovery": "service_load",
 }
-"""A standalone worker that commits soon."""
+"""Settings of a standalone worker that commits soon."""
 
 
 def broker_runtime(release: str) -> str | KafkaImage:

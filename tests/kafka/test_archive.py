@@ -21,7 +21,7 @@ from tests.replay.archive.test_append import archived
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 EVERY = 1 if PROVE else 11
-"""One of so many steps is one at which a capture is killed."""
+"""Distance of the steps at which a capture is killed."""
 
 
 async def test_an_archive_equals_the_topics(

@@ -132,7 +132,7 @@ async def test_a_creation_that_was_never_sent(cluster: SteeredCluster, tmp_path:
 QUICK = ConnectSettings(
     answer_timeout_ms=1_000, retry_ms=100, records_ms=PATIENCE_S * 1_000, patience_ms=60_000
 )
-"""Limits with which a worker that hangs has soon given no answer."""
+"""Limits with which a hanging worker soon causes a time-out."""
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from controlplane.page.timeline import TimeRange
 from tests.replay.report.page_reader import parsed
 
 LAST_MS = 2**53
-"""Later than any calendar; brokers take such times if they are told to."""
+"""Time beyond any calendar, which brokers accept as a timestamp."""
 
 
 def axis(first: str, last: str) -> TimeAxis:

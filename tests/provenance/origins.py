@@ -13,7 +13,7 @@ from tests.provenance.settings import descriptions
 from tests.provenance.texts import JSON, Text
 
 FEW_WORDS = 12
-"""Texts of so many words need no origin: names, lists of values, digests."""
+"""Number of words up to which a text needs no origin: names, lists of values, digests."""
 
 _TRACE = re.compile(r"[\w.$]+(: .*)?\n\tat [\w.$]+", re.DOTALL)
 _REFUSED = re.compile(r"[45]\d\d \S")

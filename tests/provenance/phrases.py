@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 LONGEST = 5
-"""Words that two sentences about the same thing may have in common by chance."""
+"""Number of words that two sentences about one subject may share by chance."""
 
 _MARKUP = re.compile(r"<[^>]*>|[`\"]")
 _WORD = re.compile(r"\w(?:[\w'.%$-]*\w)?")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controlplane.scenario.json_equality import equal_json, unshared
 
 DEPTH = 10_000
-"""Far beyond what Python compares, or Java reads."""
+"""Nesting depth beyond Python's recursion limit and Java's parser."""
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", 1.0, 0.0]),

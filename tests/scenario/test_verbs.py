@@ -66,14 +66,14 @@ WRONG_LATER = {
     "stabilize now": "4: `stabilize` takes no words, and 1 are there",
     "view all": "4: there is no view all: use connectors, tasks, status, topics, offsets, ",
 }
-"""The same for steps that come after `CLUSTER`."""
+"""Steps after `CLUSTER`, and the error for each."""
 
 WRONG_WHEN_DOWN = {
     "crash w1": "7: w1 does not run: `start w1` first",
     "undo orders to=config@0": "7: w1 leads and does not run: `start w1` first",
     "roll w2 to=3.9 leader=w1": "7: leader=w1 does not run: `start w1` first",
 }
-"""The same after `w1` has crashed."""
+"""Steps after a crash of `w1`, and the error for each."""
 
 DOWN = CLUSTER + "crash w1\n----\n\n"
 

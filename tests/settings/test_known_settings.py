@@ -22,7 +22,7 @@ from tests.oracle.kafka import release_path
 
 NEWEST = "4.3.0"
 RELEASES = ("2.8.2", "3.9.1", NEWEST)
-"""The last one with `rest.port`, the last 3.x, the newest."""
+"""Releases: the last one with `rest.port`, the last 3.x, the newest."""
 
 SETTINGS = (WorkerSettings, AccessSettings, AnswerSettings)
 
@@ -31,7 +31,7 @@ TEXTS = [
     *("2147483647", "2147483648", "99999999999999999999", "x", "enabled", "Disabled", "sasl_ssl"),
     *("a,b", " a , b ", "a,,b", "ü"),
 ]
-"""Values as people write them, and as they should not."""
+"""Valid and invalid values that people write."""
 
 JUDGE = r"""
     import java.lang.reflect.*; import java.nio.charset.StandardCharsets; import java.util.*;
@@ -196,7 +196,7 @@ ELSEWISE = {
     "-1": "a time below 0 means nothing",
     "a,,b": "an empty part of a list is refused by 4.x only (KIP-1161)",
 }
-"""Texts that Kafka takes otherwise for some key."""
+"""Texts that Kafka parses otherwise for some key."""
 
 CONVERTERS = {f"{part}.converter" for part in ("key", "value", "header")}
 AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}

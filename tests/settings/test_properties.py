@@ -31,7 +31,7 @@ FORMAT = [
     ("key==value", {"key": "=value"}),
     ("key = = value", {"key": "= value"}),
 ]
-"""Texts, and what `java.util.Properties` makes of them."""
+"""Texts, and their properties according to `java.util.Properties`."""
 
 
 def parse_properties(text: str) -> dict[str, str]:

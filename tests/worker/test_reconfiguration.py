@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import QUICK, config_of, running, until_state
 
 splitting, requested = threading.Event(), threading.Event()
-"""Set by the first `split`, and when the watch has found a second table."""
+"""Events: set by the first `split`, and when the watch has found a second table."""
 
 
 class GrowingSource(Source):

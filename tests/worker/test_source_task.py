@@ -41,7 +41,7 @@ from tests.worker.worker_fixture import (
 COMMITTED = "{'p': 1}"
 AWAY = LogUnavailable("away")
 RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
-"""No commit at an interval: only that at the end of a task."""
+"""Runtime without commits at intervals: only at the end of a task."""
 
 
 @pytest.fixture(autouse=True)

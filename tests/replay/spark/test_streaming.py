@@ -40,7 +40,7 @@ pytestmark = [
 ]
 
 TRIED_AGAIN = "the capture is retried\n"
-"""End of the line that tells of a cluster that is away."""
+"""End of the line about an unreachable cluster."""
 
 
 def arguments(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ LOGS = 1_500 if PROVE else 60
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs; some are duplicates."""
 CUT_UP = 200 if PROVE else 6
-"""Logs of which every prefix is asked for: each is some dozens of questions."""
+"""Number of logs whose every prefix is compared: each has some dozens of questions."""
 
 
 def random_asks(count: int) -> list[FoldTask]:

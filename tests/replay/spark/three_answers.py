@@ -33,7 +33,7 @@ SLICED = LIMITS._replace(slice_rows=6)
 """Limits with so few rows that partitions of short logs are sliced, and merged by a shuffle."""
 
 CUTS_AT_ONCE = 2_000
-"""SQL is asked for so many moments at a time: of each it holds all that lies before."""
+"""Number of moments per SQL query: for each one SQL holds the whole prefix."""
 
 
 class FoldQuestion(NamedTuple):
@@ -95,7 +95,7 @@ def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
 
 
 Moments = Callable[[Sequence[Entry]], Sequence[Entry]]
-"""Behind which records of a log it is looked at."""
+"""Numbers of the records of a log after which the folds are compared."""
 
 PREFIXES = 4
 
