@@ -1,4 +1,4 @@
-"""Workers that answer, differ, refuse, or are of another cluster, before anything is sent."""
+"""Check of the workers before any request: they may differ, refuse, or be of another cluster."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ BRIEF = ConnectSettings(patience_ms=20, retry_ms=1)
 
 
 def root(version: str, cluster_id: str = "here") -> httpx.Response:
-    """The answer of a worker to `GET /`."""
+    """Answer of a worker to `GET /`."""
     return httpx.Response(
         200, json={"version": version, "commit": "x", "kafka_cluster_id": cluster_id}
     )
@@ -40,7 +40,7 @@ def client(answers: Mapping[str, httpx.Response | None]) -> ConnectClient:
 
 
 async def test_a_rolling_upgrade() -> None:
-    """The oldest release counts; a worker that is down, and the mixture, are named."""
+    """The oldest release applies; the notice names a stopped worker and the mixed releases."""
     cluster = await meet(
         client({"http://w1": root("4.3.0"), "http://w2": root("3.9.1"), "http://w3": None})
     )
@@ -52,7 +52,7 @@ async def test_a_rolling_upgrade() -> None:
 
 
 async def test_a_named_release() -> None:
-    """`--release` beats the release of the workers."""
+    """`--release` wins over the release of the workers."""
     cluster = await meet(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
     assert cluster.profile is Profile.of("3.4.1")
 
@@ -73,14 +73,14 @@ async def test_a_named_release() -> None:
     ids=["two clusters", "no Connect", "no access"],
 )
 async def test_refusals(answers: Mapping[str, httpx.Response], sentence: str) -> None:
-    """Doubt about the cluster is a refusal with one sentence."""
+    """A doubtful cluster is refused with one sentence."""
     with pytest.raises(LogNotUsable) as refused:
         await meet(client(answers))
     assert sentence in str(refused.value)
 
 
-async def test_nobody_answers() -> None:
-    """A control plane without any worker cannot steer; it announces the wait once."""
+async def test_no_worker_answers() -> None:
+    """The service does not start without any worker; it announces the wait once."""
     announced: list[Mapping[str, str]] = []
     with pytest.raises(NoWorkerAnswers, match="No worker answers: http://w1 does not answer"):
         await meet(client({"http://w1": None}), on_silence=announced.append)

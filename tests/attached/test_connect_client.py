@@ -1,4 +1,4 @@
-"""Requests over workers that rebalance, restart, redirect and die: never a change twice."""
+"""Requests to workers that rebalance, restart, redirect and crash: no change is sent twice."""
 
 from collections.abc import Callable
 
@@ -20,12 +20,12 @@ Reply = httpx.Response | Exception
 
 
 def error(status: int, message: str) -> httpx.Response:
-    """An error as Connect writes it."""
+    """Error as Connect writes it."""
     return httpx.Response(status, json={"error_code": status, "message": message})
 
 
 class WorkerScript:
-    """Answers of one worker's server, in turn; the last one for good. It keeps the requests."""
+    """Answers of a worker's server in order, the last one repeatedly; it keeps the requests."""
 
     def __init__(self, *replies: Reply) -> None:
         self.requests: list[httpx.Request] = []
@@ -42,7 +42,7 @@ class WorkerScript:
 
 @pytest.fixture
 def client_of() -> Callable[..., ConnectClient]:
-    """Factory of clients of these workers."""
+    """Return a function that makes clients of these workers."""
 
     def made(*workers: WorkerScript, limits: ConnectSettings = BRIEF) -> ConnectClient:
         return ConnectClient(
@@ -71,14 +71,14 @@ REBALANCES = (
 
 @pytest.mark.parametrize("refusal", REBALANCES, ids=lambda answer: answer.text[:30])
 async def test_sent_again(client_of: Callable[..., ConnectClient], refusal: httpx.Response) -> None:
-    """A worker that has surely done nothing is asked again, until it does."""
+    """A request that a worker has certainly not executed is repeated until it succeeds."""
     worker = WorkerScript(refusal, refusal, httpx.Response(202))
     answer = await client_of(worker, limits=ConnectSettings(retry_ms=1)).send(PAUSE)
     assert (answer.status, len(worker.requests)) == (202, 3)
 
 
 async def test_the_next_worker(client_of: Callable[..., ConnectClient]) -> None:
-    """A worker that does not listen is passed over, and the one that answered is asked first."""
+    """The client skips a worker that does not listen, and next tries the one that answered."""
     dead, alive = WorkerScript(httpx.ConnectError("refused")), WorkerScript(httpx.Response(202))
     client = client_of(dead, alive)
     await client.send(PAUSE)
@@ -96,7 +96,7 @@ async def test_the_next_worker(client_of: Callable[..., ConnectClient]) -> None:
     ids=["late", "cut", "proxy", "leader lost", "worker late"],
 )
 async def test_never_sent_twice(client_of: Callable[..., ConnectClient], loss: Reply) -> None:
-    """A change without an answer may have been made: no worker gets it again."""
+    """A change without an answer may have been made, so no worker gets it again."""
     first, second = WorkerScript(loss), WorkerScript(httpx.Response(202))
     with pytest.raises(OutcomeUnknown):
         await client_of(first, second).send(PAUSE)
@@ -104,7 +104,7 @@ async def test_never_sent_twice(client_of: Callable[..., ConnectClient], loss: R
 
 
 async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> None:
-    """A request that changes nothing goes to the next worker after a lost connection."""
+    """A read goes to the next worker after a lost connection."""
     first = WorkerScript(httpx.ReadError("cut"))
     second = WorkerScript(httpx.Response(200, json=["orders"]))
     assert await client_of(first, second).get("/connectors") == ["orders"]
@@ -127,14 +127,14 @@ async def test_patience_ends(client_of: Callable[..., ConnectClient]) -> None:
 async def test_final_refusals(
     client_of: Callable[..., ConnectClient], refusal: httpx.Response
 ) -> None:
-    """A refusal that does not end by itself is passed on at once."""
+    """A permanent refusal is passed on at once."""
     worker = WorkerScript(refusal)
     assert (await client_of(worker).send(PAUSE)).status == refusal.status_code
     assert len(worker.requests) == 1
 
 
 async def test_an_endpoint_that_a_release_lacks(client_of: Callable[..., ConnectClient]) -> None:
-    """A worker that has started answers 404 with a page for good: 3.4 has no stop."""
+    """A started worker's 404 page is final: 3.4 has no stop."""
     page = httpx.Response(404, html="<html>Error 404 Not Found</html>")
     root = httpx.Response(200, json={"version": "3.4.1"})
     worker = WorkerScript(page, root, page, httpx.Response(202))
@@ -143,7 +143,7 @@ async def test_an_endpoint_that_a_release_lacks(client_of: Callable[..., Connect
 
 
 async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> None:
-    """A worker that does not know a connector of the log is asked again."""
+    """The client asks again if a worker does not know a connector of the log."""
     worker = WorkerScript(error(404, "Unknown connector orders"), httpx.Response(202))
     limits = ConnectSettings(retry_ms=1)
     answer = await client_of(worker, limits=limits).send(

@@ -1,4 +1,4 @@
-"""Waits for a time in which a request is under way."""
+"""Waits until a request is in flight."""
 
 import asyncio
 

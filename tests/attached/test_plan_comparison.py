@@ -1,4 +1,4 @@
-"""Plans beside the records that have appeared: equal, missing, different, foreign, disordered."""
+"""Comparison of plans with new records: equal, missing, different, foreign, out of order."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ CONFIG = {"properties": {"name": "orders", "file": "a", "password": "secret"}}
 
 
 def draft(key: str, value: Mapping[str, Any] | None) -> Draft:
-    """A planned record of the config topic."""
+    """Planned record of the config topic."""
     return Draft(TOPICS.config, key.encode(), None if value is None else json.dumps(value).encode())
 
 
@@ -40,7 +40,7 @@ PUT = Plan((Step("config", (draft("connector-orders", CONFIG),)),))
 
 
 def test_as_planned() -> None:
-    """Equal JSON is equal, in any order of fields; follow-ups of workers are no difference."""
+    """Member order does not matter; records that workers add later are no difference."""
     turned = {"properties": dict(reversed(CONFIG["properties"].items()))}
     log_entries = entries(
         ("connector-others", CONFIG),
@@ -91,12 +91,12 @@ def test_as_planned() -> None:
     ids=["missing", "different", "tombstone", "foreign", "disordered", "refused"],
 )
 def test_differences(plan: Plan, log_entries: list[Entry], difference: str) -> None:
-    """Each kind of difference has a sentence; no value is named, as it may be a secret."""
+    """Each kind of difference has a sentence without values, which may be secrets."""
     assert compare(plan, log_entries, TOPICS, "orders").differences == (difference,)
 
 
 def test_the_equal_record_counts() -> None:
-    """A foreign record of the same key before the planned one is told apart from it."""
+    """A foreign record of the same key before the planned one is a separate difference."""
     foreign = {"properties": {"name": "orders", "file": "theirs"}}
     log_entries = entries(("connector-orders", foreign), ("connector-orders", CONFIG))
     comparison = compare(PUT, log_entries, TOPICS, "orders")
@@ -105,7 +105,7 @@ def test_the_equal_record_counts() -> None:
 
 
 def test_appearance() -> None:
-    """All planned records with their planned values; a foreign value of a key is none of them."""
+    """A plan has appeared once all planned values are there; other values of a key do not count."""
     commit, state = ("commit-orders", {"tasks": 0}), ("target-state-orders", STOPPED)
     foreign = ("target-state-orders", {"state": "STARTED"})
     assert has_appeared(STOP, entries(commit, foreign, state))

@@ -1,4 +1,4 @@
-"""Recent records: complete from their first offset on, bounded, and never guessed."""
+"""Recent records are bounded, and complete from their first offset on."""
 
 from controlplane.attached.recent_records import RecentRecords
 from controlplane.core.entry import Entry
@@ -7,12 +7,12 @@ OFFSETS, CONFIGS = "connect-offsets", "connect-configs"
 
 
 def entry(topic: str, partition: int, offset: int, value: bytes = b"{}") -> Entry:
-    """Return an entry of a worker's topic with a fixed time and key."""
+    """Entry of a worker's topic with a fixed time and key."""
     return Entry(topic, partition, offset, 1, b"key", value)
 
 
 def test_records_since_ends() -> None:
-    """Each partition of the named topics, in the order of offsets; new topics begin at 0."""
+    """Partitions of the named topics are in offset order; new topics begin at 0."""
     recent = RecentRecords({CONFIGS: (5,), OFFSETS: (2, 7)})
     added = [entry(CONFIGS, 0, 5), entry(OFFSETS, 1, 7), entry(CONFIGS, 0, 8), entry("new", 0, 0)]
     recent.add(added)
@@ -24,7 +24,7 @@ def test_records_since_ends() -> None:
 
 
 def test_earlier_records_are_missed() -> None:
-    """None, if records lie before the beginning, or a partition is not in the given ends."""
+    """The result is None for earlier records, or if a partition has no given end."""
     recent = RecentRecords({CONFIGS: (5,), OFFSETS: (0, 7)})
     assert recent.since([CONFIGS], {CONFIGS: [5]}) == []
     assert recent.since([CONFIGS], {CONFIGS: [4]}) is None
@@ -32,7 +32,7 @@ def test_earlier_records_are_missed() -> None:
 
 
 def test_bounded_in_records() -> None:
-    """The oldest records go first, whatever their partition; what is left is complete."""
+    """The oldest records of all partitions are dropped first; the rest is complete."""
     recent = RecentRecords({CONFIGS: (0,), OFFSETS: (0,)}, records_kept=2)
     recent.add([entry(CONFIGS, 0, 0), entry(OFFSETS, 0, 0), entry(CONFIGS, 0, 1)])
     assert recent.since([CONFIGS], {CONFIGS: [0]}) is None

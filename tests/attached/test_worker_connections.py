@@ -1,4 +1,4 @@
-"""Requests over connections of our own to a server that closes, hangs, cuts and redirects."""
+"""Requests over our own connections to a server that closes, hangs, cuts off and redirects."""
 
 import asyncio
 import re
@@ -34,10 +34,10 @@ CLOSE = b""
 
 
 class RawServer:
-    """A server that answers the requests of each connection with given bytes.
+    """Server that answers the requests of each connection with given bytes.
 
-    `answers` are lists of pieces, one list for each request in the order of arrival; the last list
-    is for all others. An empty piece closes the connection.
+    `answers` has one list of pieces per request, in the order of arrival. The last list serves all
+    further requests. An empty piece closes the connection.
     """
 
     def __init__(self, *answers: list[bytes]) -> None:
@@ -91,7 +91,7 @@ class RawServer:
 
 
 async def _request(reader: asyncio.StreamReader) -> bytes:
-    """The next request, with its body; empty at the end."""
+    """Next request with its body; empty at the end."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -175,7 +175,7 @@ INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 3\r\
     ids=["chunked", "in pieces", "interim", "to its end", "close"],
 )
 async def test_bodies(pieces: list[bytes], connections: int) -> None:
-    """Every form of a body is read to its end; then the connection is used again if it can be."""
+    """Every form of a body is read to its end; a reusable connection is then used again."""
     server = RawServer(pieces)
     async with server.running() as url, steering(url) as client:
         for _ in range(2):
@@ -184,7 +184,7 @@ async def test_bodies(pieces: list[bytes], connections: int) -> None:
 
 
 async def test_a_closed_connection_is_not_used() -> None:
-    """A worker closes an idle connection: the next change goes over a new one, and only once."""
+    """After a worker closes an idle connection, a new one carries the next change, once."""
     server = RawServer([DONE, CLOSE], [DONE])
     async with server.running() as url, steering(url) as client:
         await client.send(PAUSE)
@@ -195,7 +195,7 @@ async def test_a_closed_connection_is_not_used() -> None:
 
 
 async def test_bytes_that_no_request_has_caused() -> None:
-    """Unrequested bytes are not taken for the next response."""
+    """Bytes without a request are not taken for the next response."""
     late = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
     server = RawServer([DONE + late], [DONE])
     async with server.running() as url, steering(url) as client:
@@ -209,7 +209,7 @@ async def test_bytes_that_no_request_has_caused() -> None:
     ids=["no answer", "half a body", "half a head", "another protocol", "noise"],
 )
 async def test_an_answer_is_lost(pieces: list[bytes]) -> None:
-    """The worker may have executed the change, so it is never sent again; a read is."""
+    """A change without an answer is never sent again, because it may be done; a read is."""
     server = RawServer(pieces)
     async with server.running() as url, steering(url) as client:
         with pytest.raises(OutcomeUnknown, match="gave no answer"):
@@ -221,7 +221,7 @@ async def test_an_answer_is_lost(pieces: list[bytes]) -> None:
 
 
 async def test_a_late_answer() -> None:
-    """The patience for an answer ends; the late answer is not that of the next request."""
+    """An answer after the time-out is not taken for that of the next request."""
     server = RawServer([], [DONE])
     limits = ConnectSettings(patience_ms=40, retry_ms=1, answer_timeout_ms=100)
     async with server.running() as url, steering(url, limits) as client:
@@ -233,7 +233,7 @@ async def test_a_late_answer() -> None:
 
 
 async def test_a_cancelled_caller() -> None:
-    """The connection of a caller that has gone is closed."""
+    """The connection of a cancelled caller is closed."""
     server = RawServer([], [DONE])
     async with server.running() as url, steering(url) as client:
         waiting = asyncio.create_task(client.send(PAUSE))
@@ -245,7 +245,7 @@ async def test_a_cancelled_caller() -> None:
     assert server.connections == 2
 
 
-async def test_nobody_listens() -> None:
+async def test_an_unreachable_worker() -> None:
     """An unreachable worker raises `NoWorkerAnswers`: no request was sent."""
     (port,) = free_ports(1)
     async with steering(f"http://127.0.0.1:{port}") as client:
@@ -254,7 +254,7 @@ async def test_nobody_listens() -> None:
 
 
 async def test_redirects() -> None:
-    """A redirected change keeps method and body; a location that is no URL is a lost answer."""
+    """A redirected change keeps method and body; an invalid location counts as a lost answer."""
     leader = RawServer([DONE])
     async with leader.running() as url:
         location = f"location: {url}/connectors/orders/config\r\n".encode()
@@ -270,7 +270,7 @@ async def test_redirects() -> None:
 
 
 async def test_many_at_once() -> None:
-    """Each request gets its own answer; further ones wait while 100 are under way."""
+    """Each request gets its own answer; further ones wait while 100 are in flight."""
     server = RawServer([DONE])
     async with server.running() as url, steering(url) as client:
         answers = await asyncio.gather(*(client.send(PAUSE) for _ in range(150)))

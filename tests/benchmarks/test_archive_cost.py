@@ -1,4 +1,4 @@
-"""The benchmark of an archive's size: its log, its looks, and what a merge saves."""
+"""Benchmark of an archive's size: its log, its looks, and the savings of a merge."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from replay.engine.local_engine import LocalEngine
 
 
 def test_a_merge_saves_files_and_bytes(tmp_path: Path) -> None:
-    """Each minute is a look, with a file for each partition that has grown."""
+    """Each minute has a look, with a file per grown partition; a merge joins them."""
     records = capture_minutes(FolderStore(str(tmp_path)), tasks=8, minutes=3, minutes_per_look=1)
     before = size_of(tmp_path, records)
     merge(tmp_path)
@@ -21,7 +21,7 @@ def test_a_merge_saves_files_and_bytes(tmp_path: Path) -> None:
 
 
 def test_its_cluster_runs(tmp_path: Path) -> None:
-    """Each connector has its tasks, each task an offset: 8 a minute, besides 22 at the start."""
+    """Each task has an offset: 8 offsets per minute, besides 22 records at the start."""
     store = FolderStore(str(tmp_path))
     assert capture_minutes(store, tasks=8, minutes=2, minutes_per_look=2) == 38
     local = LocalEngine(open_cluster(store, NAME))

@@ -1,4 +1,4 @@
-"""The benchmark of looks: its archive is sound, and the measured forms answer alike."""
+"""Benchmark of looks: its archive is sound, and the measured forms give equal answers."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from replay.engine.coverage.certainty import ArchiveCertainty
 
 @pytest.mark.parametrize("markers", [False, True])
 def test_both_forms_answer_alike(tmp_path: Path, *, markers: bool) -> None:
-    """The present form has one range for each partition in its manifest."""
+    """Both forms answer equally; the present one has one range per partition in its manifest."""
     answers = []
     for earlier in (False, True):
         store = FolderStore(str(tmp_path / str(earlier)))

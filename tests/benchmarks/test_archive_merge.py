@@ -1,4 +1,4 @@
-"""The benchmark of merges: its archives, and its planning of a fleet."""
+"""Benchmark of merges: its archives, and its planning of a fleet."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from replay.archive.merges.merge import Merger
 
 
 def test_looks_are_merged(tmp_path: Path) -> None:
-    """Each look has a segment for each partition; merged, each partition has one."""
+    """Each look has a segment per partition; after the merge each partition has one."""
     store = DistantStore(str(tmp_path), 0.001)
     capture_looks(store, NAME, 3, 60)
     assert sum(1 for _ in store.walk("")) == 33

@@ -1,4 +1,4 @@
-"""The benchmark of fleets: both engines and both ways of folding give one digest."""
+"""Benchmark of fleets: both engines and both folds give one digest."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_a_large_cluster(tmp_path: Path) -> None:
 
 
 def test_different_digests_end_the_benchmark() -> None:
-    """Figures of different states are worthless."""
+    """The benchmark fails if the engines give different states."""
     figure = FleetFigure(1, 1, 1, 1, ["a"])
     with pytest.raises(click.ClickException, match="digests differ"):
         check_equal([figure, figure._replace(digests=["b"])])

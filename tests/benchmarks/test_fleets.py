@@ -1,4 +1,4 @@
-"""The benchmark of fleets: all contestants write the same rows, and goals are judged."""
+"""Benchmark of fleets: all contestants write the same rows, and goals are judged."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_all_write_the_last_records(names: tuple[str, ...], tmp_path: Path) -> N
 
 
 def test_different_outputs_end_the_benchmark() -> None:
-    """Times of different results are worthless; the contestants are named."""
+    """The benchmark fails and names contestants with different results."""
     figure = ContestantFigure(1.0, 100.0, 100.0, (2, 7))
     check_equal({"local": figure, "duckdb": figure})
     with pytest.raises(click.ClickException, match="differ: local: 2 rows; duckdb: 2 rows"):

@@ -1,4 +1,4 @@
-"""The benchmark of Kafka runs, in small; its goals are judged."""
+"""Benchmark of Kafka in small, and the verdict on its goals."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from tests.tidy.source import ROOT
 
 
 def rows(table: Table) -> list[list[str]]:
-    """Return the cells of a printed table, row by row."""
+    """Cells of a printed table, row by row."""
     console = Console(width=200, no_color=True)
     with console.capture() as printed:
         console.print(table)
@@ -32,7 +32,7 @@ def rows(table: Table) -> list[list[str]]:
     ],
 )
 def test_goals_of_commands(figure: KafkaCommandFigure, judged: str) -> None:
-    """At most 3 ms more than Connect; half of its time, twice for a pause."""
+    """Goals: attached, 3 ms more than Connect; own topics, half of its time, for a pause twice."""
     ((*_, cell),) = rows(kafka_commands.table([figure]))
     assert cell == judged
 

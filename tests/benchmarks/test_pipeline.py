@@ -1,4 +1,4 @@
-"""The benchmark of pipelines runs, in small; ratios are those to the Java worker."""
+"""Benchmark of pipelines in small; its ratios are those to the Java worker."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tests.tidy.source import ROOT
 
 
 def test_ratios_of_pipelines() -> None:
-    """Speed, processor time, start and memory; the goal is judged."""
+    """The ratios are of speed, processor time, start and memory; the goal is judged."""
     figures = {
         "Java worker": PipelineFigure(50_000, 20.0, 500, 400),
         "controlplane on Kafka": PipelineFigure(25_000, 30.0, 100, 120),

@@ -1,4 +1,4 @@
-"""The benchmark of archives: one seed is one archive, all say the same, and goals are judged."""
+"""Benchmark of archives: one archive per seed, equal answers, judged goals."""
 
 import os
 import shutil
@@ -52,7 +52,7 @@ SOME = ("spark", "duckdb")
 
 
 def python(*words: str, stdin: str = "") -> str:
-    """Run Python to its end and return what it prints, 200 columns wide."""
+    """Run Python to its end; return its output, 200 columns wide."""
     command, env = [sys.executable, *words], {**os.environ, "COLUMNS": "200"}
     return subprocess.run(
         command, cwd=ROOT, env=env, input=stdin, stdout=subprocess.PIPE, text=True, check=True
@@ -60,14 +60,14 @@ def python(*words: str, stdin: str = "") -> str:
 
 
 def generated(folder: Path) -> Path:
-    """A small archive, drawn in this process."""
+    """Small archive, generated in this process."""
     with Progress(disable=True) as progress:
         large_cluster.generate(folder, RECORDS, progress)
     return folder
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All of an archive but its manifests: they tell when it was made."""
+    """All files of an archive except manifests, which contain the time."""
     paths = (
         path for path in folder.rglob("*") if path.is_file() and path.parent.name != "_manifest"
     )
@@ -76,14 +76,14 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for those who only read it."""
+    """Archive that all reading tests share."""
     return generated(tmp_path_factory.mktemp("archive"))
 
 
-def test_a_seed_is_an_archive(
+def test_a_seed_determines_the_archive(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte for byte, whichever process draws it; another seed is another archive."""
+    """Every process generates equal bytes from a seed; another seed gives another archive."""
     python("-c", GENERATE, str(tmp_path / "again"), str(RECORDS))
     assert len(files(archive)) > sum(large_cluster.PARTITIONS.values())
     assert files(tmp_path / "again") == files(archive)
@@ -93,7 +93,7 @@ def test_a_seed_is_an_archive(
 
 
 def test_all_are_compared(archive: Path) -> None:
-    """The slow ones too, who take part in fewer rounds; the end and the middle."""
+    """The middle and the end are compared for all contestants, also slow ones with fewer rounds."""
     entrants = [NAMED[name] for name in ("derived", "duckdb", "python", "scan")]
     with Progress(disable=True) as progress:
         figures = contest(entrants, archive, SLOW_ROUNDS + 1, progress)
@@ -155,8 +155,8 @@ def test_all_sizes_that_have_goals_are_measured() -> None:
     }
 
 
-def test_nobody_has_more_threads(archive: Path) -> None:
-    """Polars and pyarrow use one thread on one core; by default they would use every core."""
+def test_all_contestants_have_one_thread(archive: Path) -> None:
+    """Polars and pyarrow use one thread on one core; by default they use every core."""
     output = python("-c", ON_ONE_CORE, "polars", str(archive), stdin="final\n")
     assert output.splitlines()[-1] == "1 1"
 

@@ -19,7 +19,7 @@ from controlplane.logs.sqlite import SqliteLog
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65_534
-"""User id of nobody, on every Linux."""
+"""User id of the unprivileged user `nobody` on Linux."""
 
 
 class CommandResult(NamedTuple):

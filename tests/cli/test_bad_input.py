@@ -10,7 +10,7 @@ import pytest
 
 import controlplane.cli.copies.import_command
 import controlplane.cli.inspect
-import controlplane.cli.verify.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
+import controlplane.cli.verify.verify_command  # noqa: F401 - user `nobody` cannot import it: see `unprivileged`
 from tests.cli.command_calls import CommandResult, call, refusal, unprivileged
 
 BadFile = Callable[[Path, Path], Path]
@@ -264,7 +264,7 @@ def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> 
     assert "does not tell its topic: name it with --topic" in refusal(call("inspect", dump))
 
 
-def test_a_corrupt_record_is_reported_and_folding_goes_on(histories: Path, tmp_path: Path) -> None:
+def test_a_corrupt_record_is_reported_and_the_rest_folded(histories: Path, tmp_path: Path) -> None:
     """The position of one corrupt record is reported; all other records are folded."""
     lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)

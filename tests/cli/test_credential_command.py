@@ -14,7 +14,7 @@ from tests.cli.command_calls import ROOT, call
 PASSWORD = ("credential", "password", "größe", "--role", "operate")
 
 
-def test_a_password_is_asked_for_twice() -> None:
+def test_a_terminal_prompts_twice_for_a_password() -> None:
     """A terminal prompts twice without echo; the printed line fits the password."""
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "controlplane", *PASSWORD]

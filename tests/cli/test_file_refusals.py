@@ -24,7 +24,7 @@ COMMAND_LINES = {
     "scenario run {}": "",
     "serve {log} --port 0 --override plugins.catalogue={}": "plugins.catalogue: ",
 }
-"""Command line with a file → what stands in front of the sentence about the file."""
+"""Command line with a file → beginning of the sentence before the file's problem."""
 
 FAILURES = {
     "missing": "(No such file or directory): check the path",
@@ -51,7 +51,7 @@ def folder(open_path: Path) -> Path:
     (open_path / "closed").chmod(0)
     (open_path / "loop").symlink_to("loop")
     (open_path / "folder").mkdir()
-    for name in COMMANDS:  # nobody may import them later
+    for name in COMMANDS:  # the user `nobody` cannot import them later
         main.get_command(main.make_context("controlplane", [name]), name)
     return open_path
 
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Pat
         with unprivileged():
             result = call(*words)
     elif kind == "closed":
-        return  # the log itself would have to be readable to nobody
+        return  # the user `nobody` would need the right to read the log itself
     else:
         result = call(*words)
     begin = COMMAND_LINES[line]

@@ -106,7 +106,7 @@ def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
     assert rest["/connectors/d"]["status"] == 500
 
 
-def test_only_releases_with_the_support_are_asked_with_it(tmp_path: Path) -> None:
+def test_exactly_once_concerns_only_releases_with_the_support(tmp_path: Path) -> None:
     """Aborted records are hidden only from releases with exactly-once support (KIP-618)."""
     config = b'{"properties":{"name":"c"}}'
     log = embedded(

@@ -11,10 +11,10 @@ from tests.cli.command_calls import ROOT, call
 from tests.commands import every_command
 
 FILES = ("FILE", "LOG", "ARCHIVE", "FOLDER", "TARGET")
-"""Words by which a help text names something that may be a file."""
+"""Words in help texts that mean an argument may be a file."""
 
 NO_FILES = {"--token", "--to-token", "logger"}
-"""`@FILE` is completed by no shell, and a LOGGER is no LOG."""
+"""Exceptions: no shell completes `@FILE`, and LOGGER is not a LOG."""
 
 
 def test_every_command_and_option_has_a_help_text() -> None:

@@ -27,7 +27,7 @@ PLACES = st.sampled_from(VIEWS)
 RELEASE = st.sampled_from(["kip", *RELEASES])
 FORM = st.sampled_from([[], ["-o", "json"], ["--exactly-once"], ["--exactly-once", "-o", "json"]])
 LOGS = examples(60, proved=500)
-"""Each log is shown by a command, which takes as long as folding hundreds."""
+"""Few examples, because a command takes as long as hundreds of folds."""
 
 
 def line(entry: Entry) -> str:

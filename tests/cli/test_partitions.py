@@ -20,7 +20,7 @@ KEY = next(
     for key in (f'["orders",{{"filename":"/{n}"}}]' for n in range(100))
     if partition_of(key.encode(), PARTITIONS) == 2 and partition_of(key.encode(), 3) != 2
 )
-"""An offset in partition 2 of five; of three partitions it would be another one."""
+"""Offset in partition 2 of five; with three partitions its partition differs."""
 
 CONFIG = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"/f"}}'
 RECORDS = [

@@ -63,7 +63,7 @@ def test_a_plan_for_people() -> None:
 
 
 @pytest.mark.parametrize("number", [3, 16, 30, 45, 54, 74, 82, 84, 102])
-def test_a_plan_is_what_the_cluster_wrote(number: int) -> None:
+def test_a_plan_equals_the_records_of_the_cluster(number: int) -> None:
     """A plan at the moment of a recorded request has its records, and then its answer."""
     request = next(
         request

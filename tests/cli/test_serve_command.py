@@ -25,15 +25,14 @@ from tests.patience import PATIENCE_S
 ROOT = Path(__file__).parent.parent.parent
 HISTORIES = ROOT / "tests" / "histories"
 NOT_OURS = "203.0.113.1"
-"""An address of documentation (RFC 5737), which no machine has."""
+"""Documentation address (RFC 5737), which no machine has."""
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 
 CURLS = 3
-"""Lines to try, the last that are printed."""
+"""Number of curl lines, which are printed last."""
 MOST_LOGGED = 1 << 30
-"""Bytes of a service's log that are kept until the test reads it. A service whose log nobody takes
-hangs as soon as the pipe is full."""
+"""Bytes of a service's log that the test buffers; the service would hang on a full pipe."""
 
 
 class RunningService(NamedTuple):
@@ -124,7 +123,7 @@ async def test_prints_working_examples() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-async def test_ends_when_asked(how: signal.Signals) -> None:
+async def test_ends_on_signals(how: signal.Signals) -> None:
     """Ctrl-C and SIGTERM end the service with exit code 0; each request has a log line."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors/nix%0a")
@@ -257,7 +256,7 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
         await log.append([Record("connect-configs", 0, 1, b"connector-new", value)])
         async with asyncio.timeout(PATIENCE_S):
             while (await client.get(f"{service.url}/connectors")).json() != ["new"]:
-                pass  # nobody but the service itself knows when it has read on
+                pass  # the service does not report when it has read the record
         assert (await service.end())[0] == 0
     await log.close()
 

@@ -41,7 +41,7 @@ async def healthy(service: RunningService) -> None:
 
 @pytest.mark.parametrize("files", [48, 128])
 async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> None:
-    """A service without files keeps fewer connections, logs at most a line, prints no traceback."""
+    """The service keeps fewer connections than files, and logs one line without a traceback."""
     async with running(LIFE, files=files) as service:
         writers: list[asyncio.StreamWriter] = []
         lines = await asyncio.gather(*(first_line(service, writers) for _ in range(CLIENTS)))

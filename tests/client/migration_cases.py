@@ -12,7 +12,7 @@ from controlplane.client.migration.migration_journal import MigrationJournal
 from controlplane.client.migration.migration_run import MigrationRun
 from tests.patience import PATIENCE_S
 
-Meddling = Callable[[Api, Api], Awaitable[object]]
+ConcurrentChange = Callable[[Api, Api], Awaitable[object]]
 """Concurrent change at a gap: receives the APIs of the `--from` and `--to` clusters."""
 
 
@@ -34,7 +34,9 @@ class CutOffMigration:
         """Gaps that all runs have passed."""
 
     async def run(
-        self, killed_at: str | None = None, meddling: Mapping[str, Meddling] | None = None
+        self,
+        killed_at: str | None = None,
+        concurrent_changes: Mapping[str, ConcurrentChange] | None = None,
     ) -> None:
         """Run the migration from its beginning or from its journal.
 
@@ -52,8 +54,8 @@ class CutOffMigration:
 
             async def at(gap: str) -> None:
                 self.gaps.append(gap)
-                if gap in (meddling or {}):
-                    await (meddling or {})[gap](source, target)
+                if gap in (concurrent_changes or {}):
+                    await (concurrent_changes or {})[gap](source, target)
                 if gap == killed_at:
                     raise Killed
 
@@ -65,12 +67,12 @@ class CutOffMigration:
             await run.run(lambda _: None)
 
     async def killed_at_each(
-        self, gaps: Iterable[str], meddling: Mapping[str, Meddling] | None = None
+        self, gaps: Iterable[str], concurrent_changes: Mapping[str, ConcurrentChange] | None = None
     ) -> None:
         """Run the migration once per gap and die there; each run continues after the last one."""
         for gap in gaps:
             try:
-                await self.run(gap, meddling)
+                await self.run(gap, concurrent_changes)
             except Killed:
                 continue
             raise AssertionError(f"there is no gap {gap!r}: {self.gaps}")

@@ -18,7 +18,7 @@ def test_a_user_with_a_password() -> None:
     assert base64.b64decode(header.removeprefix("Basic ")) == b"ada:a:b"
 
 
-def test_a_password_is_asked_for() -> None:
+def test_a_prompt_for_a_password() -> None:
     """The prompt is on standard error, without echo."""
     result = call("get", "-c", "http://127.0.0.1:1", "--user", "ada", typed=f"{PASSWORD}\n")
     assert "password of ada: " in result.err

@@ -169,7 +169,7 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -
     assert "may run for a moment" not in call(*undo, "3.9").out
 
 
-def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> None:
+def test_an_undo_with_yes_prints_its_assumptions(changed: ClusterCalls) -> None:
     """With `--yes` the plan is not shown; its assumptions are."""
     offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
     changed.output("stop", "orders")
@@ -190,7 +190,7 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) ->
     assert sum(event["what"].startswith("source offset") for event in events) == 25
 
 
-def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
+def test_watch_continues_after_the_last_change(changed: ClusterCalls) -> None:
     """`watch` prints changes from the log's beginning, and then after the last printed one."""
     said = changed.output("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
     changes = [json.loads(line) for line in said.splitlines()]
@@ -202,7 +202,7 @@ def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
     assert json.loads(later) == second
 
 
-def test_watch_goes_on_behind_a_record(changed: ClusterCalls) -> None:
+def test_watch_continues_after_a_record(changed: ClusterCalls) -> None:
     """`--after` takes a position like every other option, and answers name no HTTP header."""
     later = json.loads(changed.output("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
     assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)

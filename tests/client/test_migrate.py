@@ -17,7 +17,7 @@ from controlplane.client.migration.migration_plan import (
 from tests.cli.command_calls import CommandResult, call, refusal
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
-from tests.client.migration_cases import CutOffMigration, Killed, Meddling
+from tests.client.migration_cases import ConcurrentChange, CutOffMigration, Killed
 
 OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 CONFIG = {**SOURCE, "name": "orders"}
@@ -141,9 +141,9 @@ def test_undone_and_killed_at_every_gap(
     """A changed original undoes the migration, however often the process is killed."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder)
-    meddling = {"before verify": _config_changed}
+    concurrent_changes = {"before verify": _config_changed}
     gaps = [gap for gap in UNDO_CRASH_POINTS if not gap.endswith("start")]
-    asyncio.run(moving.killed_at_each(gaps, meddling))
+    asyncio.run(moving.killed_at_each(gaps, concurrent_changes))
     with pytest.raises(click.ClickException, match="everything is as before"):
         asyncio.run(moving.run())
     assert present(other) is None
@@ -177,7 +177,7 @@ async def _copy_gone(source: Api, target: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gap", "meddle", "words"),
+    ("gap", "change", "words"),
     [
         ("before create", _foreign_copy, "has a connector orders with another config"),
         ("before verify", _resumed, "orders is no longer stopped at sqlite://"),
@@ -192,14 +192,14 @@ def test_a_step_that_fails(
     folder: Path,
     *,
     gap: str,
-    meddle: Meddling,
+    change: ConcurrentChange,
     words: str,
 ) -> None:
     """The earlier steps are undone: the original runs as before, and our copy is gone."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder)
     with pytest.raises(click.ClickException) as failure:
-        asyncio.run(moving.run(meddling={gap: meddle}))
+        asyncio.run(moving.run(concurrent_changes={gap: change}))
     assert words in failure.value.message
     assert failure.value.message.endswith("; everything is as before")
     at_target, at_source = present(other), present(cluster)

@@ -1,4 +1,4 @@
-"""Transformations and predicates: Kafka's that ship, and an author's own."""
+"""Transformations and predicates: shipped ones of Kafka, and an author's own."""
 
 from collections.abc import Sequence
 from textwrap import dedent
@@ -66,7 +66,7 @@ class ReturningAnything(Transformation):
 
 
 class Falsy(Predicate):
-    """Returns a value that is no `bool`, as `re.match` does."""
+    """Returns values other than `bool`, as `re.match` does."""
 
     def test(self, record: ConnectRecord) -> Any:
         """Return None for most records, and a text for others."""
@@ -74,7 +74,7 @@ class Falsy(Predicate):
 
 
 class Grabbing(Transformation):
-    """Changes the offset of the record that it was handed."""
+    """Changes the offset of its input record."""
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """Change the record's own offset to 99 and return a copy with 77."""
@@ -87,7 +87,7 @@ class Grabbing(Transformation):
 
 
 def record(**fields: Any) -> SourceRecord:
-    """Return a source record of the topic `orders` with these fields."""
+    """Source record of the topic `orders` with these fields."""
     return SourceRecord(**{"topic": "orders", "value": "v"} | fields)
 
 
@@ -115,7 +115,7 @@ def test_predicates(
     selected: list[SourceRecord],
     others: list[SourceRecord],
 ) -> None:
-    """Each predicate selects what Kafka's documentation says."""
+    """Each predicate selects the records that Kafka's documentation names."""
     made = predicate()
     made.configure(settings)
     assert [made.test(tested) for tested in selected] == [True] * len(selected)
@@ -167,7 +167,7 @@ async def _three_records(worker: ConnectWorker) -> None:
     ],
 )
 async def test_filter_in_a_worker(config: dict[str, str], expected: list[str]) -> None:
-    """Filter drops what the predicate selects, or the rest; dropped records are committed."""
+    """Filter drops the selected records or the rest; dropped records are committed."""
     async with running(TopicKeepingSink) as worker:
         await _three_records(worker)
         await worker.plane.execute(
@@ -188,7 +188,7 @@ async def test_filter_in_a_worker(config: dict[str, str], expected: list[str]) -
     ],
 )
 async def test_wrong_chains_are_refused(wrong: dict[str, str]) -> None:
-    """The validation of a config finds what cannot work."""
+    """The validation of a config finds wrong chains."""
     async with running(TopicKeepingSink) as worker:
         config = config_of(TopicKeepingSink, topics="t") | CHAIN | wrong
         with pytest.raises(Refusal):
@@ -196,7 +196,7 @@ async def test_wrong_chains_are_refused(wrong: dict[str, str]) -> None:
 
 
 async def test_a_predicate_that_is_not_listed_fails_the_task() -> None:
-    """Kafka's validation does not see it either."""
+    """The task fails, because Kafka's validation does not find the mistake either."""
     async with running(TopicKeepingSink) as worker:
         config = config_of(TopicKeepingSink, topics="t") | CHAIN
         config["transforms.drop.predicate"] = "missing"
@@ -257,7 +257,7 @@ OWN = {
 
 
 async def test_an_authors_own_run(authors: ConnectorClasses) -> None:
-    """An author's transformations get settings with defaults, and the selected records alone."""
+    """An author's transformations get settings with defaults, and only the selected records."""
     async with running_classes(authors, runtime=QUICK) as worker:
         await produce(worker.plane.log, "t", "a", "b")
         config = config_of(TopicKeepingSink, topics="t") | OWN
@@ -280,7 +280,7 @@ async def test_an_exception_fails_the_task(authors: ConnectorClasses) -> None:
 
 
 async def test_the_settings_of_an_author_are_validated(authors: ConnectorClasses) -> None:
-    """A required setting that is missing is refused in Kafka's words."""
+    """A missing required setting raises Kafka's error."""
     async with running_classes(authors, runtime=QUICK) as worker:
         config = config_of(TopicKeepingSink, topics="t") | OWN
         del config["transforms.s.text"]

@@ -1,4 +1,4 @@
-"""Connectors that ship: files, a directory, invented orders."""
+"""Shipped connectors: files, a directory, and generated orders."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ FILE = "org.apache.kafka.connect.file.FileStream"
 
 
 def classes(folder: Path) -> ConnectorClasses:
-    """Shipped classes that may touch this folder."""
+    """Shipped classes that may use this folder."""
     return ConnectorClasses(named=shipped([folder]))
 
 
@@ -50,7 +50,7 @@ async def until_text(path: Path, text: str) -> None:
 
 
 async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
-    """Everybody's first two configs work unchanged; altered offsets repeat lines."""
+    """The configs of Kafka's quickstart work unchanged; altered offsets repeat lines."""
     source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("one\ntwo\nthr")
     async with running_classes(classes(tmp_path), runtime=QUICK) as worker:
@@ -93,7 +93,7 @@ async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
 async def test_other_folders_are_not_touched(tmp_path: Path, kind: str) -> None:
-    """A path outside of the folders, also by a link, fails the task and touches nothing."""
+    """A path outside of the folders fails the task, also behind a link; no file changes."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()
@@ -123,7 +123,7 @@ def _state(worker: ConnectWorker) -> str:
 
 
 async def test_a_directory_forgets_deleted_files(tmp_path: Path) -> None:
-    """KIP-910: a deleted file gets a tombstone; a heartbeat is committed without records."""
+    """A deleted file gets a tombstone (KIP-910); a heartbeat is committed without records."""
     (tmp_path / "a").write_text("1\n2\n")
     (tmp_path / "b").write_text("3\n")
     async with running_classes(classes(tmp_path), runtime=QUICK) as worker:
@@ -138,7 +138,7 @@ async def test_a_directory_forgets_deleted_files(tmp_path: Path) -> None:
 
 
 async def test_generated_orders_continue(tmp_path: Path) -> None:
-    """Two tasks generate orders of their own; a pause and a resume lose and repeat none."""
+    """Two tasks generate their own orders; pause and resume neither lose nor repeat one."""
     async with running_classes(classes(tmp_path), runtime=QUICK) as worker:
         plane = worker.plane
         await plane.execute(
@@ -165,7 +165,7 @@ async def test_generated_orders_continue(tmp_path: Path) -> None:
 
 
 class SlowCommitContext(NamedTuple):
-    """Context of a task whose commits are slow: the offset of each file stays."""
+    """Task context with slow commits: the offset of each file stays."""
 
     connector: str
     number: int
@@ -174,11 +174,11 @@ class SlowCommitContext(NamedTuple):
     transaction: None = None
 
     def offset(self, _: Any) -> dict[str, int]:
-        """Return the line that was committed last."""
+        """Line that was committed last."""
         return {"line": self.line}
 
     def offsets(self, partitions: Any) -> Any:
-        """Return the offsets of several partitions."""
+        """Offsets of several partitions."""
         return [(partition, self.offset(partition)) for partition in partitions]
 
 
@@ -209,7 +209,7 @@ def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
 
 
 def test_looks_at_a_growing_file(tmp_path: Path) -> None:
-    """Appended lines go on; a file with other contents is read from its start."""
+    """Appended lines are read next; a file with other contents is read from its start."""
     path, access = tmp_path / "a", FileAccess.to([tmp_path])
     path.write_text("1\n2\n3")
     file = GrowingFile(1)
@@ -269,7 +269,7 @@ def test_a_link_made_after_the_check(tmp_path: Path, mode: str, linked: str) -> 
 
 @pytest.mark.parametrize("made", ["file", "parent"])
 async def test_a_link_made_while_the_source_waits(tmp_path: Path, made: str) -> None:
-    """The source waits for its file; a link to another folder fails the task instead."""
+    """A link to another folder, made while the source waits for its file, fails the task."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()

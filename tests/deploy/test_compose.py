@@ -43,7 +43,7 @@ def mounts() -> list[tuple[str, str, str]]:
 
 
 def test_every_part_is_there() -> None:
-    """Kafka, Connect, a source and a sink, us attached, Prometheus, Grafana."""
+    """The services are Kafka, Connect, a source and a sink, ours, Prometheus and Grafana."""
     assert services().keys() >= {"kafka", "connect", *OURS, "prometheus", "grafana"}
     files = (DEPLOY / "compose" / "connectors").glob("*.json")
     classes = [json.loads(file.read_text())["config"]["connector.class"] for file in files]
@@ -67,7 +67,7 @@ def test_mounted_files_exist() -> None:
 
 
 def test_services_depend_on_services() -> None:
-    """Each waits for services that exist, and for the health of those that have a check."""
+    """Each service waits for existing services, and for the health of those with a check."""
     for service in services().values():
         awaited = service.get("depends_on", {})
         assert set(awaited) <= services().keys()
@@ -112,7 +112,7 @@ IMAGES = {
 
 
 def test_images() -> None:
-    """Public images, or ours, built from the Containerfile."""
+    """Images are public ones, or ours, built from the Containerfile."""
     named = {name: service["image"] for name, service in services().items() if "image" in service}
     assert named == IMAGES
     built = {name: service["build"] for name, service in services().items() if "build" in service}
@@ -122,7 +122,7 @@ def test_images() -> None:
 
 
 def test_published_ports_are_listened_on() -> None:
-    """Each port of this machine leads to the port on which its service listens; none is twice."""
+    """Each published port leads to the port of its service; none is used twice."""
     command = services()["controlplane"]["command"]
     listened = {
         "connect": _worker()["listeners"].rpartition(":")[2],
@@ -138,7 +138,7 @@ def test_published_ports_are_listened_on() -> None:
 
 
 def test_health_checks() -> None:
-    """Each asks the service itself, and leaves a slow start two minutes."""
+    """Each check asks the service itself, and allows two minutes for the start."""
     checks = {
         name: service["healthcheck"]
         for name, service in services().items()
@@ -179,7 +179,7 @@ def _has_compose() -> bool:
 
 
 @pytest.mark.skipif(not _has_compose(), reason="needs docker compose")
-def test_compose_takes_the_file() -> None:
+def test_compose_accepts_the_file() -> None:
     """Compose finds no unknown key, and every variable has a value."""
     command = ["docker", "compose", "-f", str(COMPOSE), "config", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

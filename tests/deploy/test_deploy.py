@@ -1,4 +1,4 @@
-"""The container and the unit of systemd say what is so: paths, flags, settings, users."""
+"""Container and systemd unit: paths, flags, settings and users are valid."""
 
 import json
 import re
@@ -23,14 +23,14 @@ SYSTEMD = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs 
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Each instruction of the Containerfile with its words."""
+    """Instructions of the Containerfile with their words."""
     lines = re.sub(r"^#.*\n", "", CONTAINERFILE.read_text(), flags=re.MULTILINE)
     joined = re.sub(r"\\\n\s*", "", lines).splitlines()
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in joined if line]
 
 
 def last(instruction: str) -> str:
-    """The words of the instruction that counts, if there are several."""
+    """Words of the last instruction of this kind."""
     return [words for name, words in instructions() if name == instruction][-1]
 
 
@@ -47,7 +47,7 @@ def unit() -> Unit:
 
 
 def accepted(words: list[str]) -> bool:
-    """True if our command line parses these words."""
+    """True if our command line parses these arguments."""
     return CliRunner().invoke(main, [*words, "--help"]).exit_code == 0 and not _unknown(words)
 
 
@@ -58,8 +58,8 @@ def _unknown(words: list[str]) -> list[str]:
     return [word for word in words if word.startswith("--") and word not in options]
 
 
-def test_the_image_is_of_two_stages_and_nobody_is_root() -> None:
-    """The compiler's side stays behind; who runs the service may write its log and nothing else."""
+def test_the_image_has_two_stages_and_an_unprivileged_user() -> None:
+    """The compiler's stage is left out; the service's user may write only its log."""
     assert [words for name, words in instructions() if name == "FROM"] == [
         "python:3.11-slim AS build",
         "python:3.11-slim",
@@ -70,16 +70,16 @@ def test_the_image_is_of_two_stages_and_nobody_is_root() -> None:
     assert f"--mode 0700 {last('VOLUME')}" in last("RUN")
 
 
-def test_the_image_copies_what_is_there() -> None:
-    """Every path of the repository that it names exists."""
+def test_the_image_copies_existing_files() -> None:
+    """Each copied path of the repository exists."""
     copied = [words.split() for name, words in instructions() if name == "COPY"]
     sources = [path for *paths, _ in copied for path in paths if not path.startswith(("-", "/opt"))]
     assert sources
     assert [path for path in sources if not (ROOT / path).exists()] == []
 
 
-def test_the_image_is_built_from_what_it_copies() -> None:
-    """The builder gets what is copied, and no environment, log or git history."""
+def test_the_build_context_has_only_copied_files() -> None:
+    """The builder gets the copied files, and no environment, log or git history."""
     lines = (ROOT / ".containerignore").read_text(encoding="utf-8").splitlines()
     assert lines[1] == "*"
     sent = {line.removeprefix("!") for line in lines if line.startswith("!")}
@@ -119,7 +119,7 @@ def test_the_image_serves_its_volume() -> None:
 
 
 def installed_for(name: str, packages: set[str]) -> set[str]:
-    """Adds what a package needs here, and what that needs; answers all that was found."""
+    """Add the packages that a package needs here, recursively; return all names."""
     for line in requires(name) or []:
         need = Requirement(line)
         if need.name not in packages and (not need.marker or need.marker.evaluate({"extra": ""})):
@@ -156,7 +156,7 @@ def test_unlocked_names_are_refused(names: tuple[str, ...]) -> None:
 
 
 def test_the_unit_serves_its_state_directory() -> None:
-    """The command accepts the unit's flags; the log lies in a directory that it may write."""
+    """The command accepts the unit's flags; the log lies in a writable directory."""
     service = unit()["Service"]
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "controlplane"
@@ -166,7 +166,7 @@ def test_the_unit_serves_its_state_directory() -> None:
     assert service["User"] != "root"
 
 
-def test_the_variables_that_are_named_are_settings() -> None:
+def test_named_variables_are_settings() -> None:
     """Each variable that the deployment files name is a setting."""
     text = CONTAINERFILE.read_text() + UNIT.read_text()
     named = set(re.findall(r"CONTROLPLANE_[A-Z_]+", text))
@@ -180,8 +180,8 @@ def test_the_variables_that_are_named_are_settings() -> None:
 
 
 @SYSTEMD
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """No setting is misspelt, and what is left open to the service is little."""
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """No setting is misspelt, and the sandbox leaves the service few rights."""
     bin_folder = Path(sys.executable).parent
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/opt/controlplane/bin", str(bin_folder)))

@@ -1,4 +1,4 @@
-"""Alert rules and dashboard, evaluated by a real Prometheus that scrapes a real service."""
+"""Alert rules and dashboard, evaluated by a real Prometheus on a real service."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ TRIES = 300
 
 
 def alerts() -> Iterator[dict[str, Any]]:
-    """Yield every alert rule of the file for Prometheus."""
+    """Yield every alert rule of Prometheus's file."""
     for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]:
         yield from group["rules"]
 
@@ -49,18 +49,18 @@ def panels() -> Iterator[tuple[str, str]]:
 
 
 def names_in(expression: str) -> set[str]:
-    """Metrics that an expression asks for."""
+    """Metrics of an expression."""
     return set(re.findall(r"\b(?:kafka_connect|controlplane|process)_\w+", expression))
 
 
 class Prometheus:
-    """A real Prometheus with our rules, which scrapes one address every second."""
+    """Real Prometheus with our rules, which scrapes one address every second."""
 
     def __init__(self, url: str) -> None:
         self._rest = httpx.AsyncClient(base_url=url, timeout=30)
 
     async def query(self, expression: str) -> list[dict[str, Any]]:
-        """The instant vector of an expression; fails if Prometheus cannot evaluate it."""
+        """Instant vector of an expression; fails if Prometheus cannot evaluate it."""
         answer = await self._rest.get("/api/v1/query", params={"query": expression})
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # it has not opened its storage
             return []
@@ -69,7 +69,7 @@ class Prometheus:
         return result
 
     async def until_found(self, expression: str) -> list[dict[str, Any]]:
-        """The vector as soon as it is not empty."""
+        """Instant vector, as soon as it is not empty."""
         for _ in range(TRIES):
             try:
                 if result := await self.query(expression):
@@ -88,7 +88,7 @@ class Prometheus:
 async def prometheus(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Prometheus]:
-    """Prometheus, after two scrapes of a service that has carried out commands before both."""
+    """Prometheus after two scrapes of a service, each after some commands."""
     folder = tmp_path_factory.mktemp("prometheus")
     log = folder / "life.db"
     imported = (sys.executable, "-m", "controlplane", "import", LIFE, str(log))
@@ -136,7 +136,7 @@ async def _failed(path: Path) -> None:
 
 
 async def _busy(client: httpx.AsyncClient, url: str) -> None:
-    """Requests of every kind: commands, reads, refusals."""
+    """Send requests of every kind: commands, reads, refusals."""
     for verb in ("pause", "resume", "stop"):
         answer = await client.put(f"{url}/connectors/pages/{verb}")
         assert answer.is_success, answer.text
@@ -198,7 +198,7 @@ async def _started(folder: Path, targets: list[str], port: int) -> asyncio.subpr
 
 
 def test_the_rules_are_valid() -> None:
-    """`promtool` takes the file as it is."""
+    """`promtool` accepts the file unchanged."""
     done = subprocess.run(
         ["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False
     )
@@ -206,7 +206,7 @@ def test_the_rules_are_valid() -> None:
 
 
 def test_every_alert_says_what_to_do() -> None:
-    """A severity, a summary that names the instance or connector, and a next step."""
+    """Each alert has a severity, a summary with instance or connector, and a next step."""
     for rule in alerts():
         assert rule["labels"]["severity"] in {"warning", "critical"}
         assert "$labels." in rule["annotations"]["summary"]
@@ -214,7 +214,7 @@ def test_every_alert_says_what_to_do() -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_alerts_ask_for_metrics_that_there_are(prometheus: Prometheus) -> None:
+async def test_alerts_use_existing_metrics(prometheus: Prometheus) -> None:
     """Each expression can be evaluated, and each metric in it has samples."""
     for rule in alerts():
         await prometheus.query(rule["expr"])
@@ -223,10 +223,10 @@ async def test_alerts_ask_for_metrics_that_there_are(prometheus: Prometheus) -> 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_alerts_fire_where_something_is_wrong_and_nowhere_else(
+async def test_alerts_fire_only_for_problems(
     prometheus: Prometheus,
 ) -> None:
-    """The recorded cluster has failed tasks and connectors, and the service itself is well."""
+    """Alerts fire for the failed tasks and connectors, and not for the healthy service."""
     active = {rule["alert"] for rule in alerts() if await prometheus.query(rule["expr"])}
     assert {"ConnectTaskFailed", "ConnectorFailed"} <= active
     assert active <= {
@@ -237,14 +237,14 @@ async def test_alerts_fire_where_something_is_wrong_and_nowhere_else(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_each_panel_of_the_dashboard_shows_something(prometheus: Prometheus) -> None:
-    """Each query of each panel has a result; a panel without one would only puzzle."""
+    """Each query of each panel has a result."""
     assert len({title for title, _ in panels()}) > 10
     for title, expression in panels():
         assert await prometheus.query(expression), f"{title}: {expression}"
 
 
 def test_the_dashboard_can_be_imported() -> None:
-    """Grafana needs an id for each panel, a place on the grid, and a data source to choose."""
+    """Each panel has an id, a grid position and a selectable data source, as Grafana needs."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))

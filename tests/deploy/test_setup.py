@@ -1,4 +1,4 @@
-"""`tools/setup`, which `make run` begins with: it shows how far it is."""
+"""`tools/setup`, the first step of `make run`, shows its progress."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,7 @@ esac
 
 
 def test_setting_up_shows_progress(tmp_path: Path) -> None:
-    """`tools/setup` prints packages done of all packages, and then where the commands are."""
+    """`tools/setup` prints the number of finished packages, and then where the commands are."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text(PIP)

@@ -1,8 +1,8 @@
-"""Runs the commands of documents in copies of one process, which has imported their code before.
+"""Server that runs the commands of documents in copies of one process with their imports.
 
-Half of the processor time of a short command is imports. A command on the PATH is a small program
-here: it hands its words, folder, environment and streams to the server, which forks, and calls
-the entry point of the command in the copy. Commands run one at a time.
+Imports take half of the processor time of a short command. A command on the PATH is a small client.
+It sends its words, folder, environment and streams to the server. The server forks, and the copy
+calls the entry point of the command. Commands run one at a time.
 """
 
 import gc
@@ -39,7 +39,7 @@ connection.sendall(words[sent:])
 connection.shutdown(socket.SHUT_WR)
 sys.exit(int(connection.recv(16)))
 """
-"""Program of every command; the name under which it is called says which one it is."""
+"""Client program of every command; its file name is the command's name."""
 
 ENTRY_POINTS: dict[str, Callable[[], None]] = {
     "controlplane": controlplane.cli.main.main,
@@ -49,7 +49,7 @@ ENTRY_POINTS: dict[str, Callable[[], None]] = {
 
 
 class ForkRequest(NamedTuple):
-    """A command as its client was called."""
+    """Command as its client was called."""
 
     argv: list[str]
     folder: str
@@ -63,7 +63,7 @@ class ForkRequest(NamedTuple):
 
 @contextmanager
 def command_server(folder: Path) -> Iterator[None]:
-    """A server with its clients in a folder, which may stand on a PATH inside."""
+    """Run a server within the block; yield the folder of its clients, for a PATH."""
     for name in ENTRY_POINTS:
         (folder / name).write_text(CLIENT)
         (folder / name).chmod(0o755)
@@ -79,7 +79,7 @@ def command_server(folder: Path) -> Iterator[None]:
 
 
 def main(address: str) -> None:
-    """Serve until the end of standard input; in each copy, run the command instead."""
+    """Serve until the end of standard input; in each copy, run the command."""
     places = [entry.place for entry in COMMANDS.values()]
     places += [entry.place for entry in replay.cli.main.COMMANDS.values()]
     for place in (*places, *LIBRARIES):
@@ -108,7 +108,7 @@ def _open_streams() -> None:
 
 
 def _next_request(listening: socket.socket) -> ForkRequest | None:
-    """The request of this copy, with its streams in place; None at the end of the server."""
+    """Request of this copy, with its streams in place; None at the end of the server."""
     while True:
         ready, _, _ = select.select([listening, sys.stdin], [], [])
         if sys.stdin in ready:

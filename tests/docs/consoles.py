@@ -43,7 +43,7 @@ MARK = "--- ended with"
 
 
 class ConsoleStep(NamedTuple):
-    """A command, and what it prints according to the document."""
+    """Command, and its output according to the document."""
 
     command: str
     printed: str
@@ -66,7 +66,7 @@ _BLOCK = re.compile(
 
 
 def steps(text: str) -> list[ConsoleStep]:
-    """The commands of a document, in order."""
+    """Commands of a document, in order."""
     console_steps: list[ConsoleStep] = []
     for block in _BLOCK.finditer(text):
         if block["language"] == "python":
@@ -125,7 +125,7 @@ class Shell:
         self._service: subprocess.Popen[str] | None = None
 
     def run(self, step: ConsoleStep) -> tuple[int, str]:
-        """The exit code of a command and all that it printed, as the document would show it."""
+        """Run a command; return its exit code and its output in the document's form."""
         command = step.command.replace(PORT_SHOWN, str(self._port))
         if command.startswith((SERVE, STANDALONE, *RUNS)):
             code, output = 0, self._serve(command.removesuffix(" &"), step)
@@ -150,7 +150,7 @@ class Shell:
         return int(line.split()[-1]), text if text.endswith("\n") or not text else text + "\n"
 
     def _serve(self, command: str, step: ConsoleStep) -> str:
-        """Start a service; answers what it prints until that is what the document shows."""
+        """Start a service; return its output once it is the one of the document."""
         self._end_service()
         _, shown = self._ask('printf "%s" "$PATH"')
         path = {"PATH": shown.strip().removeprefix(self._commands)}

@@ -1,4 +1,4 @@
-"""Runs a snippet from standard input; it may wait at its top level."""
+"""Run of a snippet from standard input, which may use `await` at its top level."""
 
 import ast
 import asyncio
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def main(code: str) -> None:
-    """Run the code as `python -m asyncio` would."""
+    """Run the code as `python -m asyncio` does."""
     compiled = compile(code, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names: dict[str, Any] = {"__name__": "__main__"}
     waiting = eval(compiled, names)  # eval, for exec gives nothing to be awaited

@@ -1,4 +1,4 @@
-"""Readers that know nothing of `replay` read the records that its manifests name, each once."""
+"""Readers without `replay` read each record of the manifests once."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ RECORDS = {"life": 354, "roll": 108}
 
 @pytest.fixture(scope="module")
 def segments() -> Callable[[Path], list[str]]:
-    """The function of the page that lists the files of an archive."""
+    """Function of the documentation that lists the files of an archive."""
     page = (ROOT / "docs" / "replay-data.md").read_text("utf-8")
     (block,) = (
         code
@@ -47,7 +47,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def counts(files: list[str]) -> dict[str, int]:
-    """Number of records by cluster, as DuckDB finds them."""
+    """Numbers of records that DuckDB finds, by cluster."""
     query = "select cluster, count(*) from read_parquet(?, hive_partitioning = true) group by all"
     return dict(duckdb.execute(query, [files]).fetchall())
 
@@ -55,7 +55,7 @@ def counts(files: list[str]) -> dict[str, int]:
 def test_manifests_name_each_record_once(
     archive: Path, segments: Callable[[Path], list[str]]
 ) -> None:
-    """Manifests leave out a file of a killed append, which the glob finds."""
+    """Manifests omit the file of a killed append, which a glob finds."""
     assert counts(segments(archive)) == RECORDS
     (left, *_) = archive.glob("cluster=life/topic=connect-configs/*/segment-*.parquet")
     left.with_name("segment-left.parquet").write_bytes(left.read_bytes())
@@ -66,7 +66,7 @@ def test_manifests_name_each_record_once(
 def test_a_merged_archive_is_read_as_before(
     archive: Path, segments: Callable[[Path], list[str]]
 ) -> None:
-    """Reading begins at the merge; replaced files may still lie there."""
+    """A read begins at the merge; replaced files may still be there."""
     store = FolderStore(str(archive))
     assert Merger(store, "life").run().merged
     (archive / "cluster=life" / "_manifest" / "0000000002.json").write_text("replaced")

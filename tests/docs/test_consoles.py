@@ -1,4 +1,4 @@
-"""Console and Python blocks of the documents print what they show."""
+"""Console and Python blocks of the documents print the shown output."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_is_true(name: str, commands: Path, tmp_path: Path) -> None:
-    """Every command ends as it says there, and prints what stands below it."""
+    """Every command has the shown exit code and output."""
     text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     with Shell(tmp_path, commands, clone="\n$ make " in text) as shell:
         for step in steps(text):
@@ -42,7 +42,7 @@ def test_a_document_is_true(name: str, commands: Path, tmp_path: Path) -> None:
 
 
 def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
-    """From `make run` on, in order; the commands are on the PATH from where it says so."""
+    """The README's commands work in order from `make run` on, in a fresh clone."""
     with Shell(tmp_path, None, clone=True) as shell:
         for step in steps((ROOT / "README.md").read_text("utf-8")):
             code, output = shell.run(step)
@@ -62,7 +62,7 @@ def test_the_tour_shares_no_files_with_the_pages_that_follow_it() -> None:
 
 
 def test_shown_output_is_compared() -> None:
-    """A wrong output in a document does not match what the command prints."""
+    """A wrong output in a document fails the comparison."""
     text = "```console\n$ a \\\n  b  # exit code 3\nx … z\n…\nlast\n$ c\n```\n"
     first, second = steps(text)
     assert (first.command, first.code) == ("a \\\n  b  # exit code 3", 3)

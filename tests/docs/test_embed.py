@@ -1,4 +1,4 @@
-"""docs/embed.md names every command, with its fields as they are."""
+"""docs/embed.md lists every command with its fields."""
 
 import re
 from typing import get_args
@@ -12,7 +12,7 @@ TEXT = (ROOT / "docs" / "embed.md").read_text(encoding="utf-8")
 
 
 def fields_of(kind: type[msgspec.Struct]) -> str:
-    """Fields of a command as the table writes them: those with a default in brackets."""
+    """Fields of a command in the table's form: those with a default in brackets."""
     fields = msgspec.structs.fields(kind)
     needed = [f"`{field.name}`" for field in fields if field.required]
     optional = [f"`{field.name}`" for field in fields if not field.required]

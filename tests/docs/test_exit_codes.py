@@ -1,4 +1,4 @@
-"""docs/cli.md lists every exit code of both commands; each is seen here."""
+"""docs/cli.md lists every exit code of both programs; tests here cause each one."""
 
 import re
 from pathlib import Path
@@ -48,14 +48,14 @@ SEEN = {
         (("report", "nowhere", "--file", "page.html"), 2),
     ),
 }
-"""Commands in order, each with how it ends. Some need what earlier ones made."""
+"""Commands with their exit codes, in order. Some need files of earlier ones."""
 
 ENDS = {70, 130, 141}
 """Exit codes of any command: tested below, in `tests/cli/test_main.py` and `tests/replay/cli`."""
 
 
 def listed(column: int) -> set[int]:
-    """The codes that the table has for a command."""
+    """Exit codes in the table of a program."""
     text = (ROOT / "docs" / "cli.md").read_text("utf-8").partition("## Exit codes\n")[2]
     rows = re.findall(r"^\| (\d+) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
     return {int(row[0]) for row in rows if row[column] != "–"}
@@ -65,7 +65,7 @@ def listed(column: int) -> set[int]:
 def test_every_exit_code_is_listed_and_seen(
     program: str, column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command of each kind, as from a shell."""
+    """A command of each kind gives each listed code, as from a shell."""
     monkeypatch.chdir(tmp_path)
     Path("a.json").write_text(CONNECTOR)
     Path("b.json").write_text(CONNECTOR.replace('"t"', '"u"'))
@@ -77,7 +77,7 @@ def test_every_exit_code_is_listed_and_seen(
 
 
 class _Broken(ReplayGroup):
-    """`replay` with a command that fails as it should not."""
+    """`replay` with a command that raises an unexpected error."""
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command:
         def fail() -> NoReturn:
@@ -94,7 +94,7 @@ class _Broken(ReplayGroup):
     ],
 )
 def test_a_defect_of_replay_is_no_finding(how: str, code: int, says: str) -> None:
-    """A defect once ended with a traceback and exit code 1, which means findings."""
+    """Regression: a defect once ended with exit code 1, which means findings."""
     result = CliRunner().invoke(_Broken(), [how], env={"CONTROLPLANE_DEBUG": ""})
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith(says)
@@ -102,6 +102,6 @@ def test_a_defect_of_replay_is_no_finding(how: str, code: int, says: str) -> Non
 
 
 def test_a_defect_of_replay_can_be_looked_into() -> None:
-    """With `CONTROLPLANE_DEBUG=1` a defect keeps its traceback."""
+    """With `CONTROLPLANE_DEBUG=1` a defect prints its traceback."""
     result = CliRunner().invoke(_Broken(), ["defect"], env={"CONTROLPLANE_DEBUG": "1"})
     assert isinstance(result.exception, ValueError)

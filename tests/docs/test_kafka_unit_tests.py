@@ -1,6 +1,6 @@
-"""docs/kafka-unit-tests.md names every test of Kafka, and tests of ours that exist.
+"""docs/kafka-unit-tests.md lists every test of Kafka, and existing tests of ours.
 
-The list of Kafka's tests is data (`kafka_unit_tests.json`); a test with Java compares it with the
+The list of Kafka's tests is data (`kafka_unit_tests.json`). A test with Java compares it with the
 classes of the released jar.
 """
 
@@ -33,14 +33,14 @@ LAWS = ["Q1-Q4", "X1-X3", "H1-H5", "L1-L4", "A1-A5"]
 
 
 class TableRow(NamedTuple):
-    """One row of a table: its section, and its cells."""
+    """Row of a table: its section and cells."""
 
     section: str
     cells: list[str]
 
 
 def rows() -> Iterator[TableRow]:
-    """Rows of all tables, without their heads."""
+    """Rows of all tables, without their headers."""
     section = ""
     for line in DOCUMENT.read_text("utf-8").splitlines():
         if line.startswith("## "):
@@ -50,7 +50,7 @@ def rows() -> Iterator[TableRow]:
 
 
 def named_tests(cell: str) -> list[str]:
-    """Tests that a cell names: `tests/…::test_name`."""
+    """Tests in a cell: `tests/…::test_name`."""
     return re.findall(r"`(tests/[\w/]+\.py::\w+)`", cell)
 
 
@@ -63,7 +63,7 @@ def functions_in(path: str) -> frozenset[str]:
 
 
 def test_every_test_of_kafka_has_one_row() -> None:
-    """None is missing, and none is invented."""
+    """The tables have each test of Kafka once, and no other."""
     named: dict[str, list[str]] = {name: [] for name in KAFKAS}
     for section, cells in rows():
         if section in named:
@@ -72,12 +72,12 @@ def test_every_test_of_kafka_has_one_row() -> None:
 
 
 def test_the_counts_of_kafkas_tests() -> None:
-    """The counts that the issue gives."""
+    """The list has the documented numbers of tests."""
     assert [len(tests) for tests in KAFKAS.values()] == [12, 18, 16, 28, 30]
 
 
 def test_each_row_names_a_test_or_a_reason() -> None:
-    """Each row has exactly one of both."""
+    """Each row has either a test of ours or a reason."""
     for section, cells in rows():
         has_reason = cells[-1].startswith(NO_MEANING) and len(cells[-1]) > len(NO_MEANING)
         assert has_reason != bool(named_tests(cells[-1])), (section, cells)
@@ -97,7 +97,7 @@ def test_the_named_tests_exist() -> None:
 
 
 def test_the_counts_in_the_document() -> None:
-    """The first table tells how many tests have one of ours."""
+    """The first table has the numbers of tests with a test of ours."""
     counts = Counter(section for section, _ in rows() if section in KAFKAS)
     without = Counter(
         section for section, cells in rows() if section in KAFKAS and not named_tests(cells[-1])
@@ -121,7 +121,7 @@ def test_every_law_has_a_test() -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("name", KAFKAS)
 def test_the_list_is_that_of_the_jar(name: str) -> None:
-    """The public test methods of Kafka's class."""
+    """The list has the public test methods of Kafka's classes."""
     program = java()
     if program is None:
         pytest.skip("there is no Java")

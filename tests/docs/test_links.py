@@ -1,4 +1,4 @@
-"""Links between documents: each leads to a heading or a file."""
+"""Links in documents lead to existing headings and files."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ DOCUMENTS = sorted(
 
 
 def text_of(document: Path) -> str:
-    """A document without its code, where brackets and hashes mean something else."""
+    """Document without its code, in which brackets and hashes mean something else."""
     return re.sub(r"^```.*?^```$", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
@@ -39,7 +39,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def test_every_guide_is_in_the_index() -> None:
-    """None is found by chance only."""
+    """The index links every guide."""
     index = (ROOT / "docs" / "guide.md").read_text("utf-8")
     guides = {path.name for path in (ROOT / "docs").glob("*.md")} - {"guide.md"}
     assert {name for name in guides if f"({name})" not in index} == set()

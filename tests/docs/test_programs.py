@@ -25,12 +25,12 @@ TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("embed.md", "testin
 
 
 def blocks(language: str) -> list[str]:
-    """Return the fenced code of the document in this language."""
+    """Code blocks of the document in this language."""
     return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
 async def run(block: str) -> dict[str, Any]:
-    """Run a block, which may wait at its top level; answers the names that it makes."""
+    """Run a block with top-level `await`; return its names."""
     code = compile(block, str(DOCS), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert isinstance(code, CodeType)
     names: dict[str, Any] = {"__name__": "docs"}
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def state_db(folder: None) -> None:
-    """The log that they speak of."""
+    """Log that the blocks use."""
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     async with ControlPlane.open("sqlite:///state.db") as plane:
         await plane.execute(commands.CreateConnector("orders", config))
@@ -70,7 +70,7 @@ async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("state_db")
 async def test_the_mounted_application() -> None:
-    """The mounted app serves below its path while the outer app lives, with correct locations."""
+    """The mounted app serves below its path during the outer app's life, with correct locations."""
     (block,) = (block for block in blocks("python") if "def lifespan" in block)
     app = (await run(block))["app"]
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
@@ -101,7 +101,7 @@ async def test_the_connector_in_python() -> None:
 
 
 def raised(table: str) -> list[str]:
-    """The names in the first column of a table."""
+    """Names in the first column of a table."""
     return re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""The connector in Python runs as it stands, also where a package declares it."""
+"""The example connector runs unchanged, also when a package declares it."""
 
 from pathlib import Path
 

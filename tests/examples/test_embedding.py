@@ -1,4 +1,4 @@
-"""The examples run as they stand."""
+"""The embedding example runs unchanged."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str, *arguments: str) -> list[str]:
-    """Run an example and return the lines that it prints."""
+    """Run an example; return its output lines."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, check=True
     )
@@ -17,7 +17,7 @@ def run(name: str, *arguments: str) -> list[str]:
 
 
 def test_embedding(tmp_path: Path) -> None:
-    """The example prints its comments' output; a second run repeats the outcome of its key."""
+    """The example prints the output in its comments; a second run repeats its key's outcome."""
     where = str(tmp_path / "state.db")
     first = run("embedding.py", where)
     assert "lines target state STARTED → STOPPED" in first

@@ -1,4 +1,4 @@
-"""The notebook of an incident review runs, and its answers are those of the recorded incident."""
+"""The notebook of an incident review runs, and gives the facts of the recorded incident."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ NOTEBOOK = Path(__file__).parents[2] / "examples" / "incident_review.ipynb"
 
 
 def executed(notebook: Path) -> dict[str, Any]:
-    """Run the code of each cell in order; the names that it leaves."""
+    """Run the code of each cell in order; return the resulting names."""
     names: dict[str, Any] = {"__name__": "notebook"}
     for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
         if cell["cell_type"] == "code":
@@ -27,13 +27,13 @@ def executed(notebook: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def names() -> Any:
-    """Names that the notebook leaves; its figures are closed at the end."""
+    """Names of the notebook; its figures are closed at the end."""
     yield executed(NOTEBOOK)
     plt.close("all")
 
 
 def test_each_question_has_a_plot(names: dict[str, Any]) -> None:
-    """Five figures, each with a title and with data."""
+    """The notebook makes five figures, each with a title and data."""
     figures = [plt.figure(number) for number in plt.get_fignums()]
     assert len(figures) == 5
     for figure in figures:
@@ -43,7 +43,7 @@ def test_each_question_has_a_plot(names: dict[str, Any]) -> None:
 
 
 def test_failures_and_their_causes(names: dict[str, Any]) -> None:
-    """Three connectors were told to fail; each failure follows the creation of its connector."""
+    """Three connectors were configured to fail; each failure follows its creation."""
     assert {failure["connector"] for failure in names["failures"]} == {
         "fails-connector",
         "fails-poll",
@@ -61,13 +61,13 @@ def test_offsets_and_spread(names: dict[str, Any]) -> None:
 
 
 def test_the_end(names: dict[str, Any]) -> None:
-    """No task is failed any more; the remaining differences are counted by aspect."""
+    """At the end no task is FAILED; the remaining differences are counted by aspect."""
     assert names["still_failed"] == []
     assert names["by_aspect"]["config"]
     assert sum(names["by_aspect"].values()) == len(names["remaining"])
 
 
 def test_no_output_is_stored() -> None:
-    """Outputs of a notebook would differ in each run."""
+    """The notebook stores no outputs, which would differ in each run."""
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

@@ -1,4 +1,4 @@
-"""A URL under which something hostile answers: bounded work, and a sentence."""
+"""Hostile servers under a worker's URL cause bounded work and one sentence."""
 
 import asyncio
 import gzip
@@ -21,13 +21,13 @@ VERSION = b'{"version":"3.9.1"}'
 
 
 def sized_answer(body: bytes, head: bytes = OK) -> bytes:
-    """Return an answer whose head has the length of the body."""
+    """Answer whose head has the length of the body."""
     return head + b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body
 
 
 @asynccontextmanager
 async def serving(serve: Serve) -> AsyncIterator[BoundedWorker]:
-    """A worker behind a server that treats each connection so; all have ended behind it."""
+    """Run a server with this handler for each connection; wait for all handlers at the end."""
     connections: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +50,7 @@ async def serving(serve: Serve) -> AsyncIterator[BoundedWorker]:
 
 @asynccontextmanager
 async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[BoundedWorker]:
-    """A worker that gives these answers in turn, and again the last one; then `endless`."""
+    """Server with these answers in order, the last one repeatedly, followed by `endless`."""
     left = list(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -92,13 +92,13 @@ async def test_servers_that_are_no_worker_are_refused(answer: bytes, message: st
 
 
 async def test_an_answer_without_end_is_cut() -> None:
-    """Reading stops as soon as an answer is larger than any answer of a worker."""
+    """Reading stops once an answer exceeds the limit for any worker's answer."""
     async with answering(OK + b"\r\n", endless=b" " * 10_000) as worker:
         with pytest.raises(NoAnswer, match="more than"):
             await version_of(worker)
 
 
-async def test_an_answer_that_never_comes_is_given_up() -> None:
+async def test_a_missing_answer_times_out() -> None:
     """The time for one answer is bounded."""
 
     async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -109,7 +109,7 @@ async def test_an_answer_that_never_comes_is_given_up() -> None:
             await version_of(worker)
 
 
-async def test_nobody_listens() -> None:
+async def test_a_refused_connection() -> None:
     """The error for a refused connection names the worker."""
     async with httpx.AsyncClient(base_url="http://127.0.0.1:1") as client:
         with pytest.raises(NoAnswer, match="the worker gave no answer to GET /"):
@@ -117,7 +117,7 @@ async def test_nobody_listens() -> None:
 
 
 async def test_plugins_without_settings_are_counted() -> None:
-    """A worker may list thousands: a few are named."""
+    """The sentence names a few of many plugins without settings, and counts the others."""
     plugin = b'{"class":"io.example.P%d","type":"source"}'
     listed = sized_answer(b"[" + b",".join(plugin % number for number in range(20)) + b"]")
     refusal = sized_answer(b"{}", OK.replace(b"200 OK", b"500 Internal Server Error"))
@@ -133,7 +133,7 @@ async def test_plugins_without_settings_are_counted() -> None:
 
 
 async def test_all_answers_together_are_bounded() -> None:
-    """Each may be small enough by itself."""
+    """The total size is bounded, even if each answer is small."""
     plugin = b'{"class":"io.example.P%d","type":"source"}'
     listed = sized_answer(b"[" + b",".join(plugin % number for number in range(10)) + b"]")
     async with answering(
@@ -148,7 +148,7 @@ async def test_all_answers_together_are_bounded() -> None:
     "listed",
     [b'{"plugins": []}', b'[{"type": "source"}]', b'[{"class": null}]', b"[[]]", b"null"],
 )
-async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
+async def test_an_invalid_list_of_plugins(listed: bytes) -> None:
     """The list is refused like any other response that is not a worker's."""
     async with answering(sized_answer(VERSION), sized_answer(listed)) as worker:
         with pytest.raises(NoWorker, match="as a Connect worker does"):

@@ -1,4 +1,4 @@
-"""A catalogue that is harvested over HTTP, without Java: the worker is a control plane of ours."""
+"""Catalogues harvested over HTTP without Java: the worker is our own control plane."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -41,7 +41,7 @@ FOREIGN: tuple[Mapping[str, Any], ...] = (
         "config": [{"name": "fields", "type": "LIST", "required": True, "dependents": ["with"]}],
     },
 )
-"""Plugins that nobody knows but the worker."""
+"""Plugins that only the worker knows."""
 
 SENTENCES = {
     "connector": {"tasks.max": "So many tasks."},
@@ -76,7 +76,7 @@ RELEASES = ("2.8.2", "3.1.2", "3.2.0", "3.9.1", "4.0.2", "4.3.0")
 
 @asynccontextmanager
 async def worker(release: str, catalogue: bytes) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a control plane that answers as a worker of a release, with these plugins."""
+    """Client of a control plane that answers as a release's worker with these plugins."""
     settings = Settings(profile=release, worker=WORKER)
     around = Surroundings(catalogued(catalogue), notices=silent())
     async with (
@@ -88,13 +88,13 @@ async def worker(release: str, catalogue: bytes) -> AsyncIterator[httpx.AsyncCli
 
 
 def original() -> bytes:
-    """The catalogue of the worker that is harvested."""
+    """Catalogue of the harvested worker."""
     listed = [*({"class": name} for name in CONNECTORS), *FOREIGN]
     return json.dumps({"plugins": listed, "documentation": SENTENCES}).encode()
 
 
 async def harvest(release: str) -> tuple[Harvest, bytes, list[tuple[int, int]]]:
-    """Harvest a worker of a release: the harvest, its catalogue file, and the progress."""
+    """Harvest a worker of a release; return harvest, catalogue file and progress."""
     steps: list[tuple[int, int]] = []
     async with worker(release, original()) as client:
         bounded_worker = BoundedWorker(client, "the worker")
@@ -126,7 +126,7 @@ async def answers(release: str, catalogue: bytes) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release >= "3.2"])
 async def test_answers_with_a_harvested_catalogue_are_the_workers(release: str) -> None:
-    """The bytes are equal, for foreign plugins and for documentation in every scope."""
+    """The answers have equal bytes for foreign plugins and for documentation in every scope."""
     _, file, _ = await harvest(release)
     theirs = await answers(release, original())
     assert await answers(release, file) == theirs
@@ -134,8 +134,8 @@ async def test_answers_with_a_harvested_catalogue_are_the_workers(release: str) 
 
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release < "3.2"])
-async def test_an_old_worker_tells_what_it_validates(release: str) -> None:
-    """A worker before 3.2 lists connectors only; a foreign transformation is trusted or refused."""
+async def test_a_worker_before_3_2_lists_connectors_only(release: str) -> None:
+    """A foreign transformation, which it does not list, is trusted or refused."""
     harvested, file, _ = await harvest(release)
     assert any("lists connectors alone" in sentence for sentence in harvested.lacking)
     theirs, ours = await answers(release, original()), await answers(release, file)
@@ -157,7 +157,7 @@ async def test_kafkas_own_classes_are_listed_by_name(tmp_path: object) -> None:
 
 
 async def test_other_releases_keep_their_definitions() -> None:
-    """The file of one release changes no other but for its documentation, where it has one."""
+    """A release's file changes only the documentation of other releases."""
     _, file, _ = await harvest("3.9.1")
     named = json.dumps([{"class": name} for name in CONNECTORS] + list(FOREIGN)).encode()
     own, other = await answers("4.3.0", named), await answers("4.3.0", file)
@@ -175,7 +175,7 @@ def names(answer: bytes) -> list[str]:
     return [document["name"] for document in json.loads(answer)]
 
 
-async def test_progress_is_told() -> None:
+async def test_progress_is_reported() -> None:
     """Progress starts at 0 and ends at the total."""
     _, _, steps = await harvest("3.9.1")
     assert steps[0][0] == 0

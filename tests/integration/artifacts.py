@@ -29,7 +29,7 @@ ARTIFACTS = (
 
 
 def unpacked_tests(path: str) -> Path:
-    """The tests of Connect as a folder: they look for files beside their classes."""
+    """Folder of Connect's unpacked tests, which look for files beside their classes."""
     jars = (Path(entry) for entry in path.split(":"))
     jar = next(jar for jar in jars if "connect-runtime" in jar.name and "test" in jar.name)
     folder = CACHE / jar.stem

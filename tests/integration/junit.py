@@ -1,8 +1,9 @@
 """Kafka's own integration tests, run by JUnit against workers that are processes.
 
-A test starts its cluster by `EmbeddedConnectCluster`, in which only `WorkerHandle` touches a worker
-of the JVM. Ours (`java/`) comes first on the class path, and starts any program instead. The broker
-of the cluster runs in the JVM of the tests. Kafka publishes its tests as jars; none is changed.
+A test starts its cluster by `EmbeddedConnectCluster`, in which only `WorkerHandle` uses a worker of
+the JVM. Our class of that name (`java/`) comes first on the class path, and starts any program
+instead. The broker of the cluster runs in the JVM of the tests. Kafka publishes its tests as jars;
+this project changes none.
 """
 
 import xml.etree.ElementTree as ET

@@ -1,8 +1,8 @@
 """Twins of the connectors of Kafka's integration tests, under Kafka's class names.
 
 A worker runs them with `plugin.path=tests.integration.monitorable_connectors`. Settings, records,
-offsets and injected errors are Kafka's. Kafka's also count their starts and commits for tests in
-the same JVM; a test of a process cannot see that, and these do not.
+offsets and injected errors are Kafka's. Kafka's classes also count their starts and commits for
+tests in the same JVM. These do not, because a test of a process cannot read such counts.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ def is_true(config: Mapping[str, Any], name: str) -> bool:
 
 
 def task_config(config: ResolvedConfig, number: int) -> ResolvedConfig:
-    """Config of a task: that of its connector, and the names of both."""
+    """Config of a task: the connector's config, and the names of both."""
     name = config["name"]
     return {**config, "connector.name": name, "task.id": f"{name}-{number}"}
 
 
 class MonitorableSourceTask(SourceTask):
-    """Counts on from the committed number, up to `max.messages`."""
+    """Counts from the committed number up to `max.messages`."""
 
     async def start(self, config: ResolvedConfig) -> None:
         """Read the settings; fail if `task-<task.id>.start.inject.error` says so."""
@@ -85,7 +85,7 @@ class MonitorableSourceTask(SourceTask):
         return record
 
     def _request_boundary(self, record: SourceRecord) -> None:
-        """End a transaction behind a Fibonacci number: an abort if it is even, else a commit."""
+        """End a transaction after a Fibonacci number: abort if it is even, else commit."""
         transaction = self.context.transaction
         if transaction is None or not is_fibonacci(self._seqno):
             return
@@ -138,7 +138,7 @@ class MonitorableSource(SourceConnector):
 
 
 class MonitorableSinkTask(SinkTask):
-    """Drops its records; the offsets that it is asked about may be committed."""
+    """Drops its records, and lets all of their offsets be committed."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Drop the records: only their metrics are observed."""
@@ -235,7 +235,7 @@ class DroppingSinkTask(SinkTask):
 
 
 class EmptyConfigsSink(SinkConnector):
-    """Sink whose tasks have no settings at all."""
+    """Sink whose task configs are empty."""
 
     java_name = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
     task = DroppingSinkTask

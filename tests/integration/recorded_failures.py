@@ -13,7 +13,7 @@ RecordedFailures = Mapping[str, Mapping[str, Failures]]
 
 
 def read_failures() -> RecordedFailures:
-    """The results of the last runs."""
+    """Results of the last runs."""
     recorded: RecordedFailures = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
     return recorded
 

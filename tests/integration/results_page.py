@@ -31,7 +31,7 @@ CLASS = "\n## {}\n\n| Test | Java | here | Reason |\n|---|---|---|---|\n"
 
 
 def page() -> str:
-    """Return the text of the page, made from the recorded results."""
+    """Text of the page, made from the recorded results."""
     recorded = read_failures()
     classes = {name: recorded[name] for name in TEST_CLASSES if name in recorded}
     totals = "".join(_total(name, results) for name, results in classes.items())
@@ -40,7 +40,7 @@ def page() -> str:
 
 
 def unexplained() -> Iterator[str]:
-    """Yield each test that passes on Java workers and fails here, without a reason."""
+    """Yield each test that passes on Java workers and fails here without a reason."""
     for name, results in read_failures().items():
         java, own = results.get(JAVA, {}), results.get(OWN, {})
         reasons = REASONS.get(name, {})

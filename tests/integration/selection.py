@@ -1,4 +1,4 @@
-"""Kafka's integration tests that run here, and reasons for those that do not, or that fail."""
+"""Selection of Kafka's integration tests, with reasons for omitted and failing tests."""
 
 from collections.abc import Mapping
 
@@ -75,7 +75,7 @@ TEST_CLASSES: Mapping[str, tuple[str, ...]] = {
         "testRestartUnknownConnectorNoParams",
     ),
 }
-"""Classes, each with the tests that run, or with none where all do; the quickest first."""
+"""Classes with their selected tests (none: all), the quickest first."""
 
 REASONS: Mapping[str, Mapping[str, str]] = {}
 """Reasons by class and test, for tests that fail on our service."""

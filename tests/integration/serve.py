@@ -1,7 +1,7 @@
-"""A worker of Kafka's integration tests: `controlplane serve --own` on the brokers of its file.
+"""Worker of Kafka's integration tests: `controlplane serve --own` on the brokers of its file.
 
-Every command is a transaction here. The tests' only broker creates its topic of transactions with
-three replicas, and so cannot; this program creates it with one.
+Every command is a transaction. The tests' only broker cannot create its transaction topic, whose
+default is three replicas; this program creates it with one.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ TRANSACTIONS = NewTopic(
 
 
 async def create_topic_of_transactions(bootstrap: str) -> None:
-    """Create the topic; it stays as it is if it exists."""
+    """Create the transaction topic unless it exists."""
     client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await client.start()
     try:

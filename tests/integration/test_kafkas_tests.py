@@ -12,14 +12,14 @@ from tests.integration.selection import REASONS, TEST_CLASSES
 from tests.integration.worker_programs import OWN, own_service
 
 SHORT = ("ConnectorTopicsIntegrationTest",)
-"""Class of `make test`: sources and sinks run, for half a minute."""
+"""Class that `make test` runs: sources and sinks, half a minute."""
 
 
 @pytest.mark.java
 @pytest.mark.broker
 @pytest.mark.parametrize("test_class", sampled(TEST_CLASSES, *SHORT))
 async def test_kafkas_tests_pass(test_class: str, tmp_path: Path) -> None:
-    """Each test passes, unless a reason says why it cannot."""
+    """Each test passes, or has a reason for its failure."""
     failures = await run_tests(test_class, await own_service(), tmp_path)
     assert failures.keys() == read_failures()[test_class][OWN].keys()
     reasons = REASONS.get(test_class, {})
@@ -32,7 +32,7 @@ def test_every_failure_has_a_reason() -> None:
 
 
 def test_every_reason_is_of_a_test_that_fails() -> None:
-    """A reason goes once its test passes."""
+    """A test with a reason fails; the reason is removed once it passes."""
     recorded = read_failures()
     stale = [
         f"{name}.{test}"
@@ -44,5 +44,5 @@ def test_every_reason_is_of_a_test_that_fails() -> None:
 
 
 def test_the_page_has_the_last_results() -> None:
-    """The page is made from the last results of `make kafka-its`."""
+    """The page has the last results of `make kafka-its`."""
     assert PAGE.read_text("utf-8") == page()

@@ -20,7 +20,7 @@ MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
 class WorkerProgram(NamedTuple):
-    """A program, and how many processes of it a cluster has."""
+    """Program, and its number of processes in a cluster."""
 
     command: tuple[str, ...]
     """Words of its command line; the file of properties and an empty folder are added."""
@@ -49,7 +49,7 @@ async def java_worker() -> WorkerProgram:
 
 
 async def _record_classes(archive: ClassArchive) -> None:
-    """Make the archive of the worker's classes, unless it exists or another process makes it."""
+    """Make the archive of the worker's classes, unless it exists or is being made."""
     if archive.exists:
         return
     with recorder("integration-worker") as is_ours, TemporaryDirectory() as folder:

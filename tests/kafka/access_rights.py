@@ -112,7 +112,7 @@ async def revoke(broker: Broker, user: str, right: Right) -> None:
 async def _until(client: AIOKafkaAdminClient, user: str, rights: int) -> None:
     """Wait until the broker has this number of rights of a user."""
     async with asyncio.timeout(PATIENCE_S):
-        while await _rights(client, user) != rights:  # noqa: ASYNC110 - a broker tells nobody
+        while await _rights(client, user) != rights:  # noqa: ASYNC110 - a broker sends no event
             await asyncio.sleep(0.02)
 
 

@@ -37,7 +37,7 @@ from tests.patience import PATIENCE_S
 PATIENT = ConnectSettings(
     patience_ms=PATIENCE_S * 1_000, read_on_ms=PATIENCE_S * 1_000, records_ms=PATIENCE_S * 1_000
 )
-"""No limit of patience is reached, however busy the machine is."""
+"""Limits of patience that no test reaches, even on a busy machine."""
 
 BrokerLogin = tuple[str, dict[str, str]]
 """Name of the log, and the settings of a connection to it."""

@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 _numbers = count()
 _RUN = f"{uuid4().hex[:8]}-" if GIVEN else ""
-"""Part of names that tells the runs on a given broker apart."""
+"""Part of names that distinguishes runs on an existing broker."""
 
 
 def unused_name() -> str:

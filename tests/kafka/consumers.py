@@ -47,7 +47,7 @@ async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIO
     await consumer.start()
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not consumer.assignment():  # noqa: ASYNC110 - a rebalance tells nobody
+            while not consumer.assignment():  # noqa: ASYNC110 - a rebalance sends no event
                 await asyncio.sleep(POLL_S)
         yield consumer
     finally:
@@ -72,5 +72,5 @@ def java_consumer(broker: Broker, topic: str, group: str, **settings: object) ->
 async def has_committed(groups: GroupAdmin, group: str) -> None:
     """Wait until a group has committed offsets."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await groups.committed(group):  # noqa: ASYNC110 - a commit tells nobody
+        while not await groups.committed(group):  # noqa: ASYNC110 - a commit sends no event
             await asyncio.sleep(POLL_S)

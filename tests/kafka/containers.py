@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 ENGINE = "docker"
 INFO_TIMEOUT_S = 10
-"""An engine that does not answer by then counts as missing."""
+"""Seconds after which a silent container engine counts as missing."""
 
 LIBRARIES = "/opt/kafka/libs/*"
 """Class path within the image: Kafka, Connect and its file connectors."""

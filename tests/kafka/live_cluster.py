@@ -18,10 +18,10 @@ from tests.patience import PATIENCE_S
 TOPICS = ("connect-configs", "connect-offsets", "connect-status")
 
 QUIET_S = 0.6
-"""Topics to which nobody writes for so long are quiet: a task flushes its offsets every 0.2 s."""
+"""Seconds without writes after which topics are quiet; a task flushes offsets every 0.2 s."""
 
 PAUSE_S = 0.1
-"""Between two questions to a worker that has not yet done what it was asked to."""
+"""Pause between two requests to a worker that has not finished."""
 
 TRIES = 60
 """Quiet points at which answers may differ before that counts: see `Beside.agree`."""

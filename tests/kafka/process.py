@@ -20,14 +20,14 @@ from tests.kafka.containers import (
 from tests.patience import PATIENCE_S
 
 STOP_TIMEOUT_S = 20
-"""A program that has not stopped by then is killed."""
+"""Seconds after which a program that has not stopped is killed."""
 
 POLL_S = 0.1
 """Interval of checks whether a starting program is ready; it gives no signal."""
 
 PRINTED_LINES = 40
 SMALL_JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Quick to start and small, as tests want it."""
+"""JVM options for a quick start and little memory."""
 
 
 class ProgramNotReady(RuntimeError):

@@ -21,7 +21,7 @@ from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
 
 NewTopic = Callable[..., Awaitable[str]]
-"""Makes a topic of so many partitions, with such settings, and tells its name."""
+"""Creates a topic with this number of partitions and settings; returns its name."""
 
 ONE_BATCH = ReadLimits(fetch_max_bytes=1, partition_max_bytes=1)
 """A broker answers a reader's fetch with one record batch: the smallest step there is."""

@@ -16,7 +16,7 @@ SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 CONFIGS, OFFSETS, _ = TOPICS
 
 Effect = tuple[str, object]
-"""Meaning of a record about one connector: its kind, and the value that tells it from others."""
+"""Meaning of a record about one connector: its kind and its distinctive value."""
 
 
 class SentCommand(NamedTuple):

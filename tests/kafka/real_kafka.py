@@ -29,7 +29,7 @@ from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
 FORMATTED = ROOT / ".cache" / "formatted"
-"""Log directories that Kafka has formatted and nobody has used; a broker starts on a copy."""
+"""Formatted, unused log directories of Kafka; a broker starts on a copy."""
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -61,11 +61,11 @@ BROKER: ProgramSettings = {
     "log.cleaner.backoff.ms": 1000,  # a look at a thousand partitions takes 20 ms of a core
     "log.cleaner.dedupe.buffer.size": 8 << 20,
     "log.initial.task.delay.ms": 0,
-    "metadata.max.idle.interval.ms": 0,  # nobody needs a record per half second
+    "metadata.max.idle.interval.ms": 0,  # else Kafka writes a record every half second
     "num.network.threads": 2,
     "num.io.threads": 2,
 }
-"""One node that is quick to start, small, and compacts soon."""
+"""Settings of one node that starts quickly, is small, and compacts soon."""
 
 SECOND: dict[str, object] = {"process.roles": "broker", "node.id": 2}
 """Settings of a second broker that joins the first."""
@@ -319,7 +319,7 @@ WORKER: ProgramSettings = {
     "task.shutdown.graceful.timeout.ms": 1000,
     "scheduled.rebalance.max.delay.ms": 0,
 }
-"""A worker whose changes show soon."""
+"""Settings of a worker whose changes show soon."""
 
 
 PARTS = ("runtime", "file", "json")
@@ -428,7 +428,7 @@ STANDALONE: ProgramSettings = {
     "offset.flush.interval.ms": 200,
     "plugin.discovery": "service_load",
 }
-"""A standalone worker that commits soon."""
+"""Settings of a standalone worker that commits soon."""
 
 
 def broker_runtime(release: str) -> str | KafkaImage:

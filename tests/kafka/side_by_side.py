@@ -31,7 +31,7 @@ _NAME = re.compile(r'\{"name": "([^"]*)"')
 
 PAUSE_S = 0.05
 TRIES = 1_200
-"""A worker that has not come to where it is to be by then will not."""
+"""Seconds after which a worker that lacks the expected state has failed."""
 
 
 class ComparedExchange(NamedTuple):

@@ -1,6 +1,7 @@
 """Requests for a worker and for us in order, with waits in between.
 
-A `ProbeRow` is a request as in the probes, or a wait until the answer to its path contains a text.
+A `ProbeRow` is a request as in the probes, or a wait. A wait ends once the answer to its path
+contains a text.
 """
 
 import json
@@ -14,9 +15,9 @@ from tests.rest.running_plane import SINK, SOURCE
 
 JSON = "application/json"
 NEWEST_SLASHLESS = ("a b", "a+b", "a;b", "a?b#c", "ä", "..", "a&b=c", '"a"')
-"""Names that every release can be asked for, if they are encoded."""
+"""Names that every release accepts in a path, if encoded."""
 SLASHES = ("a/b", "a%b", "a\\b", "a{b}", "a}b", "a%2Fb")
-"""Names that can be created; asked for, where a release lets a path hold them."""
+"""Names that can be created; reads need a release that accepts them in a path."""
 
 BAD_BODIES = (
     "", " ", "null", "{", "[]", "1", '"text"', "{}", '{"name":"x"}', '{"config":{}}',

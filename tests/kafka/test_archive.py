@@ -21,7 +21,7 @@ from tests.replay.archive.test_append import archived
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 EVERY = 1 if PROVE else 11
-"""One of so many steps is one at which a capture is killed."""
+"""Distance of the steps at which a capture is killed."""
 
 
 async def test_an_archive_equals_the_topics(
@@ -35,11 +35,11 @@ async def test_an_archive_equals_the_topics(
 
     async def while_open() -> None:
         assert archived((await capture()).cluster) == await past.present_entries()
-        assert (await capture()).added == 0  # nobody knows yet what becomes of the others
+        assert (await capture()).added == 0  # the open transaction is undecided
 
     before = await past.present_entries()
     assert (await capture()).added == len(before)
-    await past.goes_on(while_open)
+    await past.write_more(while_open)
     captured = await capture()
     entries, cluster = await past.present_entries(), captured.cluster
     assert captured.added == 2 * len(past.names)
@@ -66,7 +66,7 @@ async def test_killed_captures_neither_lose_nor_double(
     entries = await past.present_entries()
     targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
     lefts = [left_in(target, entries) for target in targets]
-    await past.goes_on()
+    await past.write_more()
     await removed(past.broker, past.own, 0, 28)
     entries, starts = await past.present_entries(), await reader.starts(past.names)
     gaps = []

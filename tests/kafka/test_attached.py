@@ -31,7 +31,7 @@ CLUSTER_PATHS = (
 """Paths that answer with the classes of the cluster."""
 
 BRIEF = ConnectSettings(patience_ms=1_000)
-"""A difference that stays is refused soon."""
+"""Limits with which a permanent refusal is passed on soon."""
 
 
 class AttachedLife(Beside):

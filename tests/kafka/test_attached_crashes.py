@@ -132,14 +132,14 @@ async def test_a_creation_that_was_never_sent(cluster: SteeredCluster, tmp_path:
 QUICK = ConnectSettings(
     answer_timeout_ms=1_000, retry_ms=100, records_ms=PATIENCE_S * 1_000, patience_ms=60_000
 )
-"""Limits with which a worker that hangs has soon given no answer."""
+"""Limits with which a hanging worker soon causes a time-out."""
 
 
 @asynccontextmanager
 async def hanging_at_creation(
     cluster: SteeredCluster, trail: Path, limits: ConnectSettings
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Service whose worker hangs from the first request of a creation until the block continues."""
+    """Service whose worker hangs at the first request of a creation, until the block ends."""
 
     async def hang(_: CommandRequest, step: str) -> None:
         if step == "accepted":
@@ -220,7 +220,7 @@ async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: 
     key = {"idempotency-key": "once"}
     async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await rest.put("/connectors/looked-up/pause", headers=key)).is_server_error
-    # Somebody else pauses it: the log has the planned record, and the command counts as done.
+    # Another client pauses it: the log has the planned record, and the command counts as done.
     assert (await cluster.ask("PUT", "/connectors/looked-up/pause")).is_success
     async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await ended(rest))["outcome"] == "done"

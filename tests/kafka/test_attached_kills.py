@@ -31,10 +31,10 @@ KILLS = 60 if PROVE else 3
 LANES = 3
 
 SOON_DEAD: dict[str, Any] = {"session__timeout__ms": 3_000, "heartbeat__interval__ms": 1_000}
-"""The cluster misses a killed worker soon."""
+"""Settings with which the group soon removes a killed worker."""
 
 LIMITS = msgspec.structs.replace(PATIENT, records_ms=5_000)
-"""Records of a command that a killed worker has not carried out are not waited for for long."""
+"""Limits with a short wait for the records of a killed worker's command."""
 
 READER = "bob"
 """User who may read the topics and nothing else: the broker refuses any record of the service."""
@@ -108,7 +108,7 @@ async def _judge(
 async def _agree(beside: Beside, broker: Broker) -> None:
     """Compare the service with the worker, except where the order between partitions decides.
 
-    A restarted worker reads the partitions of statuses in any order: it may lack a task status that
+    A restarted worker reads the partitions of statuses in any order. It may lack a task status that
     lies beside a tombstone (edge 20 of docs/releases.md).
     """
     try:

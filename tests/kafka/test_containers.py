@@ -14,7 +14,7 @@ from tests.kafka.real_kafka import runtime
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 NOWHERE = "org.apache.kafka:connect-json:0.0.9"
-"""An artifact that does not exist, so no class path of it is remembered."""
+"""Artifact that does not exist, so no class path of it is cached."""
 
 
 def engine(folder: Path, code: int) -> None:

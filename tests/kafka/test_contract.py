@@ -22,7 +22,7 @@ from tests.patience import PATIENCE_S
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 COMMITTED = {("config", 0, 2), ("offsets", 2, 0)}
-"""The places of the sample's one transaction that was not aborted."""
+"""Positions of the sample's only committed transaction."""
 
 
 def _transaction(entry: Entry) -> str:

@@ -39,7 +39,7 @@ MANY = 60_000
 
 
 async def run(*words: object, **environment: str) -> CommandResult:
-    """Run a command in a thread, while the loop goes on."""
+    """Run a command in a thread beside the event loop."""
     return await asyncio.to_thread(lambda: call(*words, environment=environment))
 
 
@@ -232,7 +232,7 @@ async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_pa
             return exists and (await reader.ends([topics.offsets]))[topics.offsets][0] > 0
 
         async with asyncio.timeout(PATIENCE_S):
-            while not await begun():  # noqa: ASYNC110 - a copy tells nobody
+            while not await begun():  # noqa: ASYNC110 - a copy sends no event
                 await asyncio.sleep(0.01)
     copying.send_signal(signal.SIGKILL)
     assert await copying.wait() == -signal.SIGKILL
@@ -267,7 +267,7 @@ async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) 
         return len(remaining) == 4
 
     async with asyncio.timeout(PATIENCE_S):
-        while not await compacted():  # noqa: ASYNC110 - a broker tells nobody
+        while not await compacted():  # noqa: ASYNC110 - a broker sends no event
             await asyncio.sleep(0.05)
     again = await run(*words)
     assert "nothing copied: all 4 records" in again.out, again.err

@@ -42,7 +42,7 @@ def test_codes_of_the_program_have_their_names() -> None:
 
 
 def test_sentences() -> None:
-    """A sentence is short and unfinished, so that a message can go on; codes are named."""
+    """A sentence is short and has no full stop, so that a message can continue; codes are named."""
     for code, error in ERRORS.items():
         assert error.sentence[0].islower(), error
         assert error.sentence[-1] not in ".:", error

@@ -32,10 +32,10 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 PARTS = ("runtime", "file", "json", "mirror")
 OLD = "2.8.2"
-"""A release that lists connectors alone and tells no settings but those of a config."""
+"""Release that lists connectors only, and documents settings only when it validates."""
 
 UNDEFINED = "lab.Converters$Undefined"
-"""A class that has no definition: workers fail when they are asked for it."""
+"""Class without a definition: workers fail on requests about it."""
 
 TRANSFORMED = {
     "transforms": "a,b",

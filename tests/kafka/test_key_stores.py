@@ -20,7 +20,7 @@ FORMATS = {
     "java-8": ("-J-Dkeystore.pkcs12.legacy",),
     "jks": ("-storetype", "JKS"),
 }
-"""The format of a store, and how keytool is told."""
+"""Format of a store, and its options of keytool."""
 
 
 def trusting(

@@ -89,7 +89,7 @@ async def _grown(appenders: list[NumberedAppends], by: int) -> None:
     """Wait until each appender has some more acknowledgements."""
     expected_counts = [len(appender.acknowledged) + by for appender in appenders]
     async with asyncio.timeout(PATIENCE_S):
-        while any(  # noqa: ASYNC110 - the appenders tell nobody
+        while any(  # noqa: ASYNC110 - the appenders send no event
             len(appender.acknowledged) < number
             for appender, number in zip(appenders, expected_counts, strict=True)
         ):

@@ -137,9 +137,9 @@ async def _changed_back(source: Api, target: Api) -> None:
 async def _undone(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
     """The comparison fails, and the process is killed at each gap of the undo."""
     moving = CutOffMigration("lines", old.url, new.url, folder)
-    meddling = {"before verify": _config_changed, "before undoing offsets": _changed_back}
+    concurrent_changes = {"before verify": _config_changed, "before undoing offsets": _changed_back}
     gaps = [gap for gap in UNDO_CRASH_POINTS if not gap.endswith("start")]
-    await moving.killed_at_each(gaps, meddling)
+    await moving.killed_at_each(gaps, concurrent_changes)
     with pytest.raises(click.ClickException, match="the config of lines has changed") as failure:
         await moving.run()
     assert failure.value.message.endswith("; everything is as before")
@@ -157,7 +157,7 @@ async def _worker_killed(old: MovingCluster, new: MovingCluster, folder: Path) -
         await new.worker.kill9()
 
     with pytest.raises(click.ClickException, match="not undone: create") as failure:
-        await moving.run(meddling={"before offsets": killed})
+        await moving.run(concurrent_changes={"before offsets": killed})
     assert failure.value.exit_code == 4
     await old.until_states("lines", "RUNNING", "RUNNING")
     await new.worker.start()
@@ -198,7 +198,7 @@ async def _sink(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
         output.parent.rmdir()
 
     with pytest.raises(click.ClickException, match=r"copy fails .* everything is as before"):
-        await moving.run(meddling={"before start": folder_gone})
+        await moving.run(concurrent_changes={"before start": folder_gone})
     assert await new.get("/connectors") == ["lines"]
     output.parent.mkdir()
     await old.ask("POST", "/connectors/copy/restart?includeTasks=true")

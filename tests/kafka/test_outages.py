@@ -30,12 +30,12 @@ BrokerAction = Callable[[], Awaitable[None]]
 RELEASE = "3.9.1"
 CONFIGS = "connect-configs"
 SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
-"""A broker that hangs is noticed soon."""
+"""Settings with which a hanging broker is noticed soon."""
 OFTEN = FollowerLimits(topics_poll_ms=50)
 SETTLED_S = 1
 """Time to look for other topics, after which nothing but the tail asks the leader."""
 AWAY_S = 4
-"""Time for several tries, in which an outage could be told again."""
+"""Time for several retries, in which a second notice could come."""
 
 
 async def test_the_only_broker_is_gone(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 `tests/test_command_histories.py` compares these records with those of real clusters. Here every
 command runs on a log in memory and on real brokers. The records on the brokers must have the same
-bytes, and Kafka's own stores must read from them what our fold reads.
+bytes. Kafka's own stores and our fold must read the same from them.
 """
 
 import time

@@ -154,7 +154,7 @@ async def test_any_part_of_interleaved_transactions(
         assert part == [entry for entry in expected if start <= entry.offset < stop]
 
 
-async def test_an_open_transaction_hides_what_follows(
+async def test_an_open_transaction_hides_later_records(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
     """The end is the last stable offset: later records are hidden until all transactions end."""

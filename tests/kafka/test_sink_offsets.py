@@ -132,7 +132,7 @@ async def consumed(scene: SinkScene, group: str) -> None:
     """Wait until a group has committed the end of every partition."""
     expected_offsets = {(TOPIC, partition): partition + 1 for partition in range(PARTITIONS)}
     async with asyncio.timeout(PATIENCE_S), groups_of(scene.broker.bootstrap) as groups:
-        while await groups.committed(group) != expected_offsets:  # noqa: ASYNC110 - a commit tells nobody
+        while await groups.committed(group) != expected_offsets:  # noqa: ASYNC110 - a commit sends no event
             await asyncio.sleep(POLL_S)
 
 

@@ -80,7 +80,7 @@ class SharedFile:
             await reader.close()
 
 
-async def test_each_goes_on_where_the_other_has_stopped(broker: Broker, tmp_path: Path) -> None:
+async def test_each_worker_continues_at_the_others_offset(broker: Broker, tmp_path: Path) -> None:
     """Each worker continues at the other's offset: no line is doubled or lost."""
     shared = SharedFile(tmp_path)
     shared.write("one\ntwo\n")

@@ -39,7 +39,7 @@ async def compacted(
     async with asyncio.timeout(PATIENCE_S):
         while not await done():
             # Only what lies before the active segment is compacted, and a write begins a new
-            # one, but not before `segment.ms`: time has to pass, and nobody tells when.
+            # one, but not before `segment.ms`: time has to pass, without an event.
             await asyncio.sleep(0.2)
             await write()
 
@@ -110,7 +110,7 @@ class TopicHistory:
         present = await offsets_there(self.broker, partitions)
         return in_order(entry for entry in self._written if entry.position in present)
 
-    async def goes_on(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
+    async def write_more(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
         """Write more records to all topics: plain ones, and lastly an aborted transaction."""
         async with writer(self.broker) as out:
             for number in range(ROUND):
@@ -148,10 +148,10 @@ class TopicHistory:
 async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     """Cluster in which Kafka has compacted, removed and marked some records."""
     config = await new_topic(1, **COMPACTED_SOON)
-    own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
+    own = await new_topic(cleanup__policy="delete")  # brokers remove records only here
     past = TopicHistory(broker, Topics(config, await new_topic(2), await new_topic(2)), own)
     await past.begins()
-    await past.goes_on()
-    await past.goes_on()
+    await past.write_more()
+    await past.write_more()
     await removed(broker, own, 0, 3)
     return past

@@ -1,4 +1,4 @@
-"""Round times that a time axis shows beneath pictures."""
+"""Round times on the time axis below a chart."""
 
 from itertools import pairwise
 
@@ -12,16 +12,16 @@ from controlplane.page.timeline import TimeRange
 from tests.replay.report.page_reader import parsed
 
 LAST_MS = 2**53
-"""Later than any calendar; brokers take such times if they are told to."""
+"""Time beyond any calendar, which brokers accept as a timestamp."""
 
 
 def axis(first: str, last: str) -> TimeAxis:
-    """Return a time axis from one time to another."""
+    """Time axis from one time to another."""
     return TimeAxis(TimeRange(read_time_ms(first), read_time_ms(last)))
 
 
-def words(time_axis: TimeAxis) -> list[list[str]]:
-    """Return the lines of each label of the axis."""
+def label_lines(time_axis: TimeAxis) -> list[list[str]]:
+    """Lines of each label of the axis."""
     (picture,) = parsed([time_axis.labels()]).all("svg")
     return [
         [part if isinstance(part, str) else part.text for part in label.content]
@@ -57,17 +57,17 @@ def words(time_axis: TimeAxis) -> list[list[str]]:
     ],
 )
 def test_times_are_round(first: str, last: str, labels: list[list[str]]) -> None:
-    """A label shows the day or year where a new one begins."""
-    assert words(axis(first, last)) == labels
+    """A label has the day or year where a new one begins."""
+    assert label_lines(axis(first, last)) == labels
 
 
 @given(first_ms=st.integers(0, LAST_MS), length_ms=st.integers(0, LAST_MS))
-def test_there_are_a_few_however_long_it_takes(first_ms: int, length_ms: int) -> None:
-    """Ticks lie within the picture, at equal distances."""
+def test_the_number_of_ticks_is_small_for_any_span(first_ms: int, length_ms: int) -> None:
+    """Ticks lie within the chart at equal distances."""
     last_ms = first_ms + length_ms
     time_axis = TimeAxis(TimeRange(first_ms, last_ms))
     ticks = time_axis.ticks()
     assert 1 <= len(ticks) <= TICKS + 1
     assert all(first_ms <= tick <= last_ms for tick in ticks)
     assert len({after - before for before, after in pairwise(ticks)}) <= 1
-    assert len(words(time_axis)) == len(ticks)
+    assert len(label_lines(time_axis)) == len(ticks)

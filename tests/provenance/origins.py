@@ -1,7 +1,7 @@
-"""Origins of the long texts in catalogues and recordings: a short table of kinds, with reasons.
+"""Origins of long texts in catalogues and recordings: a table of kinds with reasons.
 
-A text of Kafka's documentation has no row here, so a test fails if one is added. NOTICE tells
-readers of the distribution the same.
+A text of Kafka's documentation has no row here, so a test fails if one is added. NOTICE says the
+same to readers of the distribution.
 """
 
 import re
@@ -13,7 +13,7 @@ from tests.provenance.settings import descriptions
 from tests.provenance.texts import JSON, Text
 
 FEW_WORDS = 12
-"""Texts of so many words need no origin: names, lists of values, digests."""
+"""Number of words up to which a text needs no origin: names, lists of values, digests."""
 
 _TRACE = re.compile(r"[\w.$]+(: .*)?\n\tat [\w.$]+", re.DOTALL)
 _REFUSED = re.compile(r"[45]\d\d \S")
@@ -30,7 +30,7 @@ def _described() -> frozenset[str]:
 
 
 class Origin(NamedTuple):
-    """One kind of long texts: its name, the reason why it is here, and how it is recognised."""
+    """Kind of long texts: its name, the reason for its presence, and its rule of recognition."""
 
     name: str
     why: str
@@ -96,5 +96,5 @@ def is_long(text: Text) -> bool:
 
 
 def origin(text: Text) -> Origin | None:
-    """Origin of a text; None for a text that should not be here."""
+    """Origin of a text; None for a text that must not be here."""
     return next((row for row in ORIGINS if row.holds(text)), None)

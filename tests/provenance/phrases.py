@@ -1,10 +1,10 @@
-"""Runs of words that two texts have in common, whatever their case, markup and punctuation."""
+"""Runs of words that two texts share, apart from case, markup and punctuation."""
 
 import re
 from collections.abc import Iterator
 
 LONGEST = 5
-"""Words that two sentences about the same thing may have in common by chance."""
+"""Number of words that two sentences about one subject may share by chance."""
 
 _MARKUP = re.compile(r"<[^>]*>|[`\"]")
 _WORD = re.compile(r"\w(?:[\w'.%$-]*\w)?")

@@ -1,4 +1,4 @@
-"""The files of `controlplane/catalogues/`, read as plain JSON: settings and their descriptions."""
+"""Settings and their descriptions in `controlplane/catalogues/`, read as plain JSON."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,12 +16,12 @@ Setting = tuple[str, str]
 
 
 def catalogue(name: str) -> Any:
-    """Return the JSON content of a catalogue file."""
+    """JSON content of a catalogue file."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
 def settings() -> Iterator[Setting]:
-    """Every setting of every release; those of two variants of a class come twice."""
+    """Every setting of every release; two variants of a class repeat theirs."""
     for scope, keys in catalogue("definitions.json").items():
         yield from ((scope, key["name"]) for key in keys)
     for plugin in catalogue("plugins.json"):
@@ -29,7 +29,7 @@ def settings() -> Iterator[Setting]:
 
 
 def descriptions() -> Mapping[Setting, str]:
-    """Return the description of each setting."""
+    """Description of each setting."""
     return {
         (scope, name): text
         for scope, texts in catalogue("descriptions.json").items()

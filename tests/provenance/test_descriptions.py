@@ -1,4 +1,4 @@
-"""`controlplane/catalogues/descriptions.json`: one own sentence or two for each setting."""
+"""`controlplane/catalogues/descriptions.json` has one or two own sentences per setting."""
 
 import json
 import re
@@ -12,7 +12,7 @@ MARKUP = re.compile(r"</?\w+/?>|&\w+;|\s{2}|\n")
 
 
 def test_each_setting_has_a_description() -> None:
-    """No setting lacks its description, and no description is without a setting."""
+    """Settings and descriptions correspond one to one."""
     assert descriptions().keys() == {
         (scope, name) for scope, name in settings() if not name.startswith(HIDDEN)
     }
@@ -28,7 +28,7 @@ def test_descriptions_are_short_and_plain() -> None:
 
 
 def test_clients_share_their_descriptions() -> None:
-    """A setting of all clients means the same in each, but for what is listed here."""
+    """A setting of all clients has one description, with listed exceptions."""
     own_meaning = {"interceptor.classes", "request.timeout.ms", "retries"}
     texts_by_name: dict[str, set[str]] = {}
     for (scope, name), text in descriptions().items():
@@ -38,7 +38,7 @@ def test_clients_share_their_descriptions() -> None:
 
 
 def test_the_file_is_in_order() -> None:
-    """Sorted, one setting per line: changes are easy to review."""
+    """The file is sorted, one setting per line, so that changes are easy to review."""
     text = (FOLDER / "descriptions.json").read_text(encoding="utf-8")
     content = json.loads(text)
     assert text == json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Every long text in catalogues and recordings is ours, or a worker's answer: none is copied."""
+"""Every long text in catalogues and recordings is ours or a worker's answer, never copied."""
 
 import json
 from collections import Counter
@@ -19,13 +19,13 @@ def long_texts() -> list[Text]:
 
 
 def test_every_long_text_has_an_origin(long_texts: list[Text]) -> None:
-    """No catalogue and no recording holds a sentence of Kafka's documentation."""
+    """No catalogue and no recording has a sentence of Kafka's documentation."""
     unknown = {f"{text.path}: {text.text[:80]}" for text in long_texts if origin(text) is None}
     assert unknown == set()
 
 
 def test_every_origin_is_needed(long_texts: list[Text]) -> None:
-    """Each row of the table stands for texts that are there."""
+    """Each row of the table has existing texts."""
     counts = Counter(row.name for text in long_texts if (row := origin(text)))
     assert counts.keys() == {row.name for row in ORIGINS}
 
@@ -55,14 +55,14 @@ ADDED = {
 
 @pytest.mark.parametrize("path", ADDED)
 def test_a_foreign_sentence_is_noticed(path: str) -> None:
-    """Each of these files would fail the test above."""
+    """Each of these files fails the check of origins."""
     foreign = [text for text in texts(path, ADDED[path]) if is_long(text)]
     assert {text.text for text in foreign} == {FOREIGN}
     assert [origin(text) for text in foreign] == [None] * len(foreign)
 
 
-def test_our_own_description_is_let_in() -> None:
-    """An answer that was recorded from this service may stay as it is."""
+def test_our_own_descriptions_are_accepted() -> None:
+    """A recorded answer of this service has an origin."""
     ours = max(descriptions().values(), key=len)
     _key, description = texts("tests/x.json", json.dumps({"documentation": ours}))
     assert is_long(description)

@@ -1,4 +1,4 @@
-"""Kafka's proposals (KIPs) and OpenAPI files are read, and quoted nowhere."""
+"""No file quotes Kafka's proposals (KIPs) or OpenAPI files."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ ANSWER = (
 
 
 def long_phrases(text: str) -> set[Phrase]:
-    """Runs of words that are too long to be the same by chance."""
+    """Runs of words that are too long to be equal by chance."""
     return set(phrases(text, FEW_WORDS + 1))
 
 
 @pytest.mark.shared
 def test_no_file_quotes_a_proposal(shared: Path) -> None:
-    """No file shares more than twelve words in a row with them, but for a prescribed answer."""
+    """No file shares more than twelve words in a row with them, except a prescribed answer."""
     files = [path for folder in FOLDERS for path in shared.glob(folder)]
     theirs = set[Phrase]().union(*(long_phrases(path.read_text("utf-8")) for path in files))
     assert len(theirs) > 1000

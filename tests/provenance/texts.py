@@ -1,4 +1,4 @@
-"""Texts in data files: every string of JSON, and every line of files in other formats."""
+"""Texts in data files: each string of JSON, and each line of other files."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ JSON = (".json", ".jsonl", f".jsonl{PACKED}")
 
 
 class Text(NamedTuple):
-    """One string of a data file.
+    """String of a data file.
 
     `place` has the keys that lead to it; list elements add nothing. `beside` has all keys of the
     object that holds it.
@@ -35,7 +35,7 @@ class Text(NamedTuple):
 
 
 def readable_files() -> Iterator[tuple[str, str]]:
-    """Path and content of every file in those folders that is no Python."""
+    """Path and content of every file in these folders except Python."""
     for source in tracked():
         if source.path.startswith(PARTS) and not source.path.endswith(".py"):
             yield source.path, source.text
@@ -43,7 +43,7 @@ def readable_files() -> Iterator[tuple[str, str]]:
 
 
 def all_files() -> Iterator[tuple[str, str]]:
-    """Path and content of every text file of the repository, unpacked if need be."""
+    """Path and content of every text file of the repository, decompressed if necessary."""
     yield from ((source.path, source.text) for source in tracked())
     yield from packed_files()
 
@@ -61,7 +61,7 @@ def _named(path: Path) -> str:
 
 
 def texts(path: str, content: str) -> Iterator[Text]:
-    """Yield all texts of a file; JSON files by string."""
+    """Yield all texts of a file: strings of JSON, or lines."""
     if not path.endswith(JSON):
         yield from (Text(path, (), frozenset(), line) for line in content.splitlines())
     elif path.endswith(".json"):
@@ -74,7 +74,7 @@ def texts(path: str, content: str) -> Iterator[Text]:
 def _strings(
     path: str, value: Any, place: tuple[str, ...] = (), beside: frozenset[str] = frozenset()
 ) -> Iterator[Text]:
-    """Strings of a JSON value, its keys included; a string that holds JSON is opened."""
+    """Strings of a JSON value and its keys; a string that contains JSON is parsed."""
     match value:
         case str():
             inner = _opened(value)
@@ -93,7 +93,7 @@ def _strings(
 
 
 def _opened(text: str) -> Any:
-    """The object or list that a text is the JSON of, else None."""
+    """Object or list that a text encodes as JSON, else None."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:

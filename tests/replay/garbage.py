@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from controlplane.core.entry import Entry
 
 CONFIGS, STATUSES, OVERTAKEN, COMMANDS = 1_200, 1_100, 50, 3
-"""Records of each topic that are no use; those that a good one of their key follows come on top."""
+"""Numbers of unreadable records per topic; OVERTAKEN ones have a later readable record."""
 
 DAY_MS = 86_400_000
 

@@ -1,4 +1,4 @@
-"""Playing scenarios that are given as text."""
+"""Play of scenarios that tests give as text."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ NAME = "x.scenario"
 
 
 def played(text: str, folds: Folds | None = None) -> tuple[Scenario, list[StepResult]]:
-    """A scenario and what its steps printed."""
+    """Scenario and the output of its steps."""
     scenario = parse(text, NAME)
     return scenario, asyncio.run(play(scenario, folds))
 

@@ -1,4 +1,4 @@
-"""`controlplane scenario run`: exit codes, JSON, rewriting, folds that are installed."""
+"""`controlplane scenario run`: exit codes, JSON, rewrites, installed folds."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ OTHER = "# Other.\n\ncluster w1@3.9\n----\nno\n"
 
 
 def run(*arguments: str | Path) -> Result:
-    """The command's exit code and output."""
+    """Exit code and output of the command."""
     return CliRunner().invoke(scenario, ["run", *map(str, arguments)])
 
 
@@ -33,7 +33,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def test_all_as_written(tmp_path: Path) -> None:
-    """A folder stands for all scenarios below it."""
+    """A folder argument plays all scenarios below it."""
     write(tmp_path, "a", GOOD)
     (tmp_path / "deep").mkdir()
     write(tmp_path / "deep", "b", GOOD)
@@ -54,7 +54,7 @@ def test_differences(tmp_path: Path) -> None:
 
 
 def test_json(tmp_path: Path) -> None:
-    """Every step of every file, for machines; the exit code is the same."""
+    """JSON has every step of every file; the exit code is that of the table."""
     path = write(tmp_path, "a", OTHER)
     result = run("-o", "json", path)
     assert result.exit_code == 1
@@ -70,7 +70,7 @@ def test_json(tmp_path: Path) -> None:
 
 
 def test_bad_input(tmp_path: Path) -> None:
-    """One sentence, exit code 2, and no file is rewritten if one of them cannot be played."""
+    """Bad input gives one sentence, exit code 2 and no rewrite of any file."""
     bad = write(tmp_path, "z", "view x\n")
     huge = write(tmp_path, "huge", "#" * 1_000_001)
     latin = tmp_path / "latin.scenario"
@@ -103,7 +103,7 @@ def test_rewriting(tmp_path: Path) -> None:
 
 
 def test_rewriting_wants_a_clean_work_tree(tmp_path: Path) -> None:
-    """Rewriting refuses new, changed and staged files, so that `git diff` shows its changes."""
+    """A rewrite refuses new, changed and staged files, so that `git diff` shows its changes."""
     git(tmp_path, "init", "-q")
     path = write(tmp_path, "a", OTHER)
     clean = write(tmp_path, "clean", GOOD)
@@ -156,7 +156,7 @@ orders      0      STARTED
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution that registers a fold, as `replay` does."""
+    """Distribution that registers a fold, as `replay` does."""
     (tmp_path / "blind_fold.py").write_text(FOLD)
     about = tmp_path / "blind_fold-1.dist-info"
     about.mkdir()
@@ -166,8 +166,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_installed_fold_is_asked(tmp_path: Path) -> None:
-    """A fold is selected by name; its differences are printed, and never written into the file."""
+def test_an_installed_fold_is_used(tmp_path: Path) -> None:
+    """A name selects the fold; its differences are printed, and never written to the file."""
     path = write(tmp_path, "a", STORY)
     result = run("--via", "blind", path)
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Scenarios that stand in documents: the two of the design, and those of the guides."""
+"""Scenarios in documents: the two of the design, and those of the guides."""
 
 import re
 from pathlib import Path
@@ -18,14 +18,14 @@ EXAMPLES = (
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_as_designed(name: str, shared: Path) -> None:
-    """An example equals its design byte for byte; its output is tested with all scenarios."""
+    """An example equals its design byte for byte."""
     designed = (shared / "scenarios.md").read_text()
     assert (ROOT / "scenarios" / f"{name}.scenario").read_text() in designed
 
 
 @pytest.mark.parametrize("document", ["docs/testing.md", "scenarios/README.md"])
 def test_an_example_in_a_document_plays_as_written(document: str) -> None:
-    """Readers can copy an example and get the shown output."""
+    """A copy of an example from a document gives the shown output."""
     text = (ROOT / document).read_text()
     fenced = re.findall(r"^```\n(cluster .*?)^```$", text, re.MULTILINE | re.DOTALL)
     indented = re.findall(r"^(    # .*?\n(?:(?: {4}.*)?\n)+)", text, re.MULTILINE)

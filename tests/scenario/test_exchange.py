@@ -1,4 +1,4 @@
-"""Requests, crashes and time: what the scenarios do not show."""
+"""Requests, crashes and time in scenarios: cases that no scenario file shows."""
 
 import pytest
 
@@ -18,8 +18,8 @@ def after(*steps: str, cluster: str = "cluster w1@kip w2@3.9") -> list[str]:
     return printed("".join(f"{step.rstrip()}\n----\n\n" for step in (cluster, *steps)))
 
 
-def test_steps_off_answers_first() -> None:
-    """The order is the same if there is no response."""
+def test_the_response_precedes_the_records() -> None:
+    """The order of output is crash, response, records, also without a response."""
     text = f"cluster w1@kip\n----\n\n{HALF_STOPPED}"
     assert printed(text) == [
         "w1 crashed after tasks",
@@ -40,7 +40,7 @@ def test_a_new_leader_by_a_roll_repairs_too() -> None:
     ]
 
 
-def test_a_roll_brings_back_who_was_down() -> None:
+def test_a_roll_starts_a_stopped_worker() -> None:
     """A roll starts a worker that was down, as leader if it was."""
     text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w1 to=3.9\n----\n"
     assert printed(text)[:3] == ["w1 kip -> 3.9", "leader w1@3.9", "stop orders: repeated"]
@@ -48,7 +48,7 @@ def test_a_roll_brings_back_who_was_down() -> None:
 
 
 def test_a_worker_that_crashes_in_its_roll_is_down() -> None:
-    """An armed crash point stays armed until the worker is back."""
+    """A crash point that was armed before the roll stays armed until the worker is back."""
     text = (
         f"cluster w1@kip\n----\n\n{HALF_STOPPED}crash w1 after=state\n----\n\n"
         "roll w1 to=3.9\n----\n\n"
@@ -85,14 +85,14 @@ def test_a_crash_during_a_takeover() -> None:
 
 
 def test_silence_is_counted_from_the_crash() -> None:
-    """The ten seconds count from the crash, in any steps."""
+    """The ten seconds count from the crash, over any steps."""
     assert after("crash w1", "tick 9s") == ["ok"]
     assert after("crash w1", "tick 5s", "tick 5s") == ["w2@3.9", "  leads instead of w1"]
     assert after("crash w1", "start w1", "tick 1m") == ["ok"]
 
 
 def test_a_leader_that_comes_back_in_time_leads() -> None:
-    """A leader that restarts before the group notices leads again."""
+    """A leader that restarts before the group notices stays the leader."""
     back = after("crash w1", "start w1")
     assert back == ["w1@kip read config (empty), offsets (empty)", "nothing to recover"]
     assert after("crash w1", "tick 10s", "start w1") == back[:1]
@@ -108,8 +108,8 @@ def test_read_positions_are_listed_by_partition() -> None:
     assert lines[0] == "w1@3.9 read config (empty), offsets (empty), own to @0, status to @1:1 @2:1"
 
 
-def test_running_workers_have_read_what_compaction_takes() -> None:
-    """A worker reads a record once; one that starts reads what is left."""
+def test_running_workers_have_read_compacted_records() -> None:
+    """A running worker has read removed records; a starting one reads the rest."""
     steps = (
         "given config\ncommit-orders  {}\nconnector-orders  {}\nconnector-orders  ∅",
         'given config\nconnector-orders  {"properties":{}}\nlogger-cluster-a  {"level":"INFO"}',
@@ -125,7 +125,7 @@ def test_running_workers_have_read_what_compaction_takes() -> None:
 
 
 def test_signatures_are_not_passed_on() -> None:
-    """A worker that is not the leader drops them, and is refused as a stranger is."""
+    """A follower drops signatures, so the leader refuses its forwarded request."""
     request = 'POST /connectors/orders/tasks via=w2 from=w2\n[{"a":"b"}]'
     assert after(ORDERS.removesuffix("----\n\n"), request) == [
         "forwarded w2 -> w1",
@@ -155,7 +155,7 @@ def test_forwarded_creations(release: str, state: Target | None, written: bytes 
 
 
 def test_other_bodies_are_passed_on_as_they_are() -> None:
-    """Bodies of other commands have no such field."""
+    """Forwarded bodies of other commands get no initial state."""
     assert forwarded_body(PutConfig("orders", CONFIG), BODY, Profile.of("4.3")) == BODY
 
 
@@ -166,6 +166,6 @@ def test_pages_of_a_server_stay_on_one_line() -> None:
 
 
 def test_every_scenario_begins_anew() -> None:
-    """Two worlds share nothing, not even the number of the next command."""
+    """Two worlds share no state, not even the number of the next command."""
     text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}view commands\n----\n"
     assert printed(text) == printed(text)

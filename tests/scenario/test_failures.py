@@ -1,4 +1,4 @@
-"""Failures of a scenario: place, step, difference, folds that disagree, and one line of advice."""
+"""Failure of a scenario: place, step, difference, disagreeing folds, and one line of advice."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,24 +47,24 @@ orders      0      PAUSED    PAUSED
 
 
 def forgetful(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
-    """A fold that has never heard of `state.v2`."""
+    """Fold that ignores `state.v2`."""
     blind = msgspec.structs.replace(profile, target_state_v2=False)
     return fold(entries, blind, **settings)
 
 
 def first_wins(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
-    """A fold that takes the first entry of a key instead of the last."""
+    """Fold that takes the first record of a key instead of the last."""
     kept = {entry.key: entry for entry in reversed(entries)}
     return fold(sorted(kept.values(), key=lambda entry: entry.offset), profile, **settings)
 
 
-def test_nothing_is_said_where_nothing_differs() -> None:
-    """All steps print what is written, and both folds agree."""
+def test_equal_output_gives_no_report() -> None:
+    """All steps print the expected output, and both folds agree."""
     assert reported(STORY) == ""
 
 
 def test_the_main_fold_is_wrong() -> None:
-    """The second fold still has it right, and says so below."""
+    """The report shows the right value of the second fold below."""
     folds = Folds(forgetful, {"spark": fold})
     assert (
         reported(STORY, folds)
@@ -100,7 +100,7 @@ if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
 
 
 class CountingFold:
-    """A fold that is asked for everything at once, and counts how often."""
+    """Batch fold that counts its calls."""
 
     def __init__(self, refold: Refold) -> None:
         self.batches: list[Sequence[FoldTask]] = []
@@ -114,7 +114,7 @@ class CountingFold:
         ]
 
 
-def test_a_fold_is_asked_once_for_all_scenarios() -> None:
+def test_a_batch_fold_runs_once_for_all_scenarios() -> None:
     """A batch fold runs once per log and reader; its states are compared like others."""
     scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
     spark = CountingFold(first_wins)
@@ -127,12 +127,12 @@ def test_a_fold_is_asked_once_for_all_scenarios() -> None:
 
 
 def empty(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
-    """A fold that has seen nothing."""
+    """Fold that has read no record."""
     return fold(entries[:0], profile, **settings)
 
 
 def test_a_row_that_only_one_fold_has() -> None:
-    """Absence is said by the fold that does not have it, or stands alone with the one that does."""
+    """The report has the second fold's row, with `(none)` if that fold lacks it."""
     assert "    +orders      (none)  (none)    (none)   <-- via spark" in reported(
         STORY, Folds(fold, {"spark": empty})
     )

@@ -1,4 +1,4 @@
-"""Equal as JSON, whatever the order of lists, and however deep."""
+"""Equality of JSON values in which the order of lists does not matter, at any depth."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controlplane.scenario.json_equality import equal_json, unshared
 
 DEPTH = 10_000
-"""Far beyond what Python compares, or Java reads."""
+"""Nesting depth beyond Python's recursion limit and Java's parser."""
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", 1.0, 0.0]),
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 def shuffled(value: Any) -> Any:
-    """The same with every list the other way round."""
+    """The value with every list reversed."""
     if isinstance(value, list):
         return [shuffled(element) for element in reversed(value)]
     if isinstance(value, dict):
@@ -28,14 +28,14 @@ def shuffled(value: Any) -> Any:
 
 
 def nested(value: Any, depth: int = DEPTH) -> Any:
-    """A value inside of lists and objects by turns."""
+    """Value within alternating lists and objects."""
     for level in range(depth):
         value = [value] if level % 2 else {"a": value}
     return value
 
 
 def plain(value: Any) -> Any:
-    """The same as nested text: a slow way to know what is equal."""
+    """Value as nested sorted text: a slow reference for equality."""
     if isinstance(value, list):
         return sorted(map(plain, value), key=repr), "list"
     if isinstance(value, dict):
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 
 @given(VALUES, VALUES)
-def test_only_the_order_of_lists_is_none(value: Any, other: Any) -> None:
+def test_only_order_is_ignored(value: Any, other: Any) -> None:
     """Equality ignores the order of lists and of members, and nothing else."""
     assert equal_json(value, shuffled(value))
     assert equal_json(value, other) is (plain(value) == plain(other))
@@ -59,12 +59,12 @@ def test_only_the_order_of_lists_is_none(value: Any, other: Any) -> None:
     ],
 )
 def test_unequal_values(value: Any, other: Any) -> None:
-    """Types of numbers, counts, absence versus null, and nesting all count."""
+    """Types of numbers, counts, missing versus null members, and nesting make values unequal."""
     assert not equal_json(value, other)
 
 
 @pytest.mark.slow
-def test_depth_is_no_matter() -> None:
+def test_differences_at_any_depth_are_found() -> None:
     """A difference at any depth is found."""
     assert equal_json(nested([1, 2]), nested([2, 1]))
     assert not equal_json(nested([1, 2]), nested([1, 3]))
@@ -72,7 +72,7 @@ def test_depth_is_no_matter() -> None:
 
 @pytest.mark.slow
 def test_elements_of_one_list_alone() -> None:
-    """The first list gives the order, then the second; nested elements count, too."""
+    """The elements of only one list are in its order; nested elements count, too."""
     assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]
     (deep,) = unshared([nested(1), nested(2)], [nested(1)])
     assert equal_json(deep, nested(2))

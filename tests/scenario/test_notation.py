@@ -1,4 +1,4 @@
-"""Bytes and their text: nothing is lost, nothing is hidden, nothing breaks a line."""
+"""Notation of bytes as text: without loss, without line breaks, with all bytes visible."""
 
 import pytest
 from hypothesis import given
@@ -24,13 +24,13 @@ SHOWN = [
 
 @pytest.mark.parametrize(("raw", "text"), SHOWN)
 def test_signs(raw: bytes | None, text: str) -> None:
-    """Each sign, and what would be taken for one."""
+    """Each special sign, and text that resembles one, is written and read back."""
     assert text_of(raw) == text
     assert bytes_of(text) == raw
 
 
 def test_two_spaces_end_a_key() -> None:
-    """A key shows no two spaces in a row; a value may."""
+    """A key never has two successive spaces; a value may."""
     assert key_text_of(b"a   b") == r"a \x20\x20b"
     assert text_of(b"a   b") == "a   b"
 

@@ -1,4 +1,4 @@
-"""pytest collects scenarios in any project of an environment that has the package."""
+"""pytest collects scenarios in any project whose environment has the package."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ SCENARIO = ROOT / "scenarios" / "json" / "empty-values.scenario"
 
 
 def run_pytest(folder: Path) -> tuple[int, str]:
-    """Run pytest in a project that has scenarios and no configuration at all."""
+    """Run pytest in a project with scenarios and without configuration."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"],
         cwd=folder,
@@ -23,14 +23,14 @@ def run_pytest(folder: Path) -> tuple[int, str]:
 
 
 def test_scenarios_are_tests_anywhere(tmp_path: Path) -> None:
-    """A file of a foreign project passes as it passes here."""
+    """A scenario file passes in another project as it does here."""
     shutil.copy(SCENARIO, tmp_path)
     code, output = run_pytest(tmp_path)
     assert code == 0, output
     assert "1 passed" in output
 
 
-def test_a_scenario_that_differs_fails_with_what_differs(tmp_path: Path) -> None:
+def test_a_failing_scenario_shows_its_difference(tmp_path: Path) -> None:
     """The failure shows the step, without a traceback."""
     changed = SCENARIO.read_text(encoding="utf-8").replace("config@0", "config@7", 1)
     (tmp_path / "changed.scenario").write_text(changed, encoding="utf-8")
@@ -41,7 +41,7 @@ def test_a_scenario_that_differs_fails_with_what_differs(tmp_path: Path) -> None
 
 
 def test_a_file_that_is_no_scenario_fails_with_a_sentence(tmp_path: Path) -> None:
-    """The file and line are named."""
+    """The sentence names file and line."""
     (tmp_path / "bad.scenario").write_text("walk w1\n----\n", encoding="utf-8")
     code, output = run_pytest(tmp_path)
     assert code == 1
@@ -50,7 +50,7 @@ def test_a_file_that_is_no_scenario_fails_with_a_sentence(tmp_path: Path) -> Non
 
 
 def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:
-    """The plugin imports no other module of the package if there is no scenario."""
+    """Without a scenario the plugin imports no other module of the package."""
     code = "import sys\n\n\ndef test_a():\n    assert 'msgspec' not in sys.modules\n"
     (tmp_path / "test_a.py").write_text(code)
     status, output = run_pytest(tmp_path)

@@ -1,4 +1,4 @@
-"""Views of recorded logs in scenarios print the answers of their workers."""
+"""Views of recorded logs in scenarios print the answers of the recorded workers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,8 +42,8 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_views_are_what_workers_answered(name: str, histories: Path) -> None:
-    """Connectors, how many tasks each runs, and every status: state, worker and trace."""
+def test_views_equal_the_answers_of_workers(name: str, histories: Path) -> None:
+    """Connectors, their numbers of tasks, and every status (state, worker, trace) are equal."""
     entries = in_order(records(histories / f"{name}.log.jsonl"))
     steps = read_story(histories / f"{name}.story.jsonl")
     observed = [step for step in steps if WHOLE in step.answers]
@@ -79,7 +79,7 @@ def check_tasks(reader: WorkerView, whole: dict[str, Any]) -> None:
 
 
 def check_statuses(reader: WorkerView, whole: dict[str, Any]) -> None:
-    """The view `status`, row by row; it has no row more for any of these connectors."""
+    """Check the view `status` row by row; it has no other row for these connectors."""
     cells = LOOKS["status"].cells(reader)
     for name, answer in whole.items():
         reports = {printable(name): answer["status"]["connector"]}

@@ -1,4 +1,4 @@
-"""The grammar: steps, errors, and rewriting that touches nothing else."""
+"""Grammar of scenario files: steps, errors, and rewrites that change only expected output."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ log config
 
 
 def test_steps_know_their_parts() -> None:
-    """A path keeps its query; options split at the first `=`; lines are counted from 1."""
+    """A path keeps its query; options split at the first `=`; lines count from 1."""
     first, second = parse(TEXT, "x").steps
     assert first == ScenarioStep(
         text="GET /connectors?expand=status via=w1 x=a=b",
@@ -70,7 +70,7 @@ _BLANK = st.sampled_from(["", " ", "\t"])
 
 @st.composite
 def files(draw: st.DrawFn) -> tuple[str, int]:
-    """The text of a scenario and the number of its steps: any line ends, any blank lines."""
+    """Text of a scenario and its number of steps, with any line ends and blank lines."""
     end = draw(st.sampled_from(["\n", "\r\n"]))
     lines, steps = [], draw(st.integers(0, 3))
     for _ in range(steps):
@@ -82,8 +82,8 @@ def files(draw: st.DrawFn) -> tuple[str, int]:
 
 
 @given(files())
-def test_rewriting_what_is_there_changes_nothing(file: tuple[str, int]) -> None:
-    """The same output leaves the file byte-identical."""
+def test_rewriting_the_same_output_changes_nothing(file: tuple[str, int]) -> None:
+    """A rewrite with the same output leaves the file equal to the byte."""
     text, steps = file
     scenario = parse(text, "x")
     assert len(scenario.steps) == steps
@@ -94,7 +94,7 @@ def test_rewriting_what_is_there_changes_nothing(file: tuple[str, int]) -> None:
 def test_rewriting_changes_expected_lines_alone(
     file: tuple[str, int], outputs: list[list[str]]
 ) -> None:
-    """The new output stands there, and rewriting back gives the first text again."""
+    """The file has the new output; rewriting the old output restores the first text."""
     text, steps = file
     before = parse(text, "x")
     after = parse(rewritten(before, outputs[:steps]), "x")

@@ -1,4 +1,4 @@
-"""Printing: stable, aligned, no line blank, no line a comment, whatever the log holds."""
+"""Printed output is stable and aligned; no line is blank or a comment, for any log."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ from tests.scenario.playback import played, printed
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    """Two spaces apart, and none at the end."""
+    """Columns are two spaces apart; lines have no trailing space."""
     assert transcript.aligned([("a", "b", "c"), ("long", "", "x")], 0, 3) == [
         "a     b    c",
         "long       x",
@@ -31,7 +31,7 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 
 
 def test_a_label_is_never_blank_and_never_a_comment() -> None:
-    """Printed labels can be expected again: they are neither blank nor comments."""
+    """A printed label can be expected output: it is neither blank nor a comment."""
     lines = transcript.table(None, [TranscriptRow("", ("x",)), TranscriptRow("#a", ("x",))])
     assert lines == ["(empty)  x", r"\x23a  x"]
     header = TranscriptRow("row", ("cell",))
@@ -41,13 +41,13 @@ def test_a_label_is_never_blank_and_never_a_comment() -> None:
     ]
 
 
-def test_absence_is_said() -> None:
-    """A table without rows and a log without records say so."""
+def test_empty_tables_and_logs_say_so() -> None:
+    """A table without rows and a log without records print a line."""
     assert transcript.table(None, []) == ["(none)"]
     assert printed("cluster w1@3.9\n----\n\nlog config\n----\n") == ["(empty)"]
 
 
-def test_people_count() -> None:
+def test_numbers_in_labels_sort_by_value() -> None:
     """Numbers in labels sort by value, ties by text."""
     assert transcript.naturally(["a-10", "a-2", "a-02", "a", "b", "²"]) == [
         "a", "a-02", "a-2", "a-10", "b", "²",
@@ -55,14 +55,14 @@ def test_people_count() -> None:
 
 
 def test_json_has_one_order() -> None:
-    """Members are sorted at every level; what would not be seen is escaped."""
+    """Members are sorted at every level; invisible characters are escaped."""
     assert transcript.json_text({"b": [{"z": 1, "y": 1.5e10}], "a": "\u202e"}) == (
         r'{"a":"\xE2\x80\xAE","b":[{"y":1.5E10,"z":1}]}'
     )
 
 
 async def world_of(entries: Sequence[Entry], profile: Profile) -> World:
-    """A world with a log in it, read by a worker of this release and by one of 3.4."""
+    """World with a log, which a worker of this release and one of 3.4 read."""
     world = World(Folds())
     worker = f"a@{profile.release}{'+eos' if profile.exactly_once_support else ''}"
     steps = f"cluster {worker} b@3.4 partitions=3 commands=off\n----\n"
@@ -74,7 +74,7 @@ async def world_of(entries: Sequence[Entry], profile: Profile) -> World:
 
 
 async def every_view(world: World) -> list[str]:
-    """All views, one below the other, with those of the log itself."""
+    """All views and those of the log itself, one below the other."""
     steps = [f"view {name}" for name in LOOKS] + ["log config", "log offsets", "log status"]
     lines: list[str] = []
     for step in (parse(f"{text}\n----\n", "x").steps[0] for text in steps):
@@ -86,9 +86,9 @@ async def every_view(world: World) -> list[str]:
 @settings(max_examples=examples(15, proved=10_000))
 @given(logs(), profiles | st.just(Profile.of("kip")))
 def test_every_log_can_be_printed(entries: list[Entry], profile: Profile) -> None:
-    """Any bytes, any release: no line is blank or a comment, and printing again gives the same.
+    """Output of any log has no blank line or comment, and is the same each time.
 
-    The bulk loader gives the same as the fold, or there would be a line that says so.
+    Bulk loader and fold agree: otherwise a line would say so.
     """
     world = asyncio.run(world_of(entries, profile))
     lines = asyncio.run(every_view(world))
@@ -99,7 +99,7 @@ def test_every_log_can_be_printed(entries: list[Entry], profile: Profile) -> Non
 
 @given(logs())
 def test_given_records_are_in_the_log(entries: list[Entry]) -> None:
-    """Printed records that are given again have the same bytes, at other offsets."""
+    """Printed records, given as input, have the same bytes at other offsets."""
     body = [f"{key_text_of(entry.key)}  {text_of(entry.value)}" for entry in entries]
     if not body:
         return

@@ -1,4 +1,4 @@
-"""Verbs: cases that the scenarios do not show, and errors of senseless steps."""
+"""Verbs: cases that no scenario file shows, and errors of invalid steps."""
 
 import pytest
 
@@ -66,14 +66,14 @@ WRONG_LATER = {
     "stabilize now": "4: `stabilize` takes no words, and 1 are there",
     "view all": "4: there is no view all: use connectors, tasks, status, topics, offsets, ",
 }
-"""The same for steps that come after `CLUSTER`."""
+"""Steps after `CLUSTER`, and the error for each."""
 
 WRONG_WHEN_DOWN = {
     "crash w1": "7: w1 does not run: `start w1` first",
     "undo orders to=config@0": "7: w1 leads and does not run: `start w1` first",
     "roll w2 to=3.9 leader=w1": "7: leader=w1 does not run: `start w1` first",
 }
-"""The same after `w1` has crashed."""
+"""Steps after a crash of `w1`, and the error for each."""
 
 DOWN = CLUSTER + "crash w1\n----\n\n"
 
@@ -86,7 +86,7 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "message"), CASES)
 def test_bad_steps_are_reported_with_their_line(text: str, message: str) -> None:
-    """One sentence says how to write the step; the scenario does not go on."""
+    """One sentence shows how to write the step; the scenario ends."""
     with pytest.raises(BadScenario) as failure:
         played(f"{text}\n----\n")
     assert str(failure.value).startswith(f"{NAME}:{message}")
@@ -101,7 +101,7 @@ def test_a_verb_has_an_example(verb: str) -> None:
 
 
 def test_workers_stand_by_release_and_then_by_name() -> None:
-    """`kip` last; of one release those with exactly-once support after the others."""
+    """`kip` is last; within a release, exactly-once workers come after the others."""
     text = "cluster b@kip a@3.9+eos d@3.9 c@3.9 e@0.10.0\n----\n\nview worker\n----\n"
     assert printed(text)[0] == ("worker         0.10.0 (e)  3.9 (c d)  3.9+eos (a)  kip (b)")
 
@@ -123,8 +123,8 @@ def test_a_marker_takes_an_offset_in_each_partition() -> None:
     assert results[3].printed == ("status@2",)
 
 
-def test_the_leader_goes_on_leading() -> None:
-    """Unless it is said who does, also through its own restart."""
+def test_the_leader_stays_the_leader() -> None:
+    """The leader keeps its role through a restart, unless a step names another."""
     text = CLUSTER + "roll w1 to=3.5+eos\n----\n"
     assert printed(text) == ["w1 3.4 -> 3.5+eos", "leader w1@3.5+eos"]
     assert printed(text + "\nroll w2 to=4.3 leader=w2\n----\n")[1] == "leader w2@4.3"

@@ -1,4 +1,4 @@
-"""The tables of settings, held to Kafka's own: keys, defaults, and what is understood of a text."""
+"""Tables of settings, compared with Kafka's keys, defaults and parsers."""
 
 import subprocess
 import textwrap
@@ -22,7 +22,7 @@ from tests.oracle.kafka import release_path
 
 NEWEST = "4.3.0"
 RELEASES = ("2.8.2", "3.9.1", NEWEST)
-"""The last one with `rest.port`, the last 3.x, the newest."""
+"""Releases: the last one with `rest.port`, the last 3.x, the newest."""
 
 SETTINGS = (WorkerSettings, AccessSettings, AnswerSettings)
 
@@ -31,7 +31,7 @@ TEXTS = [
     *("2147483647", "2147483648", "99999999999999999999", "x", "enabled", "Disabled", "sasl_ssl"),
     *("a,b", " a , b ", "a,,b", "ü"),
 ]
-"""Values as people write them, and as they should not."""
+"""Valid and invalid values that people write."""
 
 JUDGE = r"""
     import java.lang.reflect.*; import java.nio.charset.StandardCharsets; import java.util.*;
@@ -95,14 +95,14 @@ JUDGE = r"""
 
 
 class KafkaKey(msgspec.Struct, frozen=True):
-    """A key of Kafka's: its default, and what each of the texts means; None: none, nothing."""
+    """Key of Kafka: its default, and the parsed value of each text; None: no value."""
 
     default: str | None
     parsed: dict[str, str | None]
 
 
 class Kafkas(msgspec.Struct, frozen=True):
-    """Settings that a release of Kafka knows."""
+    """Settings of a release of Kafka."""
 
     keys: dict[str, KafkaKey]
     of_topics: set[str]
@@ -110,7 +110,7 @@ class Kafkas(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Source file of the Java program that asks Kafka's parsers."""
+    """Source file of the Java program that calls Kafka's parsers."""
     source = tmp_path_factory.mktemp("judge") / "Judge.java"
     source.write_text(textwrap.dedent(JUDGE), encoding="ascii")
     return source
@@ -118,7 +118,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def kafkas_readings(judge: Path, release: str) -> Kafkas:
-    """Keys of a release, and its readings of the texts."""
+    """Keys of a release, and its parsed values of the texts."""
     path = release_path(release)
     texts = [text.encode().hex() for text in TEXTS]
     command = [str(java()), *SHORT_LIVED, "-cp", path, str(judge), *texts]
@@ -137,7 +137,7 @@ def _unhex(text: str) -> str | None:
 
 
 def ours() -> dict[str, EffectiveValue]:
-    """Every setting of a worker, with nothing told."""
+    """Every setting of a worker without configuration."""
     return {
         setting.key: setting for table in SETTINGS for setting in Configuration().effective(table)
     }
@@ -146,7 +146,7 @@ def ours() -> dict[str, EffectiveValue]:
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
-    """Each key counts or is listed as unused, so that a worker's file causes no warnings."""
+    """Each key is used or listed as unused, so a worker's file causes no warnings."""
     kafkas = kafkas_readings(judge, release)
     known_keys = {*ours(), *(key for key in kafkas.keys if unused(key))}
     assert kafkas.keys.keys() - known_keys == set()
@@ -156,8 +156,8 @@ def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
     assert "min.insync.replicas" in kafkas.of_topics
 
 
-def test_no_key_counts_and_does_not() -> None:
-    """The tables do not contradict each other, nor do two tables have a key in common."""
+def test_no_key_is_both_used_and_unused() -> None:
+    """The tables do not contradict each other, and no two tables share a key."""
     counting = [key for table in tables().items() for key in keys(*table)]
     assert len(counting) == len({*counting})
     assert not UNUSED.keys() & {*counting}
@@ -196,16 +196,16 @@ ELSEWISE = {
     "-1": "a time below 0 means nothing",
     "a,,b": "an empty part of a list is refused by 4.x only (KIP-1161)",
 }
-"""Texts that Kafka takes otherwise for some key."""
+"""Texts that Kafka parses otherwise for some key."""
 
 CONVERTERS = {f"{part}.converter" for part in ("key", "value", "header")}
 AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}
-"""Texts that are taken apart later, by whoever uses them."""
+"""Settings whose text their users parse later."""
 
 
 @pytest.mark.java
-def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
-    """Each text for each key: both refuse it, or both make the same of it."""
+def test_texts_are_parsed_as_by_kafka(judge: Path) -> None:
+    """For each key and text, both refuse it or both parse the same value."""
     kafkas = kafkas_readings(judge, NEWEST).keys
     differing = [
         (key, text, mine, theirs)
@@ -220,7 +220,7 @@ def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
 
 
 def _meant(table: type[msgspec.Struct], key: str, text: str) -> str | None:
-    """Our reading of a text, as Kafka would print it."""
+    """Our parsed value of a text, in Kafka's notation."""
     configured = Configuration({key: SourcedValue(text, ValueSource("flag"))})
     try:
         (value,) = (setting.value for setting in configured.effective(table) if setting.key == key)
@@ -232,7 +232,7 @@ def _meant(table: type[msgspec.Struct], key: str, text: str) -> str | None:
 
 
 def _lower(text: str | None) -> str | None:
-    """A choice is kept as it was written by Kafka, and as it is called by us."""
+    """Choice in lower case: Kafka keeps its spelling, we use the listed name."""
     return None if text is None else text.lower()
 
 
@@ -247,7 +247,7 @@ LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
 
 @pytest.mark.java
 def test_empty_values_that_kafka_refuses_are_refused(judge: Path) -> None:
-    """A line without a value is no default for numbers, choices, classes and required names."""
+    """An empty value is refused for numbers, choices, classes and required names."""
     kafkas = kafkas_readings(judge, NEWEST).keys
     theirs = {key for key in ours() if key in kafkas and kafkas[key].parsed[""] is None}
     mine = {

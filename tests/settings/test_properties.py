@@ -1,4 +1,4 @@
-"""The text format of worker configurations is that of `java.util.Properties`, to the character."""
+"""The format of worker configurations is that of `java.util.Properties`, to the character."""
 
 import random
 import subprocess
@@ -31,22 +31,22 @@ FORMAT = [
     ("key==value", {"key": "=value"}),
     ("key = = value", {"key": "= value"}),
 ]
-"""Texts, and what `java.util.Properties` makes of them."""
+"""Texts, and their properties according to `java.util.Properties`."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Values by key, as Java's own class has them: the last of a key wins."""
+    """Values by key as in Java's class: the last value of a key wins."""
     return {prop.key: prop.value for prop in properties_in(text)}
 
 
 @pytest.mark.parametrize(("text", "properties"), FORMAT)
 def test_format(text: str, properties: dict[str, str]) -> None:
-    """Separators, comments, continued lines and escapes, as Java has them."""
+    """Separators, comments, continued lines and escapes work as in Java."""
     assert parse_properties(text) == properties
 
 
 def test_broken_escape() -> None:
-    r"""A `\u` without digits is an error with the first line of the property."""
+    r"""A `\u` without digits is an error at the first line of the property."""
     with pytest.raises(SettingsError, match="line 2:"):
         parse_properties("a=1\nb=\\\n\\u12\nc=3")
 
@@ -103,7 +103,7 @@ def _utf16(text: str) -> bytes:
 
 @pytest.mark.java
 def test_format_as_java_reads_it(tmp_path: Path) -> None:
-    """Random texts of the format's own characters: the same properties as Java's own class."""
+    """Random texts of the format's special characters give the properties of Java's class."""
     source = tmp_path / "Judge.java"
     source.write_text(textwrap.dedent(JUDGE), encoding="ascii")
     chance = random.Random(1)

@@ -1,4 +1,4 @@
-"""Sources of settings: the order of flags, environment and file, and all spellings of a name."""
+"""Sources of settings: precedence of flags, environment and file, and spellings of names."""
 
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
@@ -28,14 +28,14 @@ def configuration(
 
 
 def value_and_source(config: Configuration, key: str) -> tuple[object, str]:
-    """The value of a setting, and who told it."""
+    """Value of a setting, and its source."""
     (setting,) = (setting for setting in config.effective(WorkerSettings) if setting.key == key)
     return setting.value, str(setting.source)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A worker's file that sets `rest.port` twice."""
+    """Worker's file that sets `rest.port` twice."""
     path = tmp_path / "worker.properties"
     path.write_text("# a worker\ngroup.id=of-file\nrest.port=1\nrest.port=2\n", "ascii")
     return path
@@ -47,7 +47,7 @@ DEBEZIUM = {"CONFIG_STORAGE_TOPIC": "c", "OFFSET_STORAGE_TOPIC": "o", "GROUP_ID"
 
 
 def test_the_stronger_source_wins(file: Path) -> None:
-    """Flag, our variable, the images' variables, file, default – each shows once the others go."""
+    """Precedence: flag, our variable, the images' variables, file, default."""
     every = {**CONNECT, **DEBEZIUM, **OURS}
     flag = {"group.id": "flag"}
     assert [
@@ -68,7 +68,7 @@ def test_the_stronger_source_wins(file: Path) -> None:
 
 
 def test_the_last_line_of_a_key_wins(file: Path) -> None:
-    """The last line counts, as in Java, and is named as the source."""
+    """The last line wins, as in Java, and is named as the source."""
     assert value_and_source(configuration(file=file), "rest.port") == (2, f"{file}:4")
 
 
@@ -94,7 +94,7 @@ EMPTY = "is empty: use a text, or leave it out"
     ],
 )
 def test_an_empty_line_of_a_file_is_no_default(tmp_path: Path, line: str, says: str) -> None:
-    """Kafka refuses it, or no worker starts with it: the sentence names the line."""
+    """The sentence names the line of an empty value, which stops a worker of Kafka, too."""
     path = tmp_path / "worker.properties"
     path.write_text(f"# settings\n{line}\n", "ascii")
     with pytest.raises(SettingsError) as refused:
@@ -103,7 +103,7 @@ def test_an_empty_line_of_a_file_is_no_default(tmp_path: Path, line: str, says: 
 
 
 def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) -> None:
-    """The line is not what counts."""
+    """A stronger source hides the error of an empty line."""
     path = tmp_path / "worker.properties"
     path.write_text("group.id=\n", "ascii")
     config = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
@@ -111,7 +111,7 @@ def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) ->
 
 
 def test_a_file_in_a_variable_is_held_to_the_same() -> None:
-    """An empty line in it is an error, because images do not pass on its lines."""
+    """An empty line in a file from a variable is an error: no image wrote it."""
     with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
             WorkerSettings
@@ -135,7 +135,7 @@ def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_variables(name: str, key: str) -> None:
-    """One underscore stands for a dot, two for an underscore, three for a dash."""
+    """One underscore means a dot, two an underscore, three a dash."""
     assert key_of(name) == key
 
 
@@ -148,7 +148,7 @@ def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
 
 
 def test_a_file_in_a_variable() -> None:
-    """Older images of Strimzi: the brokers in one variable, the rest in another, by lines."""
+    """Older images of Strimzi pass the brokers and the other settings in two variables."""
     variables = {
         "KAFKA_CONNECT_BOOTSTRAP_SERVERS": "one:9092",
         "KAFKA_CONNECT_CONFIGURATION": "group.id=strimzi\nconfig.storage.topic=a-configs\n",
@@ -167,7 +167,7 @@ def test_a_file_in_a_variable() -> None:
 
 
 def test_variables_that_are_no_settings() -> None:
-    """Our own switches, the logging of images."""
+    """Our own switches and the images' logging variables give no settings."""
     names = ("CONTROLPLANE_DEBUG", "CONTROLPLANE_WORKER_PROPERTIES", "CONNECT_LOG4J_ROOT_LOGLEVEL")
     assert configuration(variables=dict.fromkeys(names, "x")).values == {}
 
@@ -185,15 +185,15 @@ def test_variables_that_are_no_settings() -> None:
         ),
     ],
 )
-def test_a_bad_value_is_told_with_its_source(variables: dict[str, str], sentence: str) -> None:
-    """Key, value, where it comes from, and what is allowed."""
+def test_a_bad_value_is_reported_with_its_source(variables: dict[str, str], sentence: str) -> None:
+    """The error has key, value, source and allowed values."""
     with pytest.raises(SettingsError) as refused:
         configuration(variables=variables).settings(WorkerSettings)
     assert str(refused.value) == sentence
 
 
 def test_values_set_for_this_program_alone(file: Path) -> None:
-    """Flags and our own variables count; a worker's file and its image's variables are Kafka's."""
+    """Only flags and our own variables count, not a worker's file or its image's variables."""
     config = configuration(
         flags={"rest.port": "3"},
         variables={**CONNECT, "CONTROLPLANE_REST_HOST_NAME": "x"},
@@ -210,14 +210,14 @@ def test_values_set_for_this_program_alone(file: Path) -> None:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Limits as the parts of the program have them."""
+    """Limits in the form of the program's parts."""
 
     patience_ms: int = 30_000
     width: int = 3
 
 
-def test_limits_are_told_like_settings(file: Path) -> None:
-    """Keys of limits begin with the name of their part; a limit of 0 is none."""
+def test_limits_are_set_like_settings(file: Path) -> None:
+    """Keys of limits begin with the name of their part; a limit of 0 means no limit."""
     file.write_text("part.patience.ms=7\nwidth=9\n", "ascii")
     config = configuration(variables={"CONTROLPLANE_PART_WIDTH": "0"}, file=file)
     with pytest.raises(SettingsError, match=r"part\.width is '0': use a whole number from 1$"):
@@ -226,7 +226,7 @@ def test_limits_are_told_like_settings(file: Path) -> None:
 
 
 class NestedLimits(msgspec.Struct, frozen=True):
-    """Limits of which some are those of a part."""
+    """Limits that include those of a part."""
 
     limits: Limits = Limits()
     depth_bytes: int = 5
@@ -278,7 +278,7 @@ PROVIDERS = [
         ("${env:CLUSTER", "${env:CLUSTER"),
     ],
 )
-def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None:
+def test_references_to_providers_are_resolved(file: Path, written: str, value: str) -> None:
     """References to Kafka's own three providers are resolved; other text stays."""
     (file.parent / "more").write_text("id=größe\ntwo=${env:CLUSTER}\n", "utf-8")
     (file.parent / "name").write_text("of-dir\n", "utf-8")
@@ -298,15 +298,15 @@ def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None
         ("${none:x}", "which cannot run here: use a copy of the file"),
     ],
 )
-def test_values_that_cannot_be_had(file: Path, written: str, sentence: str) -> None:
-    """A foreign provider, or a missing value, is refused."""
+def test_unresolvable_references_are_refused(file: Path, written: str, sentence: str) -> None:
+    """An unknown provider and a missing value are refused."""
     file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
     with pytest.raises(SettingsError, match=sentence):
         configuration(file=file).settings(WorkerSettings)
 
 
 def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A provider gets its `param.*` as written; settings of the worker may use it, too."""
+    """A provider gets its `param.*` as written; worker settings may refer to it, too."""
     point = EntryPoint("vault", "tests.settings.vault_provider:Vault", providers.GROUP)
     monkeypatch.setattr(providers, "entry_points", lambda **_: [point])
     file.write_text(
@@ -346,7 +346,7 @@ COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage
         ("fnord", None),
     ],
 )
-def test_slips(file: Path, key: str, meant: str | None) -> None:
+def test_unknown_keys_are_reported(file: Path, key: str, meant: str | None) -> None:
     """An unknown key is reported, with a suggestion."""
     file.write_text(f"group.id=x\n{key}=1\n", "ascii")
     (slip,) = unknown(configuration(file=file).values, COUNTING)
@@ -365,19 +365,19 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
     ],
 )
 def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
-    """Keys that Kafka knows cause no warning."""
+    """Keys of Kafka cause no warning."""
     file.write_text(f"{key}=1\n", "ascii")
     assert unknown(configuration(file=file).values, COUNTING) == []
 
 
 def test_variables_of_others(file: Path) -> None:
-    """`CONNECT_` begins many names of variables: only those like a setting are reported."""
+    """A variable that begins with `CONNECT_` is reported only if it resembles a setting."""
     values = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
     assert [slip.key for slip in unknown(values, COUNTING)] == ["group.ids"]
 
 
 def test_a_file_that_is_no_workers(file: Path) -> None:
-    """Every key of it means nothing; that is found out in no time, without a guess for each."""
+    """A file with unknown keys only is reported quickly, without a suggestion per key."""
     file.write_text("".join(f"group.ids.{number}=1\n" for number in range(50_000)), "ascii")
     slips = unknown(configuration(file=file).values, ["group.ids"])
     assert len(slips) == 50_000

@@ -1,4 +1,4 @@
-"""Settings read from a worker's `.properties` file, and secrets that are not shown."""
+"""Settings of a worker's `.properties` file; secrets are not shown."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from controlplane.settings.worker import decision_settings
 
 
 class WorkerFileContent(NamedTuple):
-    """Worker settings and security of a file."""
+    """Worker settings and security settings of a file."""
 
     settings: WorkerSettings
     security: KafkaSecurity
@@ -35,12 +35,12 @@ class WorkerFileContent(NamedTuple):
 
 @pytest.fixture
 def worker(tmp_path: Path) -> "WorkerFile":
-    """Reads the settings of a worker with this file."""
+    """Return a reader for worker files of a test."""
     return WorkerFile(tmp_path / "worker.properties")
 
 
 class WorkerFile:
-    """A file to be written and read."""
+    """File that a test writes and reads."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -51,14 +51,14 @@ class WorkerFile:
         return Configuration(file_values(self.file))
 
     def read(self, *lines: str) -> WorkerFileContent:
-        """The settings in a file of these lines."""
+        """Settings in a file with these lines."""
         config = self.configuration(*lines)
         return WorkerFileContent(
             config.settings(WorkerSettings), config.make(AccessSettings, kafka_security)
         )
 
     def refused(self, *lines: str) -> str:
-        """The one sentence with which a file of these lines is refused: it names the file."""
+        """Error sentence for a file with these lines; it names the file."""
         with pytest.raises(SettingsError) as refused:
             self.read(*lines)
         sentence = str(refused.value)
@@ -68,7 +68,7 @@ class WorkerFile:
 
 
 def test_an_empty_file_has_defaults(worker: WorkerFile) -> None:
-    """Kafka's sample names, no exactly-once support, a plain connection."""
+    """The defaults are Kafka's sample names, no exactly-once support, and a plain connection."""
     assert worker.read("") == (WorkerSettings(), KafkaSecurity())
 
 
@@ -101,7 +101,7 @@ def test_settings_that_a_fold_needs(worker: WorkerFile) -> None:
     [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
 )
 def test_exactly_once(worker: WorkerFile, support: str, exactly_once: bool) -> None:
-    """A worker skips aborted records if the support is enabled, but not while it is preparing."""
+    """A worker skips aborted records if the support is enabled, not while it is preparing."""
     content = worker.read(f"exactly.once.source.support={support}")
     assert content.settings.exactly_once is exactly_once
 
@@ -120,7 +120,7 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     ],
 )
 def test_login(worker: WorkerFile, options: str, username: str, password: str) -> None:
-    """The login module's options, quoted in either way or not at all."""
+    """The options of the login module are read, with either quotes or none."""
     escaped = options.replace("\\", "\\\\").replace("\\\\\n", "\\\n")
     content = worker.read(
         "security.protocol=sasl_plaintext",
@@ -132,7 +132,7 @@ def test_login(worker: WorkerFile, options: str, username: str, password: str) -
 
 
 def test_tls_by_files(worker: WorkerFile) -> None:
-    """PEM stores are paths; without a name to check, names are not checked."""
+    """PEM stores are paths; an empty algorithm turns the check of host names off."""
     content = worker.read(
         "security.protocol=SSL",
         "ssl.truststore.type=pem",
@@ -148,7 +148,7 @@ def test_tls_by_files(worker: WorkerFile) -> None:
 
 
 def test_tls_inline(worker: WorkerFile) -> None:
-    """Certificates and key may stand in the file itself, their lines joined by escapes."""
+    """The file itself may have certificates and key, their lines joined by escapes."""
     content = worker.read(
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",
@@ -162,14 +162,14 @@ def test_tls_inline(worker: WorkerFile) -> None:
     assert content.security.protocol == "SASL_SSL"
 
 
-def test_security_that_is_not_used_is_not_looked_at(worker: WorkerFile) -> None:
-    """A store or a login that the protocol does not use may be of any kind."""
+def test_unused_security_settings_are_ignored(worker: WorkerFile) -> None:
+    """The file may have any store or login that its protocol does not use."""
     content = worker.read("ssl.truststore.location=/etc/trust.jks", "sasl.mechanism=GSSAPI")
     assert content.security == KafkaSecurity()
 
 
 def test_stores_of_java(worker: WorkerFile) -> None:
-    """Kafka's default type, and PKCS12: a path with the store's own password."""
+    """JKS (the default) and PKCS12 stores are paths with a password each."""
     content = worker.read(
         "security.protocol=SSL",
         "ssl.truststore.location=/etc/trust.jks",
@@ -184,7 +184,7 @@ def test_stores_of_java(worker: WorkerFile) -> None:
 
 
 def test_a_token_in_a_file(worker: WorkerFile) -> None:
-    """The path comes from a URL, as Kafka takes it."""
+    """The token's path comes from a `file:` URL, as in Kafka."""
     content = worker.read(
         "security.protocol=SASL_PLAINTEXT",
         "sasl.mechanism=OAUTHBEARER",
@@ -295,8 +295,8 @@ def test_decision_settings_of_a_worker(
     assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == expected
 
 
-def test_a_policy_of_somebody_else(worker: WorkerFile) -> None:
-    """A foreign policy is Java: the file can be read, but no decision made with it."""
+def test_a_foreign_policy(worker: WorkerFile) -> None:
+    """A foreign policy is Java: the file can be read, but decisions are refused."""
     config = worker.configuration(f"{POLICY}=org.example.Mine")
     assert config.settings(WorkerSettings).connector_client_config_override_policy
     with pytest.raises(
@@ -318,14 +318,14 @@ def test_a_policy_of_somebody_else(worker: WorkerFile) -> None:
     ],
 )
 def test_listen_address(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
-    """The first listener counts; without any, 127.0.0.1 and the older `rest.port`."""
+    """The first listener counts; without listeners the address is 127.0.0.1 and `rest.port`."""
     config = worker.configuration(*lines)
     assert config.make(WorkerSettings, listen_address) == Address(host, port)
 
 
 @pytest.mark.parametrize("listeners", ["ftp://:8443", "8083", "http://here", "http://here:x"])
-def test_nowhere_to_listen(worker: WorkerFile, listeners: str) -> None:
-    """TLS is not spoken, and a port alone is no address."""
+def test_unusable_listeners(worker: WorkerFile, listeners: str) -> None:
+    """TLS listeners are refused, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
         worker.configuration(f"listeners={listeners}").make(WorkerSettings, listen_address)
 
@@ -340,18 +340,18 @@ def test_nowhere_to_listen(worker: WorkerFile, listeners: str) -> None:
     ],
 )
 def test_admin_listen_address(worker: WorkerFile, lines: list[str], where: Address | None) -> None:
-    """Administrators have a listener of their own only if it has an address (KIP-495)."""
+    """The admin listener exists only if it has an address (KIP-495)."""
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
 
-def test_nowhere_to_listen_to_administrators(worker: WorkerFile) -> None:
+def test_unusable_admin_listeners(worker: WorkerFile) -> None:
     """A port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: admin.listeners is '8083': use http://host"):
         worker.configuration("admin.listeners=8083").make(WorkerSettings, admin_listen_address)
 
 
 def test_secrets_are_never_shown(worker: WorkerFile) -> None:
-    """Secrets appear neither in repr, str or format, nor in an error about them."""
+    """`repr`, `str`, `format` and errors hide secrets."""
     content = worker.read(
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",

@@ -1,4 +1,4 @@
-"""A config provider as a package would have it."""
+"""Config provider, declared as by a package."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from controlplane.connect import ConfigProvider, ProvidedValue
 
 
 class Vault(ConfigProvider):
-    """Gives its own settings as values."""
+    """Returns its own settings as values."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Keep the settings of the provider."""

@@ -1,4 +1,4 @@
-"""Tables in any width: no word is broken, and nothing is lost that is not said to be."""
+"""Tables in any width: no word is broken, and no cell is lost silently."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def test_no_word_is_broken(
     rows: Sequence[Sequence[str]],
     columns: int,
 ) -> None:
-    """Every word stands in one piece, in lines that are no longer than there is room."""
+    """Every word is in one piece, and no line exceeds the width."""
     monkeypatch.setenv("COLUMNS", str(columns))
     table(HEADS, rows, spare=("KIND", "STATE"))
     shown, _, note = capsys.readouterr().out.partition("no room here for ")
@@ -55,7 +55,7 @@ VIEWS: list[tuple[Sequence[str], Sequence[str]]] = [
 def test_views_are_readable_in_narrow_terminals(
     histories: Path, view: Sequence[str], words: Sequence[str], columns: int
 ) -> None:
-    """Names, states, what is wrong: each word in one piece."""
+    """Names, states and problems have each word in one piece."""
     log = histories / "odd-records-3.9.log.jsonl"
     result = call("inspect", log, *view, columns=columns)
     assert {*words} <= {*result.out.split()}
@@ -102,7 +102,7 @@ WIDE = 200
 
 @pytest.fixture
 def wordy(tmp_path: Path) -> Path:
-    """A log with a long config, and a long source partition."""
+    """Log with a long config, and a long source partition."""
     config = json.dumps({"properties": {"connector.class": "A", "name": "c", "note": LONG}})
     partition = json.dumps(["c", {"file": LONG}])
     entries = [
@@ -136,8 +136,8 @@ def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
     assert len(rule) == max(map(cell_len, (heads, *rows[: rows.index("")])))
 
 
-def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
-    """The cut ends with an ellipsis; `--wide` and `-o json` show the whole text."""
+def test_long_json_is_cut_without_wide(wordy: Path) -> None:
+    """Cut JSON ends with an ellipsis; `--wide` and `-o json` show it whole."""
     words = ("controlplane", "inspect", wordy, "--history", "c")
     (cut,) = [line for line in piped(*words) if "source offset" in line]
     assert "…" in cut
@@ -151,7 +151,7 @@ def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
 def test_a_sentence_that_holds_short_json_is_shown_whole(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """JSON is cut if it is long itself; the text behind it is shown."""
+    """Only JSON that is long itself is cut; the text after it stays."""
     words = " ".join(["word"] * 20)
     sentence = f'{words} {{"page": 0}} {words} end'
     table(("WHAT",), [(sentence,), (f'{json.dumps({"note": LONG})} → {{"at": 1}}',)])

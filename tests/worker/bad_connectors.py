@@ -47,7 +47,7 @@ SHORT = msgspec.structs.replace(
 """Worker settings with which hanging connectors are abandoned soon."""
 
 released = threading.Event()
-"""Set at the end of a test: then everything that hangs goes on."""
+"""Set at the end of a test: it releases all hanging code."""
 
 calls: list[str] = []
 """Methods that have misbehaved, in order."""

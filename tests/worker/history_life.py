@@ -63,9 +63,9 @@ class Tolerance(NamedTuple):
     """Differences that an episode may have."""
 
     sent: bool = True
-    """False: the request is not sent; what the cluster wrote is taken over."""
+    """False: the request is not sent; the cluster's records are copied."""
     answers: Container[str] = ()
-    """Paths whose answers are not waited for."""
+    """Paths whose answers are not awaited."""
     additional_keys: Container[str] = ()
     """Keys of records that our worker alone writes."""
     missing_keys: Container[str] = ()

@@ -102,7 +102,7 @@ async def test_a_task_that_raises(where: str, how: str) -> None:
     ],
 )
 async def test_failures_that_kafka_only_logs(where: str, event: str, how: str) -> None:
-    """Kafka logs these failures; the task goes on, and a sink's offsets stay uncommitted."""
+    """Kafka logs these failures; the task continues, and a sink's offsets stay uncommitted."""
     plan.update(where=where, how=how)
     notices = RecordedNotices()
     connector = BadSink if where.startswith("sink") else BadSource

@@ -43,7 +43,7 @@ class Leases(ConfigProvider):
     """Set: a task has asked for `slow`."""
 
     answered = Event()
-    """Set: a task's question for `slow` is answered. A connector gets a value that stays."""
+    """Set: the provider answers a task's request for `slow`. A connector gets a permanent value."""
 
     def __init__(self) -> None:
         self._tokens_given = 0

@@ -81,7 +81,7 @@ async def test_a_verifiable_source_resumes_behind_its_offset() -> None:
         await until_values(worker.plane.log, "t", [b"42", b"43"])
 
 
-async def test_complete_values_have_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_complete_values_have_the_printed_fields(capsys: pytest.CaptureFixture[str]) -> None:
     """With `complete.record.data` a value has all printed fields."""
     async with running_classes(shipped()) as worker:
         config = without_schemas(topic="t", throughput="100")
@@ -242,7 +242,7 @@ async def test_injected_errors(setting: str, states: tuple[str, ...], words: str
 
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
-async def test_alter_offsets_answers_what_the_setting_says(kind: str) -> None:
+async def test_alter_offsets_returns_the_setting(kind: str) -> None:
     """Kafka's answer names a connector that has not confirmed new offsets."""
     async with running_classes(monitorable()) as worker:
         await produce(worker.plane.log, "t", "one")

@@ -98,7 +98,7 @@ class FailingWatch(Source):
     config = (key("raise"),)
 
     async def watch(self, connector: Any) -> None:
-        """Fail; then go on, as if nothing had happened."""
+        """Fail, and then continue as if no failure had happened."""
         if connector.config["raise"] == "true":
             raise ValueError("watch")
         connector.fail(ValueError("watch"))

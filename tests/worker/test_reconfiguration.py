@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import QUICK, config_of, running, until_state
 
 splitting, requested = threading.Event(), threading.Event()
-"""Set by the first `split`, and when the watch has found a second table."""
+"""Events: set by the first `split`, and when the watch has found a second table."""
 
 
 class GrowingSource(Source):
@@ -77,7 +77,7 @@ class HesitantLog(MemoryLog):
         self.ends_requested, self.answering = asyncio.Event(), asyncio.Event()
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Wait for the test before the end of the offsets topic is told."""
+        """Wait for the test's release before giving the end of the offsets topic."""
         topics = [*topics]
         if topics == ["connect-offsets"]:
             self.ends_requested.set()

@@ -41,7 +41,7 @@ from tests.worker.worker_fixture import (
 )
 
 RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
-"""Commits are requested, or made at the end of a task; none is due at an interval."""
+"""Runtime without commits at intervals: only on request, or at the end of a task."""
 
 
 class SinkScript:

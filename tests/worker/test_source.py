@@ -252,7 +252,7 @@ async def test_a_failing_task_is_reported(at: str, words: str) -> None:
         await until_state(worker, "bad", "STOPPED")
 
 
-async def test_task_configs_are_asked_for_again() -> None:
+async def test_task_configs_are_requested_again() -> None:
     """A connector whose `split` raises stays RUNNING without tasks, as in Kafka."""
     async with running(FailingSource) as worker:
         plane = worker.plane

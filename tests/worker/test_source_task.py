@@ -41,7 +41,7 @@ from tests.worker.worker_fixture import (
 COMMITTED = "{'p': 1}"
 AWAY = LogUnavailable("away")
 RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
-"""No commit at an interval: only that at the end of a task."""
+"""Runtime without commits at intervals: only at the end of a task."""
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_task_that_never_started_is_not_called(exactly_once: bool) -> None:
-    """A task that was paused all its life is neither told of commits nor stopped."""
+    """The worker calls neither `commit` nor `stop` of a task that was paused all its life."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     async with running(ScriptedSource, runtime=runtime) as worker:
         await begin(worker)
@@ -130,7 +130,7 @@ async def test_polls_follow_each_other() -> None:
         assert script.calls.count("poll") >= 10
 
 
-async def test_a_failing_poll_commits_what_was_sent() -> None:
+async def test_a_failing_poll_commits_sent_records() -> None:
     """The task is FAILED and stopped; `commit` is not called for its last commit."""
     async with running(ScriptedSource, runtime=RARELY) as worker:
         script.polls.extend([[row(1)], failing(ValueError("no poll"))])
@@ -175,7 +175,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
         await stopping
         await until(lambda: script.calls.count("start") == 2)
         async with asyncio.timeout(PATIENCE_S):  # the state may still have the first RUNNING
-            while len(await task_history(worker)) < 3:  # noqa: ASYNC110 - a log tells nobody
+            while len(await task_history(worker)) < 3:  # noqa: ASYNC110 - a log sends no event
                 await asyncio.sleep(0.005)
         assert await task_history(worker) == ["RUNNING", "UNASSIGNED", "RUNNING"]
 

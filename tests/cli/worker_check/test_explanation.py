@@ -62,7 +62,7 @@ EDGE = log(
     ("status", 0, "status-connector-c", RUNNING),
     ("status", 1, "status-task-c-0", RUNNING),
 )
-"""The connector was deleted and created again: its tombstone lies in another partition."""
+"""Log of a connector that was recreated: its tombstone lies in another partition."""
 
 REPORT = {"state": "RUNNING", "worker_id": "w:1"}
 

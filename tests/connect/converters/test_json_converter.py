@@ -1,4 +1,4 @@
-"""JsonConverter: what it writes, what it reads, what it refuses."""
+"""JsonConverter: values that it writes, reads and refuses."""
 
 import json
 from datetime import UTC, date, datetime
@@ -32,7 +32,7 @@ ORDER = Schema.struct("Order", id=INT64, note=STRING.optional("none")).replace(v
 
 
 def converter(**settings: Any) -> JsonConverter:
-    """A converter with these settings, `_` standing for a dot."""
+    """Converter with these settings; `_` stands for a dot."""
     made = JsonConverter()
     config = {name.replace("_", "."): value for name, value in settings.items()}
     made.configure(config, is_key=False)
@@ -40,19 +40,19 @@ def converter(**settings: Any) -> JsonConverter:
 
 
 def plain(value: Any, schema: Schema | None = None, **settings: Any) -> bytes | None:
-    """A value, written without its schema."""
+    """JSON of a value, written without its schema."""
     datum = SchemaAndValue(value, schema)
     return converter(schemas_enable=False, **settings).from_connect("t", datum)
 
 
 def read(schema: dict[str, Any], payload: str, **settings: Any) -> Any:
-    """The value of a document with a schema."""
+    """Value of a document with a schema."""
     document = f'{{"schema":{json.dumps(schema)},"payload":{payload}}}'.encode()
     return converter(**settings).to_connect("t", document).value
 
 
 def test_a_schema_is_written_with_its_value() -> None:
-    """Byte for byte as Kafka writes it; both come back."""
+    """The bytes are Kafka's; schema and value are read back."""
     written = converter().from_connect("t", SchemaAndValue(Struct(ORDER, id=7), ORDER))
     assert written == (
         b'{"schema":{"type":"struct","fields":[{"type":"int64","optional":false,"field":"id"},'
@@ -84,7 +84,7 @@ def test_a_value_without_a_schema_has_none_in_its_envelope() -> None:
     ],
 )
 def test_python_values_need_no_schema(value: Any, written: str) -> None:
-    """Dicts keep their order; a dict with other keys than strings becomes a list of pairs."""
+    """Dicts keep their order; a dict with keys that are no strings becomes a list of pairs."""
     assert plain(value) == written.encode()
 
 
@@ -110,12 +110,12 @@ def test_null_is_no_bytes_without_a_schema_and_null_with_one() -> None:
     ],
 )
 def test_schemas_say_how_values_are_written(schema: Schema, value: Any, written: bytes) -> None:
-    """Logical types as their numbers, decimals as bytes."""
+    """Logical types are written as numbers, decimals as bytes."""
     assert plain(value, schema) == written
 
 
 def test_decimals_can_be_numbers() -> None:
-    """`decimal.format`, in any case; all digits are kept, both ways."""
+    """`decimal.format`, in any case, keeps all digits in both directions."""
     decimal = Decimal("1.50")
     assert plain(decimal, Schema.decimal(2), decimal_format="numeric") == b"1.50"
     described = {"type": "bytes", "name": Schema.decimal(2).name, "parameters": {"scale": "2"}}
@@ -124,7 +124,7 @@ def test_decimals_can_be_numbers() -> None:
 
 
 def test_nulls_become_defaults_or_stay() -> None:
-    """`replace.null.with.default` decides when reading and when writing."""
+    """`replace.null.with.default` applies to reads and to writes."""
     schema = STRING.optional("d")
     described = {"type": "string", "optional": True, "default": "d"}
     assert plain(None, schema) == b'"d"'
@@ -146,7 +146,7 @@ def test_nulls_become_defaults_or_stay() -> None:
     ],
 )
 def test_reading_is_as_lenient_as_kafkas(described: Any, payload: str, value: Any) -> None:
-    """A payload of another JSON type is converted as Jackson does."""
+    """A payload of another JSON type is converted as by Jackson."""
     assert read(described, payload) == value
 
 
@@ -167,7 +167,7 @@ def test_reading_is_as_lenient_as_kafkas(described: Any, payload: str, value: An
     ],
 )
 def test_bad_documents_are_refused(document: bytes, message: str) -> None:
-    """The error for a bad document has Kafka's words."""
+    """A bad document raises Kafka's error."""
     with pytest.raises(DataError) as caught:
         converter().to_connect("t", document)
     assert str(caught.value).startswith(message)
@@ -192,7 +192,7 @@ def test_bad_documents_are_refused(document: bytes, message: str) -> None:
     ],
 )
 def test_bad_values_are_refused(value: Any, schema: Schema | None, message: str) -> None:
-    """The error for a bad value has Kafka's words."""
+    """A bad value raises Kafka's error."""
     with pytest.raises(DataError) as caught:
         converter().from_connect("t", SchemaAndValue(value, schema))
     assert str(caught.value).startswith(message)
@@ -225,7 +225,7 @@ def test_schemas_are_kept_up_to_a_number() -> None:
     ],
 )
 def test_bad_settings_are_refused(name: str, value: str, why: str) -> None:
-    """The error for a bad setting has Kafka's words."""
+    """A bad setting raises Kafka's error."""
     with pytest.raises(ConnectError) as caught:
         JsonConverter().configure({name: value}, is_key=True)
     assert str(caught.value) == f"Invalid value {value} for configuration {name}: {why}"

@@ -1,4 +1,4 @@
-"""The converters of strings, numbers, booleans, bytes and headers, and their names."""
+"""Converters of strings, numbers, booleans, bytes and headers, and their names."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +36,7 @@ ITEM = Schema.struct("Item", a=INT8, b=FLOAT32.optional())
 
 
 def configured(name: str, **settings: str) -> Converter:
-    """A converter with settings, `_` standing for a dot."""
+    """Converter with settings; `_` stands for a dot."""
     converter = converter_for(name)
     config = {setting.replace("_", "."): text for setting, text in settings.items()}
     converter.configure(config, is_key=True)
@@ -88,7 +88,7 @@ def test_single_values_go_both_ways(
 def test_other_values_are_refused(
     name: str, value: Any, schema: Schema | None, message: str
 ) -> None:
-    """Kafka's words, but for bytes as text."""
+    """A value of another type raises Kafka's error; bytes as text raise our own."""
     with pytest.raises(DataError) as caught:
         configured(name).from_connect("t", SchemaAndValue(value, schema))
     assert str(caught.value).startswith(message)
@@ -119,7 +119,7 @@ def test_other_bytes_are_refused(name: str, raw: bytes) -> None:
     ],
 )
 def test_other_values_have_javas_text(value: Any, schema: Schema | None, text: str) -> None:
-    """`toString`: days before 1582 are those of the Julian calendar."""
+    """Values have the text of Java's `toString`; days before 1582 are Julian."""
     assert StringConverter().from_connect("t", SchemaAndValue(value, schema)) == text.encode()
 
 
@@ -135,7 +135,7 @@ def test_other_values_have_javas_text(value: Any, schema: Schema | None, text: s
     ],
 )
 def test_text_has_a_character_set(encoding: str, text: str, raw: bytes, read: str) -> None:
-    """`converter.encoding`; what the set lacks becomes a question mark."""
+    """`converter.encoding` sets the character set; missing characters become question marks."""
     converter = configured("String", converter_encoding=encoding)
     assert converter.from_connect("t", SchemaAndValue(text)) == raw
     assert converter.to_connect("t", raw).value == read
@@ -148,7 +148,7 @@ def test_an_unknown_character_set_is_refused() -> None:
 
 
 def test_simple_headers_keep_bytes_that_they_cannot_read() -> None:
-    """Bytes with the schema BYTES, as Kafka does where its stack overflows."""
+    """Unreadable bytes get the schema BYTES, as in Kafka if its stack overflows."""
     simple = SimpleHeaderConverter()
     deep = b"[" * 100_000
     assert simple.to_header("t", "h", deep) == SchemaAndValue(deep, BYTES)
@@ -169,7 +169,7 @@ def test_simple_headers_keep_bytes_that_they_cannot_read() -> None:
     ],
 )
 def test_converters_have_kafkas_names(name: str, class_name: str) -> None:
-    """The class name, or its aliases; each call makes a new converter."""
+    """The class name or an alias selects a converter; each call makes a new one."""
     converter = converter_for(name)
     assert type(converter).__name__ == class_name
     assert converter is not converter_for(name)
@@ -177,7 +177,7 @@ def test_converters_have_kafkas_names(name: str, class_name: str) -> None:
 
 
 def test_simple_headers_convert_no_values() -> None:
-    """The class is one for headers only; an unknown class is named."""
+    """SimpleHeaderConverter is refused for values; an unknown class is named."""
     assert isinstance(header_converter_for("Simple"), SimpleHeaderConverter)
     with pytest.raises(ConnectError, match=r"^Class Simple could not be found\.$"):
         converter_for("Simple")

@@ -1,4 +1,4 @@
-"""Laws: what is written is read, and what is read is valid."""
+"""Laws of converters: written values are read back, and read values are valid."""
 
 import datetime as dt
 from typing import Any
@@ -115,7 +115,7 @@ def _without_negative_zeros(value: Any) -> Any:
 
 @given(TYPED, st.sampled_from(["BASE64", "NUMERIC"]))
 def test_json_keeps_values_and_schemas(typed: tuple[Schema, Any], decimals: str) -> None:
-    """A value that was written with its schema is read back, and fits it."""
+    """A value with its schema is read back equal, and fits the schema."""
     schema, value = typed
     converter = JsonConverter()
     converter.configure({"decimal.format": decimals}, is_key=False)
@@ -147,7 +147,7 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_plain_json_comes_back(value: Any) -> None:
-    """The value is equal, with its order of keys, with and without an envelope."""
+    """A value without a schema is read back equal, with its order of keys."""
     for enable in ("true", "false"):
         converter = JsonConverter()
         converter.configure({"schemas.enable": enable}, is_key=False)
@@ -158,7 +158,7 @@ def test_plain_json_comes_back(value: Any) -> None:
 
 @given(st.sampled_from(["Json", "String", "Boolean", "Short", "Double", "ByteArray"]), st.binary())
 def test_any_bytes_give_valid_values_or_are_refused(name: str, raw: bytes) -> None:
-    """No other error leaves a converter."""
+    """A converter raises no error except DataError."""
     converter = converter_for(name)
     try:
         read = converter.to_connect("t", raw)

@@ -1,4 +1,4 @@
-"""Strings of headers: the types that are guessed, and the strings that are written."""
+"""Strings of headers: the types that a reader guesses, and the written texts."""
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -70,7 +70,7 @@ def test_types_are_guessed(text: str, value: Any, schema: Schema | None) -> None
     assert type(parsed.value) is type(value)
 
 
-def test_nesting_has_an_end() -> None:
+def test_deep_nesting_overflows_no_stack() -> None:
     """A string of thousands of brackets overflows no stack."""
     with pytest.raises(DataError, match="nested too deeply"):
         parse_header("[" * 100_000)
@@ -96,12 +96,12 @@ ITEM = Schema.struct("Item", name=STRING, size=FLOAT32)
     ],
 )
 def test_values_are_written(schema: Schema | None, value: Any, text: str) -> None:
-    """Texts equal Kafka's; a date before 1970-01-02 is written as a time, as there."""
+    """Texts equal Kafka's; it also writes a date before 1970-01-02 as a time."""
     assert header_text(schema, value) == text
 
 
 def test_values_of_unknown_classes_are_refused() -> None:
-    """The error for a value of another class has Kafka's words."""
+    """A value of another class raises Kafka's error."""
     with pytest.raises(DataError, match=r"^Failed to serialize unexpected value type builtins"):
         header_text(None, {1})
 

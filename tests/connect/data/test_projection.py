@@ -27,7 +27,7 @@ NEW = Schema.struct("Order", id=INT64, state=STRING.optional("new"), size=INT8.r
 
 
 def test_fields_are_matched_by_name() -> None:
-    """New fields get their default, unknown ones are dropped, numbers grow."""
+    """New fields get their default, unknown ones are dropped, numbers are widened."""
     projected = project(OLD, Struct(OLD, id=7, note="x"), NEW)
     assert projected == Struct(NEW, id=7, size=3)
     assert projected["state"] == "new"
@@ -78,14 +78,14 @@ def test_values_become_the_target_type(
     ],
 )
 def test_incompatible_schemas_are_refused(source: Schema, target: Schema, message: str) -> None:
-    """The error for an incompatible schema has Kafka's words."""
+    """An incompatible schema raises Kafka's error."""
     with pytest.raises(DataError) as caught:
         project(source, 1, target)
     assert str(caught.value) == message
 
 
 def test_a_missing_field_is_named() -> None:
-    """The struct that lacks it, too; and the field within which it is missing."""
+    """The error names the missing field, its struct, and the outer field."""
     target = Schema.struct("Order", total=INT64)
     with pytest.raises(DataError) as caught:
         project(OLD, Struct(OLD, id=1, note=""), target)

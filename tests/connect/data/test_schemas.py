@@ -1,4 +1,4 @@
-"""Schemas: what they are made of, which are equal, what they refuse."""
+"""Schemas: their parts, their equality, and their errors."""
 
 from enum import IntEnum
 
@@ -23,7 +23,7 @@ ORDER = Schema.struct("Order", {"order-id": INT64}, note=STRING.optional("none")
 
 
 def test_fields_keep_their_order_and_know_their_place() -> None:
-    """Fields of a mapping come first, those with Python names behind them."""
+    """Fields of the mapping come first, then those given by Python names."""
     assert ORDER.fields == (
         Field("order-id", 0, INT64),
         Field("note", 1, STRING.optional("none")),
@@ -33,13 +33,13 @@ def test_fields_keep_their_order_and_know_their_place() -> None:
 
 
 def test_only_structs_have_fields() -> None:
-    """Asking a schema of another type for a field raises Kafka's error."""
+    """A request for a field of another schema type raises Kafka's error."""
     with pytest.raises(DataError, match=r"^Cannot look up fields on non-struct type$"):
         INT64.field("a")
 
 
 def test_schemas_are_immutable_and_copied() -> None:
-    """`optional` and `replace` leave the schema as it is."""
+    """`optional` and `replace` return a copy."""
     renamed = STRING.replace(name="Id", version=2, doc="of an order", parameters={"a": "b"})
     assert (renamed.name, renamed.version, renamed.parameters) == ("Id", 2, {"a": "b"})
     assert STRING.optional() == OPTIONAL_STRING
@@ -63,7 +63,7 @@ def test_schemas_are_immutable_and_copied() -> None:
     ],
 )
 def test_schemas_of_different_attributes_differ(schema: Schema, other: Schema) -> None:
-    """Each attribute counts, the sign of zero as well."""
+    """Each attribute counts, and so does the sign of zero."""
     assert schema != other
 
 
@@ -79,14 +79,14 @@ def test_equal_schemas_are_interchangeable() -> None:
 
 @pytest.mark.parametrize("default", ["x", 2**31, True, 1.5])
 def test_a_default_has_to_fit(default: object) -> None:
-    """Kafka's words, and the reason as the cause."""
+    """A default that does not fit raises Kafka's error with the reason as cause."""
     with pytest.raises(DataError, match=r"^Invalid default value$") as caught:
         INT32.optional(default)
     assert "Invalid Java object for schema with type INT32" in str(caught.value.__cause__)
 
 
 def test_a_struct_is_no_default() -> None:
-    """A struct as default would put its schema into itself; Kafka refuses it, too."""
+    """Kafka refuses a struct as default, too: it would contain its own schema."""
     with pytest.raises(DataError, match="Invalid default value"):
         ORDER.optional(Struct(ORDER))
 

@@ -30,7 +30,7 @@ ORDER = Schema.struct("Order", id=INT64, note=OPTIONAL_STRING, items=Schema.arra
 
 
 def test_fields_are_read_and_written_by_name() -> None:
-    """A field that is not set is its default, or None."""
+    """An unset field reads as its default, or None."""
     item = Struct(ITEM, sku="a")
     assert (item["sku"], item["count"], item.without_default("count")) == ("a", 1, None)
     item["count"] = 2
@@ -39,13 +39,13 @@ def test_fields_are_read_and_written_by_name() -> None:
 
 
 def test_a_struct_becomes_a_dict() -> None:
-    """Nested structs as well, with their defaults."""
+    """The dict has nested structs as dicts, with their defaults."""
     order = Struct(ORDER, id=7, items=[Struct(ITEM, sku="a")])
     assert order.to_dict() == {"id": 7, "note": None, "items": [{"sku": "a", "count": 1}]}
 
 
 def test_structs_are_equal_by_schema_and_values() -> None:
-    """A default is not a value that was set."""
+    """An unset field differs from one set to its default."""
     assert Struct(ITEM, sku="a") == Struct(ITEM, sku="a")
     assert hash(Struct(ITEM, sku="a")) == hash(Struct(ITEM, sku="a"))
     assert Struct(ITEM, sku="a") != Struct(ITEM, sku="a", count=1)
@@ -54,7 +54,7 @@ def test_structs_are_equal_by_schema_and_values() -> None:
 
 
 def test_unfit_values_are_refused_when_set() -> None:
-    """The error has Kafka's words; the struct keeps its value."""
+    """A value that does not fit raises Kafka's error; the struct keeps its value."""
     item = Struct(ITEM, sku="a")
     with pytest.raises(DataError) as caught:
         item["count"] = "x"
@@ -79,7 +79,7 @@ def test_only_a_struct_schema_makes_a_struct() -> None:
 
 
 def test_required_fields_are_checked_at_the_end() -> None:
-    """A struct may be filled field by field; a struct within another is checked when it is set."""
+    """A struct may be filled field by field; setting it in another struct checks it."""
     order = Struct(ORDER)
     with pytest.raises(DataError) as caught:
         order.validate()
@@ -136,7 +136,7 @@ def test_values_of_pythons_types_are_valid(schema: Schema, value: Any) -> None:
     ],
 )
 def test_invalid_values_are_named(schema: Schema, value: Any, message: str) -> None:
-    """The error has Kafka's words, with Java's class names where Java has such a class."""
+    """The error is Kafka's, with Java's class names where Java has such a class."""
     with pytest.raises(DataError) as caught:
         validate(schema, value)
     assert str(caught.value).startswith("Invalid Java object for schema ")

@@ -169,7 +169,7 @@ class AuditCase(NamedTuple):
     kind: str
     logs: Callable[[], PlantedLog | list[PlantedLog]]
     severity: Severity | None = None
-    """Severity of the finding; None if none of this kind is due."""
+    """Severity of the finding; None: no finding of this kind."""
     connector: str | None = None
     evidence: tuple[str, ...] = ()
 

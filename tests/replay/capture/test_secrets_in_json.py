@@ -147,7 +147,7 @@ SPELLED = [
     *('<p name="token" value="hunter2"/>', "<secret><![CDATA[hunter2]]></secret>"),
     *("a=b\ndb.password hunter2\nc=d", "password=hun\\\n  ter2", "secret = hunter2"),
 ]
-"""Texts that hold a secret for whoever reads them."""
+"""Texts that show a secret to every reader."""
 
 
 def as_json_string(text: str) -> str:

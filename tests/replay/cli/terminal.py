@@ -33,7 +33,7 @@ class Terminal:
         while True:
             try:
                 piece = os.read(self._ours, 65_536)
-            except OSError:  # Linux: nobody has the other end any more
+            except OSError:  # Linux: no process has the other end open
                 return
             self._shown += piece
 
@@ -45,7 +45,7 @@ class Terminal:
     def close(self) -> None:
         """Stop reading once the last writer has closed the terminal."""
         self._looking.join(PATIENCE_S)
-        assert not self._looking.is_alive(), "somebody still has it open"
+        assert not self._looking.is_alive(), "a process still has it open"
         os.close(self._ours)
 
 

@@ -97,7 +97,7 @@ class FollowingCapture:
         name = f"{number:010}.json"
         return self._folder / "archive" / f"cluster={cluster}" / "_manifest" / name
 
-    def goes_on(self, cluster: str, number: int) -> None:
+    def append_and_wait(self, cluster: str, number: int) -> None:
         """Write to a log, and wait until the record is archived."""
         asyncio.run(write(self._folder / f"{cluster}.db", f"connector-{number}".encode()))
         wait_for(self.manifest(cluster, number))
@@ -144,9 +144,9 @@ def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
     with following(tmp_path, "bad", "good") as capture:
         whole = torn(capture.manifest("bad", 1))
         for number in (2, 3):  # before the second one, the bad one was looked at for certain
-            capture.goes_on("good", number)
+            capture.append_and_wait("good", number)
         capture.manifest("bad", 1).write_bytes(whole)
-        capture.goes_on("bad", 2)
+        capture.append_and_wait("bad", 2)
         reports = capture.is_interrupted()
     assert {line.partition(" (")[0] for line in reports} == {
         "bad: cluster=bad/_manifest/0000000001.json is no manifest"
@@ -156,7 +156,7 @@ def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
 def test_a_cluster_unreachable_at_the_start_is_retried(tmp_path: Path) -> None:
     """The other clusters are archived meanwhile."""
     with following(tmp_path, NOBODY, "good") as capture:
-        capture.goes_on("good", 2)
+        capture.append_and_wait("good", 2)
         reports = capture.is_interrupted()
     assert {line.partition(": ")[0] for line in reports} == {"nobody"}
 

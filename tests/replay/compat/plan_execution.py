@@ -1,8 +1,8 @@
 """Execution of a plan line by line, as in a shell, on a log in a file.
 
-Lines with `controlplane` run it: a dry run gives the records, which are then written. kcat and
-Kafka's scripts are imitated here; perl is the real program. This module also does the work of the
-absent workers: it commits tasks anew and reports restarts.
+Lines with `controlplane` run it: a dry run gives the records, which are then written. This module
+imitates kcat and Kafka's scripts; perl is the real program. It also does the work of the absent
+workers: it commits tasks anew and reports restarts.
 """
 
 import json

@@ -123,10 +123,10 @@ CASES = {
     "an aborted end": PreparationCase(
         15, running().abort().target("a", V2_STARTED).commit(), mode=RolloutMode.ROLLING
     ),
-    "an aborted end, and nobody runs": PreparationCase(
+    "an aborted end of a stopped connector": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), mode=RolloutMode.ROLLING
     ),
-    "the same where nobody can stop": PreparationCase(
+    "the same in releases without STOPPED": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", RolloutMode.ROLLING
     ),
     "aborted while both forms of offsets differ": PreparationCase(
@@ -146,7 +146,7 @@ ALWAYS_UNSAFE = {4, 15}
 """Situations in which each change is unsafe without its plan."""
 
 ABOUT_TARGETS = {3, 5}
-"""Situations whose plan gives a target state back that was lost, and says so."""
+"""Situations whose plan restores a lost target state, and says so."""
 
 FOR_PEOPLE = {
     9: (
@@ -156,7 +156,7 @@ FOR_PEOPLE = {
     10: (PreparationCase(10, PAIRS[10].planted), "a setting of every worker"),
     19: (PreparationCase(19, PAIRS[19].planted), "a question to the brokers, whom no log knows"),
 }
-"""Situations of which nothing that a plan can do would change the log, and why."""
+"""Situations without a step that changes the log, each with the reason."""
 
 
 def test_every_situation_that_has_steps_is_carried_out() -> None:
@@ -221,7 +221,7 @@ HISTORIES = (
     ("compacted-3.9.before", "3.4"),
     ("life-3.9", "2.8"),
 )
-"""Logs of real workers of 3.9, and where they might go."""
+"""Logs of real 3.9 workers, each with the release to change to."""
 
 
 @pytest.mark.parametrize(("name", "goal"), HISTORIES)

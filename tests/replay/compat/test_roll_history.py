@@ -35,9 +35,9 @@ class RollStep(NamedTuple):
     start: str
     goal: str
     observed: tuple[int, ...]
-    """The observations after it, until somebody asks for something."""
+    """Observations after the step, until the next request."""
     done: bool
-    """No worker of the start is left."""
+    """True if no worker of the first release is left."""
 
 
 CHANGES = (
@@ -192,7 +192,7 @@ SITUATIONS = {
     30: {"pages": {3}, "born": {1, 17}},
     36: {"pages": {2}, "born": {1, 17}},
 }
-"""By change, what is seen of whom: STOPPED, then paused and resumed by a worker of 3.4."""
+"""Situations of each change: STOPPED, then paused and resumed by a 3.4 worker."""
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")

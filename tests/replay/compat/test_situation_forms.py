@@ -191,7 +191,7 @@ def test_a_stop_that_older_releases_read_as_running() -> None:
     assert [step.command for step in observation.sighting.steps] == ["controlplane stop a"]
 
 
-def test_a_release_without_target_states_runs_what_is_stopped() -> None:
+def test_a_release_without_target_states_runs_stopped_connectors() -> None:
     """Release 0.9 can keep a connector quiet only if it is deleted."""
     (observation,) = observed_situations(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
     assert observation.sighting.severity is DANGER

@@ -61,7 +61,7 @@ def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: Archiv
     ]
 
 
-def test_the_nearest_snapshot_and_what_came_since(
+def test_a_plan_reads_the_nearest_snapshot_and_later_rows(
     cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
     """The plan reads half a day, and two rows in place of the three days before it."""
@@ -124,7 +124,7 @@ def test_folded_configs_are_not_read_for_offsets(tmp_path: Path, log: list[Entry
         LocalEngine(cluster).plan(None, KIP)
 
 
-def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
+def test_different_states_have_different_digests(cluster: ArchivedCluster) -> None:
     """States of different hours have different digests."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
     assert all(digest(earlier) != digest(later) for earlier, later in pairwise(states))

@@ -21,7 +21,7 @@ from tests.replay.compat.planted_log import CONFIG, STATUS, STOPPED, Planted, ru
 LOSES = "tasks-lost"
 ZOMBIES = "zombie-tasks"
 FIXED = "3.7.1"
-"""KAFKA-16838 was mended, and KAFKA-17719 came with it."""
+"""Release that fixed KAFKA-16838 and introduced KAFKA-17719."""
 
 
 @pytest.fixture(scope="module")

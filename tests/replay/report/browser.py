@@ -19,7 +19,7 @@ QUIET = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-"""Asks nobody for anything by itself."""
+"""Options of a Chromium that sends no requests of its own."""
 
 DESK, PHONE = 1280, 375
 """Widths of a desktop and a phone window (CSS pixels)."""

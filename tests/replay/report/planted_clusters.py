@@ -21,7 +21,7 @@ NASTY = (
     "\u202etxt\x00\x1b[31m",
     "",
 )
-"""Names that are up to something."""
+"""Names with markup, and other names that attack a page."""
 
 
 def cluster_facts(

@@ -95,7 +95,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 
 
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
-    """The capture goes on until Ctrl-C while it compacts."""
+    """The capture continues until Ctrl-C while it compacts."""
 
     async def write_records(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")

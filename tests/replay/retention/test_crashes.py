@@ -87,7 +87,7 @@ def test_a_killed_retention_is_whole_or_absent(tmp_path: Path) -> None:
         (behind_manifest(MANIFEST), True),
     ],
 )
-def test_the_next_run_removes_what_a_killed_one_left(
+def test_the_next_run_removes_leftovers_of_a_killed_one(
     folder: Path, point: CrashPoint, *, is_done: bool
 ) -> None:
     """Leftovers are removed once they are old; until then a running merge may need them."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from controlplane.scenario.folds import FoldTask
 
 Differ = Callable[[Sequence[FoldTask]], list[str]]
-"""For each of these questions what not all folds say; empty: they agree. Asked of many at once."""
+"""Function: the differing lines of the folds for each of many questions; empty: they agree."""
 
 
 def smallest(ask: FoldTask, differ: Differ) -> FoldTask:

@@ -116,7 +116,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
         ]
 
 
-def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_job_answers_for_several_clusters(spark: SparkSession, tmp_path: Path) -> None:
     """One job answers for an empty cluster, an aborted one, an unreadable one, and others."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]

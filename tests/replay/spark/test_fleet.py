@@ -33,7 +33,7 @@ from tests.replay.spark.test_two_folds import random_asks
 pytestmark = pytest.mark.java
 
 BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
-"""Limits with which every cluster is very large: its offsets are sliced, and folded in buckets."""
+"""Limits that make every cluster very large: its offsets are folded in buckets."""
 
 RELEASES = ("2.3", "3.4", "3.9")
 

@@ -48,7 +48,7 @@ async def test_a_killed_capture_neither_loses_nor_doubles(
     for moment in MOMENTS:
         await asyncio.to_thread(killed_at, moment, *words)
         lefts.append(left_in(target, entries))
-    await past.goes_on()
+    await past.write_more()
     await removed(past.broker, past.own, 0, 28)
     captured = await capture(KafkaFrames(spark, past.broker.bootstrap, {}), target)
     check_whole(

@@ -40,9 +40,9 @@ class PausedCommand(NamedTuple):
     """Command, and the step at which one of its tasks pauses."""
 
     words: Callable[[Path], list[str]]
-    """Makes the command's words from an output folder."""
+    """Makes the command's arguments from an output folder."""
     answer: Callable[[Path, str], Any]
-    """Answer in the output folder, or on standard output."""
+    """Reads the answer from the output folder, or from standard output."""
     nothing: Any
     """Answer of a run that was killed."""
     event: str

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.java
 SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario"))
 
 
-def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
+def test_spark_computes_every_view(spark: SparkSession) -> None:
     """Spark computes every view of all scenarios."""
     scenarios = [read(path) for path in SCENARIOS]
     played = play_all(scenarios, Folds(batch={"spark": SparkFold(spark, SMALL, SLICED)}))

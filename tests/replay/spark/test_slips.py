@@ -42,14 +42,14 @@ CONFIGS: list[ConfigRow] = [
 OFFSETS: list[ConfigRow] = [(OFFSET, b'{"o":1}'), (OFFSET, b'{"o":2}'), (OFFSET, None)]
 
 LATE, EARLY = 9, 1
-"""A clock that runs backwards: what is written last is the earliest, by its time."""
+"""Log whose timestamps decrease: the last written record has the earliest time."""
 
 LOG = (
     *(Entry(TOPICS.config, 0, at, at, *row) for at, row in enumerate(CONFIGS)),
     *(Entry(TOPICS.offsets, 0, at, LATE - at, *row) for at, row in enumerate(OFFSETS)),
     Entry(TOPICS.offsets, 0, len(OFFSETS), EARLY, OFFSET, b'{"o":3}', aborted=True),
 )
-"""Two connectors, one of which is removed, and offsets by a clock that runs backwards."""
+"""Log of two connectors, one of them removed, and offsets with decreasing timestamps."""
 
 
 class Slip(NamedTuple):
@@ -58,13 +58,13 @@ class Slip(NamedTuple):
     who: str
     """Folds that the report names as disagreeing."""
     records: int
-    """Number of records that it takes to show the error."""
+    """Number of records of the smallest log that shows the error."""
     sql: tuple[str, str] = ("", "")
-    """A text in the scripts, and what stands in its place."""
+    """Text of the scripts, and its replacement."""
     kernel: Callable[..., Iterator[pa.RecordBatch]] = reduced
     service: Callable[..., Any] = served
     core: Mapping[str, bool] = MappingProxyType({})
-    """Behaviours of the release: the fold that the service and Spark have in common."""
+    """Behaviours of the release, which the folds of service and Spark share."""
 
 
 def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:

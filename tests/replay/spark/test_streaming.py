@@ -40,7 +40,7 @@ pytestmark = [
 ]
 
 TRIED_AGAIN = "the capture is retried\n"
-"""End of the line that tells of a cluster that is away."""
+"""End of the line about an unreachable cluster."""
 
 
 def arguments(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ async def test_a_killed_stream_is_continued(
     left = left_in(target, entries)
     assert batches(checkpoint, "offsets") > batches(checkpoint, "commits")
     assert exposed(tmp_path) == []
-    await past.goes_on()
+    await past.write_more()
     await removed(past.broker, past.own, 0, 28)
     source = KafkaFrames(spark, past.broker.bootstrap, {})
     stream = CaptureStream(

@@ -32,7 +32,7 @@ LOGS = 1_500 if PROVE else 60
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs; some are duplicates."""
 CUT_UP = 200 if PROVE else 6
-"""Logs of which every prefix is asked for: each is some dozens of questions."""
+"""Number of logs whose every prefix is compared: each has some dozens of questions."""
 
 
 def random_asks(count: int) -> list[FoldTask]:
@@ -87,7 +87,7 @@ def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) ->
         cluster, source = archive(tmp_path / str(number), log), log_of(log)
         local = LocalEngine(cluster, LocalOptions(ask.exactly_once, derived=number % 2 == 0))
         for moment in moments(log):
-            with suppress(UnknownMoment):  # of a record in a topic that nobody reads
+            with suppress(UnknownMoment):  # the record is in a topic that no worker reads
                 expected.append(served(source, moment, readers, exactly_once=ask.exactly_once))
                 queries.append(StateQuery(local, local.plan(moment, readers), readers))
     assert len(expected) > CUT_UP

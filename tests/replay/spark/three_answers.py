@@ -33,7 +33,7 @@ SLICED = LIMITS._replace(slice_rows=6)
 """Limits with so few rows that partitions of short logs are sliced, and merged by a shuffle."""
 
 CUTS_AT_ONCE = 2_000
-"""SQL is asked for so many moments at a time: of each it holds all that lies before."""
+"""Number of moments per SQL query: for each one SQL holds the whole prefix."""
 
 
 class FoldQuestion(NamedTuple):
@@ -66,7 +66,7 @@ class FoldAnswers(NamedTuple):
             release = _RELEASES.get(profile.release)
             if release is not None:
                 said["SQL"] = {line for line in self.sql[release] if _is_read(line, service)}
-            odd = [*_not_said_by_all(said), *_differing(service, spark)]
+            odd = [*_lines_with_missing_programs(said), *_differing(service, spark)]
             where = f"{profile.release} as of {self.question.moment}"
             yield "\n  ".join([where, *odd]) if odd else ""
 
@@ -80,7 +80,7 @@ def _is_read(line: TableLine, state: ClusterState) -> bool:
     return not of_topic or topic in state.ends_by_topic
 
 
-def _not_said_by_all(said: Mapping[str, set[TableLine]]) -> Iterator[str]:
+def _lines_with_missing_programs(said: Mapping[str, set[TableLine]]) -> Iterator[str]:
     for line in sorted(set().union(*said.values())):
         who = [name for name, lines in said.items() if line in lines]
         if len(who) < len(said):
@@ -95,7 +95,7 @@ def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
 
 
 Moments = Callable[[Sequence[Entry]], Sequence[Entry]]
-"""Behind which records of a log it is looked at."""
+"""Numbers of the records of a log after which the folds are compared."""
 
 PREFIXES = 4
 

@@ -52,7 +52,7 @@ class SqlAnswer(NamedTuple):
     """Answer of the SQL query to several cuts."""
 
     lines: dict[tuple[int, str], set[TableLine]]
-    """By number of the cut and release."""
+    """Lines of the state, by number of the cut and release."""
     unfollowed: list[Unfollowed]
     """Records that SQL cannot follow, by number of the cut."""
 

@@ -55,7 +55,7 @@ GONE = [
     Entry("connect-configs", 0, 0, 1, b"task-a-0", b'{"properties":{"k":"v"}}'),
     Entry("connect-configs", 0, 1, 1, b"connector-a", None),
 ]
-"""Tasks that wait are gone with their connector, which never was there: since 3.4."""
+"""Case since 3.4: waiting tasks of a connector that never existed are removed with it."""
 
 
 @settings(max_examples=EXAMPLES, phases=PHASES)

@@ -250,7 +250,7 @@ def test_the_history_of_two_connectors(archive: Path) -> None:
 
 @pytest.mark.parametrize("command", ["verify", "state"])
 def test_a_missing_archive_is_an_error(command: str, tmp_path: Path) -> None:
-    """The error tells how to make an archive; no folder is made."""
+    """The error says how to make an archive; no folder is made."""
     assert "create one with `replay capture`" in refusal(call(command, tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
