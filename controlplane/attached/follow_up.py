@@ -189,8 +189,18 @@ class LogFollowUp:
         return [entry for entry in await self._entries([topic], since) if entry.key == key]
 
     async def _entries(self, topics: Iterable[str], since: Ends) -> list[Entry]:
-        existing = await self._log.topics()
-        topics = [topic for topic in topics if topic in existing]
+        """Committed records of these topics since a point; a topic may not exist yet.
+
+        Raises:
+            LogUnavailable: a topic that was read before is gone, or the brokers hide it because a
+                right has been revoked. Its records are unknown then, and not missing.
+        """
+        visible = await self._log.topics()
+        topics = list(topics)
+        for topic in topics:
+            if topic in since and topic not in visible:
+                raise LogUnavailable(f"The topic {topic} cannot be seen")
+        topics = [topic for topic in topics if topic in visible]
         start = {topic: since[topic] for topic in topics if topic in since}
         entries: list[Entry] = []
         async for batch in self._log.read(topics, start):
