@@ -237,7 +237,7 @@ MUTATIONS = [
         LIFECYCLE,
         '    return Plan(\n        (\n            config_step(state, "tasks"',
         "    if state.config.targets.get(name) is Target.STOPPED:\n"
-        "        return _target(state, command, Target.PAUSED, context)\n"
+        "        return _target_plan(state, command, Target.PAUSED, context)\n"
         '    return Plan(\n        (\n            config_step(state, "tasks"',
         "T2",
         (15,),
