@@ -5,12 +5,15 @@ modules. It forks per mutant: the fork loads one module in its mutated form and 
 from their byte code. No library is loaded twice, and no file changes.
 """
 
+import builtins
 import gc
 import json
 import os
 import signal
 import subprocess
+import symtable
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -33,6 +36,29 @@ class SourceMutant(NamedTuple):
     file: str
     text: str
     replacement: str
+
+    @property
+    def source(self) -> str:
+        """Text of the mutated module."""
+        return (PACKAGE / self.file).read_text().replace(self.text, self.replacement)
+
+    def undefined_names(self) -> set[str]:
+        """Global names that the mutated module uses and nothing defines: it would only crash."""
+        module = symtable.symtable(self.source, self.file, "exec")
+        defined = {symbol.get_name() for symbol in module.get_symbols() if _is_defined(symbol)}
+        return set(_used_globals(module)) - defined - {*dir(builtins), "__file__", "__name__"}
+
+
+def _is_defined(symbol: symtable.Symbol) -> bool:
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+
+
+def _used_globals(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _used_globals(inner)
 
 
 class MutantOutcome(NamedTuple):

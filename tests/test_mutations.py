@@ -150,6 +150,17 @@ def test_every_mutation_finds_its_text() -> None:
     assert {name: count for name, count in counts.items() if count != 1} == {}
 
 
+def test_every_mutant_is_a_bug_and_no_crash() -> None:
+    """A mutant uses only names that its module defines: it must compute something wrong."""
+    undefined = {
+        mutation.name: SourceMutant(
+            str(CORE / mutation.file), mutation.text, mutation.slip
+        ).undefined_names()
+        for mutation in MUTATIONS
+    }
+    assert {name: names for name, names in undefined.items() if names} == {}
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
     """The test of a mutant fails."""

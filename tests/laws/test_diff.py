@@ -1,5 +1,8 @@
 """Differences between two states are the same for all connectors and for one."""
 
+from collections.abc import Sequence
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +13,7 @@ from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_owners
-from controlplane.core.views.diff import diff
+from controlplane.core.views.diff import Change, diff
 from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
@@ -36,9 +39,27 @@ def test_a_difference_between_then_and_now_is_due_to_the_record_that_made_it(
     log: list[Entry], profile: Profile, data: st.DataObject
 ) -> None:
     """The cause lies after the earlier moment; after the cause, the fact has its present value."""
-    cut = data.draw(st.integers(0, len(log)))
+    check_causes(log, profile, data.draw(st.integers(0, len(log))))
+
+
+@pytest.mark.parametrize("release", ["2.0", "3.9", "kip"])
+def test_a_removed_status_is_due_to_its_tombstone(release: str) -> None:
+    """The cause of a removal is the tombstone, not a record before or after it."""
+    running = b'{"state":"RUNNING","worker_id":"w","generation":1}'
+    values = (running, None, running, None)
+    log = [
+        Entry("connect-status", 0, offset, offset, b"status-connector-a", value)
+        for offset, value in enumerate(values)
+    ]
+    changes = check_causes(log, Profile.of(release), 1)
+    assert [(change.after, change.cause) for change in changes] == [(None, log[3].position)]
+
+
+def check_causes(log: list[Entry], profile: Profile, cut: int) -> Sequence[Change]:
+    """Check the cause of each difference between a prefix of a log and the log; return them."""
     before, after = loaded(log[:cut], profile), loaded(log, profile)
-    for change in diff(before, after):
+    changes = diff(before, after)
+    for change in changes:
         places = [entry.position for entry in log]
         assert change.cause in places[cut:]
         at = places.index(change.cause) + 1
@@ -51,3 +72,4 @@ def test_a_difference_between_then_and_now_is_due_to_the_record_that_made_it(
             assert (change.aspect, change.item) in {
                 (difference.aspect, difference.item) for difference in just
             }
+    return changes

@@ -39,6 +39,15 @@ def test_every_mutation_finds_its_text() -> None:
     assert {name: count for name, count in counts.items() if count != 1} == {}
 
 
+def test_every_mutant_is_a_bug_and_no_crash() -> None:
+    """A mutant uses only names that its module defines: it must compute something wrong."""
+    undefined = {
+        mutation.name: SourceMutant(mutation.file, mutation.text, mutation.slip).undefined_names()
+        for mutation in MUTATIONS
+    }
+    assert {name: names for name, names in undefined.items() if names} == {}
+
+
 @pytest.mark.slow
 def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) -> None:
     """Every law holds for the sound product in the lives that reveal mutants."""

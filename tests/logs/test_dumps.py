@@ -199,7 +199,10 @@ def test_warnings_before_the_first_record(read: Read) -> None:
         assert [problem.line for problem in dump.problems] == [1]
 
 
-CONTENT = st.none() | st.binary(max_size=20)
+REPLACED = "a\ufffdb".encode()
+"""Bytes that a tool may have printed in place of bytes that are no UTF-8."""
+
+CONTENT = st.none() | st.binary(max_size=20) | st.just(REPLACED)
 ENTRIES = st.lists(
     st.builds(
         Entry,
@@ -240,6 +243,12 @@ def test_any_bytes_come_through_kcat(
     read = Read(tmp_path_factory.getbasetemp() / "kcat")
     dump = read(b"".join(map(as_kcat, entries)))
     assert dump.entries == entries
+    doubtful = [
+        line
+        for line, entry in enumerate(entries, 1)
+        if any("\ufffd".encode() in (content or b"") for content in (entry.key, entry.value))
+    ]
+    assert [problem.line for problem in dump.problems] == doubtful
     assert all(problem.taken and "U+FFFD" in problem.reason for problem in dump.problems)
 
 
