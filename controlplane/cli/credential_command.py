@@ -14,6 +14,7 @@ from controlplane.rest.security.credential_hashes import (
     check_name,
 )
 from controlplane.rest.security.roles import Role
+from controlplane.terminal import prompts
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import note, say
@@ -48,12 +49,11 @@ def password(name: str, role: str) -> None:
     The command prompts for the password. If standard input is no terminal, its first line is the
     password.
     """
-    _print(name, role, Scrypt.of(_prompted() if sys.stdin.isatty() else _piped()))
-
-
-def _prompted() -> str:
-    text: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    return text
+    _print(
+        name,
+        role,
+        Scrypt.of(prompts.password("Password", twice=True) if sys.stdin.isatty() else _piped()),
+    )
 
 
 def _piped() -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from controlplane.terminal.command_errors import one_sentence, well_ended
+from controlplane.terminal.command_errors import check_output, one_sentence, well_ended
 from controlplane.terminal.option_names import ACCESS_HELP, check_command
 from controlplane.terminal.shell_completion import complete_files
 
@@ -153,6 +153,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error ends it with one sentence and its exit code."""
         with well_ended(PROGRAM), one_sentence():
+            check_output()
             return super().invoke(ctx)
 
 

@@ -19,7 +19,13 @@ from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.plugins import Unloadable
 from controlplane.settings.errors import SettingsError
-from controlplane.terminal.exit_codes import CLOSED_PIPE, DEFECT, INTERRUPTED, REFUSED
+from controlplane.terminal.exit_codes import (
+    CLOSED_PIPE,
+    DEFECT,
+    INTERRUPTED,
+    NOT_PRINTED,
+    REFUSED,
+)
 
 DEBUG = "CONTROLPLANE_DEBUG"
 """Environment variable: if set, a defect prints its traceback."""
@@ -29,6 +35,12 @@ class InputRefused(click.ClickException):
     """The command refuses its input. The message has the reason and the remedy."""
 
     exit_code = REFUSED
+
+
+class NotPrinted(click.ClickException):
+    """Standard output cannot be written. The command may have changed something before."""
+
+    exit_code = NOT_PRINTED
 
 
 _INPUT = (LogError, SettingsError, UnknownRelease, UnknownMoment, CatalogueError, Unloadable)
@@ -53,7 +65,7 @@ def one_sentence(*more: type[Exception]) -> Iterator[None]:
 def well_ended(program: str) -> Iterator[None]:
     """End a command with an exit code for its cause, and without a traceback."""
     try:
-        with _full_disks_refused():
+        with _full_disks_named():
             yield
             flush()
     except BrokenPipeError:
@@ -75,8 +87,8 @@ def well_ended(program: str) -> Iterator[None]:
 
 
 @contextmanager
-def _full_disks_refused() -> Iterator[None]:
-    """Refuse if the disk is full: click prints helps by itself, and its errors name no file."""
+def _full_disks_named() -> Iterator[None]:
+    """Say so if the disk is full: click prints helps by itself, and its errors name no file."""
     try:
         yield
     except OSError as error:
@@ -92,15 +104,24 @@ def write(text: str) -> None:
     """Write to standard output.
 
     Raises:
-        InputRefused: it cannot be written.
+        NotPrinted: it cannot be written.
         BrokenPipeError: the reader has closed the pipe.
     """
-    if sys.stdout is None:
-        raise InputRefused("standard output is closed: redirect it to a file")
+    check_output()
     try:
         sys.stdout.write(text)
     except OSError as error:
         raise _unwritable("standard output", error) from None
+
+
+def check_output() -> None:
+    """Refuse a closed standard output, before a command changes something.
+
+    Raises:
+        InputRefused: it is closed.
+    """
+    if sys.stdout is None:
+        raise InputRefused("standard output is closed: redirect it to a file")
 
 
 def flush() -> None:
@@ -118,7 +139,10 @@ def _unwritable(output: str, error: OSError) -> Exception:
         return error
     _discard_output()
     why = error.strerror or str(error)
-    return InputRefused(f"{output} cannot be written ({why}): make room, or print elsewhere")
+    return NotPrinted(
+        f"{output} cannot be written ({why}): make room, or print elsewhere. What the command did, "
+        "is done"
+    )
 
 
 def _discard_output() -> None:

@@ -9,6 +9,9 @@ REFUSED = 2
 DEFECT = 70
 """A defect of the program (`EX_SOFTWARE` of sysexits.h)."""
 
+NOT_PRINTED = 74
+"""Standard output cannot be written (`EX_IOERR` of sysexits.h); what the command did, is done."""
+
 INTERRUPTED = 130
 """Ctrl-C, as shells count it: 128 and the number of the signal."""
 

@@ -1,5 +1,6 @@
 """Numbers as options: an error names the valid range."""
 
+import math
 from typing import Any
 
 import click
@@ -29,6 +30,9 @@ class Number(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the number, as click does."""
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
+            number = math.nan
+        if not math.isfinite(number):
             self.fail(f"{value!r} is no number {_valid_range(self)}", param, ctx)
+        return number

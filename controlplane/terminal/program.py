@@ -1,10 +1,34 @@
 """Start of a program; this module imports nothing that takes time."""
 
+import io
+import os
 import sys
 from importlib import import_module
 from typing import NoReturn
 
 from controlplane.terminal.exit_codes import INTERRUPTED
+
+
+class LossyStream(io.TextIOWrapper):
+    """Standard error that drops lines if it cannot be written.
+
+    A full disk or a reader that has left must neither fail a request of a service nor change the
+    exit code of a command.
+    """
+
+    def write(self, text: str) -> int:
+        """Write a text, or drop it."""
+        try:
+            return super().write(text)
+        except (OSError, ValueError):
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be written."""
+        try:
+            super().flush()
+        except (OSError, ValueError):
+            return
 
 
 def run(name: str, module: str) -> NoReturn:
@@ -13,6 +37,7 @@ def run(name: str, module: str) -> NoReturn:
     `module`: the module with the click group, called `main`. The imports take a tenth of a second;
     Ctrl-C ends the process in that time as it does later.
     """
+    _prepare_streams()
     try:
         main = import_module(module).main
     except KeyboardInterrupt:
@@ -20,3 +45,21 @@ def run(name: str, module: str) -> NoReturn:
         raise SystemExit(INTERRUPTED) from None
     main(prog_name=name)
     raise SystemExit(0)
+
+
+def _prepare_streams() -> None:
+    """Give each standard stream a file, so that no log gets the descriptor of a closed one.
+
+    A closed standard input is empty, a closed standard error drops its lines. A closed standard
+    output stays None: commands refuse it before they change something.
+    """
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # gets the lowest free descriptor, which is this one
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
+    bytes_out = io.BufferedWriter(io.FileIO(2, "w", closefd=False))
+    encoding = getattr(sys.stderr, "encoding", "utf-8")
+    sys.stderr = LossyStream(bytes_out, encoding, "backslashreplace", line_buffering=True)

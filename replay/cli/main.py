@@ -8,7 +8,12 @@ import click
 
 from controlplane.core.state import SharedTopic
 from controlplane.private_files import BadFileMode
-from controlplane.terminal.command_errors import InputRefused, one_sentence, well_ended
+from controlplane.terminal.command_errors import (
+    InputRefused,
+    check_output,
+    one_sentence,
+    well_ended,
+)
 from controlplane.terminal.extras import install_command
 from controlplane.terminal.option_names import check_command
 from replay.cli.optional_packages import EXTRAS, declared
@@ -96,6 +101,7 @@ class ReplayGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a subcommand; an error ends it with one sentence and its exit code."""
         with well_ended(PROGRAM), one_sentence(*_INPUT), _missing_packages_refused():
+            check_output()
             return super().invoke(ctx)
 
 

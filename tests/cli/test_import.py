@@ -11,7 +11,8 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.logs.dumps import read_dump
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.command_calls import call, refusal, shell
+from controlplane.logs.sqlite.writer_lock import writer_lock
+from tests.cli.command_calls import ROOT, call, refusal, shell
 
 LIFE = """\
 FILE   FORMAT      RECORDS   LINES LEFT OUT
@@ -279,3 +280,12 @@ def test_a_single_argument_is_refused() -> None:
         assert result.code == 2
         assert "Missing argument 'LOG': cluster.jsonl is the only word." in result.err
     assert "Missing argument 'FILE...'" in call("import").err
+
+
+def test_a_log_with_a_control_plane_takes_no_import(tmp_path: Path) -> None:
+    """A service is the only writer of its log, so an import beside it is refused."""
+    log = tmp_path / "control.log"
+    with writer_lock(log):
+        refused = call("import", ROOT / "tests/histories/life-3.9.log.jsonl", log)
+    assert f"is the control plane of {log}" in refusal(refused)
+    assert not log.exists()

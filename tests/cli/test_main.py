@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import controlplane
 from controlplane.cli.main import COMMANDS, SECTIONS, CommandGroup
-from controlplane.terminal.exit_codes import CLOSED_PIPE, INTERRUPTED
+from controlplane.terminal.exit_codes import CLOSED_PIPE, INTERRUPTED, NOT_PRINTED
 from tests.cli.command_calls import ROOT, CommandResult, call, refusal, shell
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
@@ -97,18 +97,20 @@ def test_a_reader_may_leave_early(view: str) -> None:
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
 def test_output_that_cannot_be_written(view: str) -> None:
-    """A full disk and a closed output are refused with one sentence."""
-    for where, why in ((">/dev/full", "(No space left on device)"), (">&-", "is closed")):
-        said = bash(f"{COMMAND} {view} {where}")
-        assert why in refusal(said)
+    """A closed output is refused; a full disk has an exit code of its own."""
+    assert "is closed" in refusal(bash(f"{COMMAND} {view} >&-"))
+    full = bash(f"{COMMAND} {view} >/dev/full")
+    assert full.code == NOT_PRINTED
+    assert "(No space left on device)" in full.err
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", "inspect --help", "completion bash"])
 def test_a_help_that_cannot_be_written(words: str) -> None:
-    """A full disk refuses a help, too, in both programs."""
+    """A full disk is named for a help, too, in both programs."""
     for program in ("controlplane", "replay"):
-        refused = bash(f"{sys.executable} -m {program} {words.replace('inspect', '')} >/dev/full")
-        assert "cannot be written (No space left on device)" in refusal(refused)
+        full = bash(f"{sys.executable} -m {program} {words.replace('inspect', '')} >/dev/full")
+        assert full.code == NOT_PRINTED
+        assert "cannot be written (No space left on device)" in full.err
 
 
 def test_an_interrupt_during_the_imports() -> None:

@@ -50,7 +50,7 @@ SEEN = {
 }
 """Commands with their exit codes, in order. Some need files of earlier ones."""
 
-ENDS = {70, 130, 141}
+ENDS = {70, 74, 130, 141}
 """Exit codes of any command: tested below, in `tests/cli/test_main.py` and `tests/replay/cli`."""
 
 

@@ -224,7 +224,7 @@ async def _add(
     path = target.path
     log = await SqliteLog.open(path, settings=target.limits)
     try:
-        with working(f"writing {path}"):
+        with log.writer_lock(), working(f"writing {path}"):
             assumed = await _assumed(log, taken)
             added = await _put(log, entries, partitions(taken))
             await log.set_assumed_partitions(assumed)

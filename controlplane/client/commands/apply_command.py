@@ -1,6 +1,7 @@
 """`apply`: create or update connectors from files. `diff -f` shows the changes beforehand."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -44,6 +45,9 @@ def files_options(command: Decorated) -> Decorated:
     return file(name(command))
 
 
+_dry_run_option = partial(dry_run_option, with_kafka="Kafka's workers only validate the configs.")
+
+
 def _read(arguments: dict[str, Any]) -> dict[str, Any]:
     """Replace the names of files by the connectors in them."""
     files, name = arguments.pop("files"), arguments.pop("name")
@@ -51,7 +55,7 @@ def _read(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "declared": declared}
 
 
-@creates("apply", _read, files_options, wait_options, dry_run_option, output_option)
+@creates("apply", _read, files_options, wait_options, _dry_run_option, output_option)
 async def apply(
     api: Api,
     declared: Mapping[str, DeclaredConnector],
@@ -65,8 +69,6 @@ async def apply(
     A file has one of Connect's forms: a flat map in JSON, the body of POST /connectors, or Java's
     .properties. It may also be YAML, or the output of `get` or `describe` with -o json. All files
     are read before the first request. Initial states and offsets apply to new connectors only.
-
-    With Kafka's workers, --dry-run only validates the configs.
     """
 
     async def act(name: str) -> ConnectorResult:

@@ -200,28 +200,20 @@ def _print_summary(results: Sequence[ConnectorResult]) -> None:
     table(("RESULT", "NUMBER", "CONNECTORS"), rows)
 
 
-def dry_run_option(command: Decorated) -> Decorated:
-    """Add `--dry-run`; the command gets `dry_run`."""
+def dry_run_option(
+    command: Decorated, *, with_kafka: str = "Kafka's workers refuse it."
+) -> Decorated:
+    """Add `--dry-run`; the command gets `dry_run`. `with_kafka`: its effect there, a sentence."""
     return click.option(
         "--dry-run",
         is_flag=True,
-        help="Show the records that the command would write; write none. Not with Kafka's workers.",
+        help=f"Show the records that the command would write; write none. {with_kafka}",
     )(command)
 
 
 def yes_option(command: Decorated) -> Decorated:
     """Add `--yes`; the command gets `yes`."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(command)
-
-
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask for confirmation on the terminal, unless `yes`.
-
-    Raises:
-        Abort: the answer is no, or there is no terminal.
-    """
-    if not yes:
-        click.confirm(question, abort=True, err=True)
 
 
 async def change(

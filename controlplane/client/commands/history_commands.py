@@ -10,7 +10,6 @@ import click
 
 from controlplane.client.commands.batch import (
     ConnectorResult,
-    confirm,
     dry_run_option,
     each,
     yes_option,
@@ -25,6 +24,7 @@ from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import MOMENT
 from controlplane.terminal.output import note, say
+from controlplane.terminal.prompts import confirm
 from controlplane.terminal.tables import table
 
 OFFSETS_IN_A_ROW = 10

@@ -9,7 +9,6 @@ from controlplane.client.commands.batch import (
     ConnectorResult,
     change,
     change_each,
-    confirm,
     dry_run_option,
     yes_option,
 )
@@ -26,6 +25,7 @@ from controlplane.client.connectors.wait import (
     wait_options,
 )
 from controlplane.client.http.api import Api, connector
+from controlplane.terminal.prompts import confirm
 
 
 class TargetStateCommand(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from controlplane.client.commands.batch import confirm, yes_option
+from controlplane.client.commands.batch import yes_option
 from controlplane.client.commands.documents import output_option, print_document
 from controlplane.client.commands.verbs import access_options
 from controlplane.client.http.api import Api, check_name
@@ -24,6 +24,7 @@ from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note, say
+from controlplane.terminal.prompts import confirm
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 from controlplane.terminal.worker_options import FILE

@@ -12,7 +12,6 @@ import click
 
 from controlplane.client.commands.batch import (
     ConnectorResult,
-    confirm,
     dry_run_option,
     each,
     yes_option,
@@ -47,6 +46,7 @@ from controlplane.clock import now_ms
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note, say
+from controlplane.terminal.prompts import confirm
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 

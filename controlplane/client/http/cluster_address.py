@@ -6,9 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-import click
-
 from controlplane.core.text.file_errors import unreadable
+from controlplane.terminal import prompts
 from controlplane.terminal.command_errors import InputRefused
 
 CLUSTER = "CONTROLPLANE_CLUSTER"
@@ -97,7 +96,7 @@ class ClusterAddress(NamedTuple):
 def _basic(user: str) -> str:
     name, colon, password = user.partition(":")
     if not colon:
-        password = click.prompt(f"password of {name}", hide_input=True, err=True)
+        password = prompts.password(f"password of {name}")
     return base64.b64encode(f"{name}:{password}".encode()).decode()
 
 

@@ -68,7 +68,7 @@ def _list(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     type=click.Choice(list(KINDS)),
     multiple=True,
     metavar="KIND",
-    help="Print only this kind of finding; repeatable. [default: all, see --list]",
+    help="Print only this kind of finding. May be repeated. [default: all, see --list]",
 )
 @click.option(
     "--least",

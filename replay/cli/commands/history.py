@@ -45,7 +45,7 @@ from replay.timeline.timeline_rows import EVENTS, write
     metavar="NAME",
     multiple=True,
     required=True,
-    help="Connector of the history; repeatable.",
+    help="Connector of the history. May be repeated.",
 )
 @moment_option("End of the history. [default: the end]")
 @profiles_option

@@ -47,7 +47,8 @@ OLDEST_LINE = "2.8"
     "goals",
     metavar="RELEASE",
     multiple=True,
-    help=f"Release to compare with; repeatable. [default: each release line from {OLDEST_LINE}]",
+    help="Release to compare with. May be repeated. "
+    f"[default: each release line from {OLDEST_LINE}]",
 )
 @trail_option
 @fleet_options

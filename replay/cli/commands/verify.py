@@ -66,7 +66,8 @@ class _VerifyResults(NamedTuple):
     "heads",
     metavar="[NAME=]SHA256",
     multiple=True,
-    help="Hash of a manifest that the chain of NAME, or of any cluster, must contain; repeatable.",
+    help="Hash of a manifest that the chain of NAME, or of any cluster, must contain. "
+    "May be repeated.",
 )
 @click.option(
     "--per-partition",

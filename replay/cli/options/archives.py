@@ -180,7 +180,7 @@ def clusters_option(verb: str) -> Callable[[Decorated], Decorated]:
         "names",
         metavar="NAME",
         multiple=True,
-        help=f"{verb} only this cluster; repeatable.",
+        help=f"{verb} only this cluster. May be repeated.",
     )
 
 
@@ -209,7 +209,8 @@ profiles_option = named_option(
     metavar="RELEASE",
     multiple=True,
     default=("kip",),
-    help="Release of the workers: a release, kip, or all distinct ones; repeatable. [default: kip]",
+    help="Release of the workers: a release, kip, or all distinct ones. May be repeated. "
+    "[default: kip]",
 )
 
 connectors_option = click.option(
@@ -217,7 +218,7 @@ connectors_option = click.option(
     "connectors",
     metavar="NAME",
     multiple=True,
-    help="Show only this connector; repeatable.",
+    help="Show only this connector. May be repeated.",
 )
 
 

@@ -146,7 +146,7 @@ conf_option = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     callback=_setting,
-    help="Setting of Spark, or of the object store (spark.hadoop.fs.s3a.…); repeatable.",
+    help="Setting of Spark, or of the object store (spark.hadoop.fs.s3a.…). May be repeated.",
 )
 
 _OPTIONS = (

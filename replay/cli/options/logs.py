@@ -50,7 +50,8 @@ def _options() -> list[Callable[[Any], Any]]:
             "names",
             metavar="NAME",
             multiple=True,
-            help="Name for each log, in order, or the archived clusters to select; repeatable.",
+            help="Name for each log, in order, or the archived clusters to select. "
+            "May be repeated.",
         ),
         click.option(
             "--as-of",

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from controlplane.terminal.exit_codes import CLOSED_PIPE
+from controlplane.terminal.exit_codes import CLOSED_PIPE, NOT_PRINTED
 from tests.conftest import sampled
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call, refusal
@@ -40,7 +40,7 @@ def run_shell(command: str) -> tuple[int, str]:
 def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
     """A full or closed standard output is one error; a reader that stops early is a code."""
     code, error = run_shell(f"R {command} {archive} > /dev/full")
-    assert (code, error.count("\n")) == (2, 1), error
+    assert (code, error.count("\n")) == (NOT_PRINTED, 1), error
     assert "standard output cannot be written (No space left on device)" in error
     code, error = run_shell(f"R {command} {archive} >&-")
     assert (code, error.count("\n")) == (2, 1), error

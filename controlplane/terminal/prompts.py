@@ -1,0 +1,61 @@
+"""Prompts on the terminal, which Ctrl-C ends at once."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+
+import click
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask for confirmation, unless `yes`.
+
+    Raises:
+        Abort: the answer is no, or there is no terminal.
+        KeyboardInterrupt: Ctrl-C instead of an answer.
+    """
+    if not yes:
+        with _ended_by_ctrl_c():
+            click.confirm(question, abort=True, err=True)
+
+
+def password(prompt: str, *, twice: bool = False) -> str:
+    """Ask for a password, without an echo; `twice` for a new one.
+
+    Raises:
+        Abort: there is no terminal.
+        KeyboardInterrupt: Ctrl-C instead of an answer.
+    """
+    with _ended_by_ctrl_c():
+        text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
+    return text
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` on Ctrl-C within this context.
+
+    asyncio's own handler only cancels the task, which does not end a prompt: the answer after
+    Ctrl-C would still be taken. click turns Ctrl-C into the same `Abort` as the answer no.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    interrupted = False
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except click.Abort:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)

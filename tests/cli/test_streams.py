@@ -1,0 +1,91 @@
+"""Standard streams that are closed, full or interrupted: exit codes tell what was done."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.terminal.exit_codes import INTERRUPTED, NOT_PRINTED, REFUSED
+from tests.cli.command_calls import ROOT, CommandResult, call
+from tests.patience import PATIENCE_S
+
+LIFE = ROOT / "tests/histories/life-3.9.log.jsonl"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """Log with the recorded connectors."""
+    path = tmp_path / "life.db"
+    assert call("import", LIFE, path).code == 0
+    return f"sqlite:///{path}"
+
+
+def bash(words: str) -> CommandResult:
+    """Run a line of shell in which CP stands for `controlplane`."""
+    line = words.replace("CP", f"{sys.executable} -m controlplane")
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, check=False)
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def has(log: str, connector: str) -> bool:
+    """True if the log has this connector."""
+    return call("get", connector, "-c", log).code == 0
+
+
+def test_a_closed_output_is_refused_before_the_change(log: str) -> None:
+    """Exit code 2 means that nothing was changed."""
+    assert bash(f"CP delete pages -c {log} >&-").code == REFUSED
+    assert has(log, "pages")
+
+
+def test_a_full_output_is_named_after_the_change(log: str) -> None:
+    """The exit code differs from a refusal, because the connector is gone."""
+    done = bash(f"CP delete pages -c {log} >/dev/full")
+    assert done.code == NOT_PRINTED
+    assert "What the command did, is done" in done.err
+    assert not has(log, "pages")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("CP stop pages -c LOG 2>&-", 0),
+        ("CP stop --all -c LOG 2>&-", 0),
+        ("CP get nobody -c LOG 2>/dev/full", 3),
+        ("CP get nobody -c LOG 2>&-", 3),
+        ("CP apply -f - -c LOG <&-", REFUSED),
+        ("CP credential password bob --role view <&-", REFUSED),
+    ],
+)
+def test_other_streams_change_no_exit_code(log: str, words: str, code: int) -> None:
+    """A full or closed standard error drops its lines; a closed standard input is empty."""
+    assert bash(words.replace("LOG", log)).code == code
+
+
+@pytest.mark.parametrize("answer", [b"", b"y\n"])
+def test_ctrl_c_at_a_prompt_changes_nothing(log: str, answer: bytes) -> None:
+    """The command ends at once, so an answer after Ctrl-C deletes nothing."""
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "controlplane", "delete", "--all", "-c", log]
+    process = subprocess.Popen(words, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 1024)
+    process.send_signal(signal.SIGINT)
+    os.write(ours, answer)
+    assert process.wait(PATIENCE_S) == INTERRUPTED
+    os.close(ours)
+    assert has(log, "pages")
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e400"])
+def test_a_number_is_finite(log: str, seconds: str) -> None:
+    """A time-out that never passes is refused like other numbers outside of the range."""
+    refused = call("stop", "pages", "--wait", "--timeout", seconds, "-c", log)
+    assert refused.code == REFUSED
+    assert f"'{seconds}' is no number from 0 on" in refused.err
