@@ -1,7 +1,7 @@
 """KIP-875, first-class offsets: the endpoints, sentence by sentence.
 
-`missing_parts` lists the sentences that need Kafka's consumer groups (offsets of sinks) or running
-tasks.
+`test_kip_875_sinks` has the sentences about sinks, on a real broker.
+`test_kip_875_running_plan` has those about running tasks.
 """
 
 from collections.abc import AsyncIterator

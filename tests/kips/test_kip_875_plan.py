@@ -1,4 +1,4 @@
-"""KIP-875, its test plan; `missing_parts` lists the parts that need running tasks."""
+"""KIP-875, its test plan without tasks; `test_kip_875_running_plan` has it with running tasks."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""KIP-875 with running tasks: the state STOPPED, and offsets."""
+"""KIP-875 with running tasks: the state STOPPED. `test_kip_875_running_plan` has its test plan."""
 
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,10 @@ from controlplane.core.commands import (
 from controlplane.core.records import Target
 from controlplane.plane import Settings
 from tests.worker.standalone.standalone_fixture import standalone
-from tests.worker.test_sink import Collecting
-from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import (
-    committed_offsets,
     config_of,
-    offsets,
-    produce,
     running,
     task_states,
-    until,
     until_state,
 )
 
@@ -199,19 +193,3 @@ class TestUpgrade:
         async with running(TracedSource, log=log, settings=Settings(profile="3.4.1")) as worker:
             await until_state(worker, "c", "PAUSED")
             assert task_states(worker, "c") == []
-
-
-class TestPlan:
-    """Test Plan."""
-
-    async def test_offsets_of_running_connectors(self) -> None:
-        """Offsets: GET on a running source and sink shows their progress."""
-        async with running(CountingSource, Collecting) as worker:
-            plane = worker.plane
-            await plane.execute(CreateConnector("source", config_of(CountingSource, topic="t")))
-            await until(lambda: offsets(worker, "source") == {"{'source': 'numbers'}": {"at": 3}})
-            await produce(plane.log, "u", "a", "b")
-            await plane.execute(CreateConnector("sink", config_of(Collecting, topics="t,u")))
-            await until(
-                lambda: committed_offsets(worker, "connect-sink") == {("t", 0): 3, ("u", 0): 2}
-            )

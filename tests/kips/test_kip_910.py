@@ -300,7 +300,7 @@ class TestExactlyOnceSupportEnabled:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
     async def test_connectors_boundaries(self) -> None:
-        """With `transaction.boundary=connector` the worker calls no hook."""
+        """With `transaction.boundary=connector`, a task without requests gets no call."""
         script = Script([[record("a", 1)], [record("a", 2)]], once(("new", 7)))
         async with scripted(script, boundary="connector") as worker:
             await until(lambda: not script.polls and script.calls.count("poll") > 5)

@@ -5,6 +5,7 @@ has the sentence of each law.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,13 @@ from controlplane.connect.records import OffsetPair
 from controlplane.connect.source import OffsetPairs
 from controlplane.logs.log import Record
 from tests.laws.delivery.simulated_clock import simulated
-from tests.laws.delivery.source_world import LifePlan, SourceWorld, offsets_of, records_of
+from tests.laws.delivery.source_world import (
+    LifePlan,
+    SourceWorld,
+    by_partition,
+    offsets_of,
+    records_of,
+)
 from tests.laws.delivery.unsteady import AppendFate
 
 PARTS = (1, 2, 3)
@@ -137,7 +144,11 @@ def test_the_output_of_the_hook_wins(plan: LifePlan) -> None:
 
 
 def exactly_once(world: SourceWorld, records: Sequence[Record]) -> None:
-    """X1 and X2: offsets come with exactly their records, unless the source has aborted them."""
+    """X1 and X2: offsets come with exactly their records, unless the source has aborted them.
+
+    H2: the offsets are the input of the hook, replaced and completed by its output. Only the last
+    commit of a life calls no hook.
+    """
     sent = records_of(records)
     assert len({*sent}) == len(sent)
     assert not {*sent} & {*world.records}, "a record comes twice"
@@ -149,6 +160,10 @@ def exactly_once(world: SourceWorld, records: Sequence[Record]) -> None:
         covered |= {(part, number) for number in range(before + 1, offset["at"] + 1)}
     assert {*sent} <= covered, "X1: a record without its offset"
     assert covered - {*sent} <= world.aborted, "X2: an offset without its record"
+    if world.hook_answer is not None:
+        assert by_partition(offsets_of(records)) == world.hook_answer, "H2"
+    elif world.plan.hook is not None:
+        assert world.log.steady, "H2: a commit without the hook"
 
 
 transactions = plans(
@@ -172,6 +187,25 @@ def test_records_and_offsets_are_one(plan: LifePlan, crash_times: list[float]) -
     if plan.boundary != "connector":
         assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
         assert sum(world.records.values()) == sum(world.totals.values())
+
+
+@given(transactions.map(partial(msgspec.structs.replace, hook=override)))
+@example(LifePlan(batches=[[1]], boundary="poll", hook=override))
+@example(LifePlan(batches=[[1], [2], [1]], boundary="interval", hook=override))
+@example(LifePlan(batches=[[1]], boundary="connector", ends=["commit"], hook=override))
+def test_a_transaction_has_the_output_of_the_hook(plan: LifePlan) -> None:
+    """H2: each call of the hook has one append, which has its output and its tombstones.
+
+    `exactly_once` compares each append with the output.
+    """
+    world = SourceWorld(plan, exactly_once)
+    simulated(world.live())
+    assert world.lost_answers == []
+    last = {
+        key: offset for _, output in world.hooked for key, offset in by_partition(output).items()
+    }
+    extra = '{"extra": 1}'
+    assert world.extra == ({extra: last[extra]} if extra in last else {})
 
 
 @given(transactions, st.sampled_from((0.0, 0.02, 0.05, 0.2)))

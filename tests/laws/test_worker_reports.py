@@ -8,13 +8,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controlplane.core.codec.status import encode_status
 from controlplane.core.entry import Entry, Position
 from controlplane.core.fold import fold
-from controlplane.core.records import ActiveTopic, State, Status, StatusRecord, TaskStatus
+from controlplane.core.records import (
+    ActiveTopic,
+    ConnectorStatus,
+    State,
+    Status,
+    StatusRecord,
+    TaskStatus,
+)
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import Record
@@ -103,6 +111,8 @@ def status_of(state: ClusterState, task: int) -> Status | None:
 
 
 @given(steps, fates, seconds)
+@example([("other", 0, 4), ("wait", 0, 0.0), ("safe", 0, State.FAILED)], [], 0.0)
+@example([("other", 0, 1), ("wait", 0, 0.0), ("safe", 0, State.FAILED)], [], 0.0)
 def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
     """L1: the writer writes no safe report that it must not write. L4: it writes all others.
 
@@ -117,6 +127,7 @@ def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) 
             name = f"report {number}"
             if kind == "wait":
                 await asyncio.sleep(value)
+                await world.read()
             elif kind == "other":
                 status = Status(State.RUNNING, None, OTHER, value)
                 await world.write(TaskStatus("c", task, status))
@@ -151,6 +162,21 @@ def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) 
             state = allowed[own[-1]][1]
             # Readers keep RUNNING against a late UNASSIGNED of a generation that is not newer.
             assert status.state in {state, *([State.RUNNING] if state is State.UNASSIGNED else [])}
+
+
+@pytest.mark.parametrize(("generation", "written"), [(0, True), (1, True), (4, False)])
+def test_a_safe_report_of_a_connector(generation: int, written: bool) -> None:
+    """L1 for connectors: only a newer generation of another worker prevents the report."""
+    world = ReportWorld([], 0.0)
+
+    async def life(world: ReportWorld) -> None:
+        await world.write(ConnectorStatus("c", Status(State.RUNNING, None, OTHER, generation)))
+        await world.read()
+        world.writer.connector("c", State.FAILED, safe=True)
+
+    simulated(world.live(life))
+    status = world.view.status.connectors["c"]
+    assert (status.state is State.FAILED, status.worker_id == OWN) == (written, written)
 
 
 def simulated_entries(world: ReportWorld) -> list[Entry]:

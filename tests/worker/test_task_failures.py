@@ -1,12 +1,18 @@
 """Failures of tasks in the log and in their statuses."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from threading import Event
 
 import msgspec
 import pytest
 
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext, key
+from controlplane.core.codec.status import decode_status
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.core.order import Ends
+from controlplane.core.records import TaskStatus
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import Log
 from controlplane.logs.memory import MemoryLog
 from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
@@ -14,6 +20,9 @@ from tests.worker.scripted_source import ScriptedSource, failing, row, script, s
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
+    config_of,
+    entries_in,
+    produce,
     running,
     task_trace,
     until,
@@ -64,6 +73,63 @@ async def test_a_failure_while_stopping_is_logged(exactly_once: bool) -> None:
         assert "refused" in line["reason"]
         await until_state(worker, "c", "STOPPED")
         assert not notices.of("task_failed")
+
+
+class FailingSink(Sink):
+    """Blocks in `put` until it is released; then the method that its config names raises."""
+
+    config = (key("fail"),)
+    blocked = Event()
+    released = Event()
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Block at the first record; then raise if the config says so."""
+        if not records:
+            return
+        self.blocked.set()
+        self.released.wait(PATIENCE_S)
+        if task.config["fail"] == "put":
+            raise ValueError("put failed")
+
+    def stop(self, task: SinkTaskContext) -> None:
+        """Raise if the config says so."""
+        if task.config["fail"] == "stop":
+            raise ValueError("stop failed")
+
+
+async def reported_states(log: Log) -> list[str | None]:
+    """States of all task reports in the status topic; None for a removal."""
+    profile = Profile.of("kip")
+    records = [
+        decode_status(entry.key, entry.value, profile)
+        for entry in await entries_in(log, "connect-status")
+    ]
+    return [
+        None if record.status is None else record.status.state.value
+        for record in records
+        if isinstance(record, TaskStatus)
+    ]
+
+
+@pytest.mark.parametrize("fail", ["put", "stop"])
+async def test_a_failure_while_stopping_is_no_status(fail: str) -> None:
+    """A task that throws while it is being stopped reports UNASSIGNED, and never FAILED."""
+    FailingSink.blocked.clear()
+    FailingSink.released.clear()
+    graceful = msgspec.structs.replace(QUICK, task_shutdown_graceful_timeout_ms=1_000 * PATIENCE_S)
+    notices = RecordedNotices()
+    async with running(FailingSink, runtime=graceful, notices=notices) as worker:
+        await produce(worker.plane.log, "t", "a")
+        config = config_of(FailingSink, topics="t", fail=fail)
+        await worker.plane.execute(CreateConnector("c", config))
+        await until(FailingSink.blocked.is_set)
+        await worker.plane.execute(StopConnector("c"))
+        await until_state(worker, "c", "STOPPED", "RUNNING")
+        FailingSink.released.set()
+        await until_state(worker, "c", "STOPPED")
+        assert await reported_states(worker.plane.log) == ["RUNNING", "UNASSIGNED", None]
+        event = "task_failed_while_stopping" if fail == "put" else "task_stop_failed"
+        assert len(notices.of(event)) == 1
 
 
 class UnmeasurableLog(MemoryLog):

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -174,6 +174,8 @@ class PlannedDriver:
         if hook is None:
             return None
         assert not self._polling, "H3: the hook during a poll"
+        if self._world.plan.boundary is not None:
+            assert self._world.hook_answer is None, "H2: the hook without a commit"
         self._hooked = True
         try:
             await asyncio.sleep(self._world.plan.pause_s)
@@ -181,14 +183,19 @@ class PlannedDriver:
             self._hooked = False
         call = len(self._world.hooked)
         returned = hook(call, offsets, self._at)
-        self._world.hooked.append((offsets, [*(returned or ())]))
+        output = [*(returned or ())]
+        self._world.hooked.append((offsets, output))
+        self._world.hook_answer = by_partition(offsets) | by_partition(output)
         return returned
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Ignore the acknowledged records."""
 
     async def committed(self) -> None:
-        """Ignore the commit of offsets."""
+        """Note that the commit which the hook preceded is over."""
+        if self._world.plan.boundary is not None and self._world.hook_answer:
+            self._world.lost_answers.append(self._world.hook_answer)
+        self._world.hook_answer = None
 
     async def stop(self) -> None:
         """Do nothing: the plan needs no stop."""
@@ -217,6 +224,10 @@ class SourceWorld:
         """Offsets of other partitions, as the hook has given them."""
         self.hooked: list[tuple[OffsetPairs, OffsetPairs]] = []
         """Input and output of each call of the hook."""
+        self.hook_answer: dict[str, Any] | None = None
+        """Input and output of the last call of the hook, merged; None: no commit is under way."""
+        self.lost_answers: list[dict[str, Any]] = []
+        """Merged inputs and outputs of exactly-once commits without an append."""
         self.idle_polls = 0
         """Polls of the current life after the last batch."""
 
@@ -228,6 +239,8 @@ class SourceWorld:
 
     def _note(self, records: Sequence[Record]) -> None:
         self._check(self, records)
+        if self.hook_answer is not None:
+            self.hook_answer = {}  # the append has it
         self.records.update(records_of(records))
         for key, offset in offsets_of(records):
             if "p" in key:
@@ -259,8 +272,9 @@ class SourceWorld:
         await asyncio.wait({running}, timeout=crash_s)
         await self.log.claim()  # nothing that the killed process still sends arrives
         running.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await running
+        (failure,) = await asyncio.gather(running, return_exceptions=True)
+        if isinstance(failure, AssertionError):
+            raise failure
 
     async def zombie(self, overtaken_s: float) -> BaseException | None:
         """Run the task, let another process take the log over, and return how the task ends."""
@@ -291,6 +305,7 @@ class SourceWorld:
         if self.plan.boundary is not None:
             config["transaction.boundary"] = self.plan.boundary
         identity, store = TaskIdentity("c", 0), await self.store()
+        self.hook_answer = None
         pipeline = Pipelines(ConnectorClasses(), settings).source(config)
         parts = SourceTaskParts(
             identity=identity,
@@ -354,3 +369,8 @@ def offsets_of(records: Sequence[Record]) -> list[tuple[Mapping[str, Any], dict[
         for record in records
         if record.topic == OFFSETS
     ]
+
+
+def by_partition(offsets: OffsetPairs) -> dict[str, Any]:
+    """Return offsets by the JSON text of their source partition."""
+    return {json.dumps(dict(partition)): offset for partition, offset in offsets}
