@@ -149,7 +149,7 @@ async def test_every_origin() -> None:
         assert "vary" not in answer.headers
 
 
-async def test_without_settings_nothing_is_told() -> None:
+async def test_without_settings_answers_have_no_cors_headers() -> None:
     """Without CORS settings no page of another origin may read an answer."""
     async with guarded(Protection()) as client:
         answer = await client.get("/connectors", headers={"origin": HERE})
