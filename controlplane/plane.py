@@ -56,7 +56,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.notices import Notices
 from controlplane.projection.past_states import read_history
-from controlplane.projection.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
+from controlplane.projection.upkeep import UpkeepSettings, repeat_upkeep, store_last_snapshots
 from controlplane.settings.kinds import check_settings
 
 if TYPE_CHECKING:
@@ -197,13 +197,11 @@ class ControlPlane:
             resolved = _ResolvedSettings(around, context, loggers, settings.administered, notices)
             plane = cls(log, controller, follower, resolved)
             stack.push_async_callback(
-                lambda: look_after_at_last(log, plane._own_state, settings.upkeep, notices)
+                lambda: store_last_snapshots(log, plane._own_state, settings.upkeep, notices)
             )
             stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
-            upkeep = keep_looking_after(
-                log, plane._own_state, around.now_ms, settings.upkeep, notices
-            )
+            upkeep = repeat_upkeep(log, plane._own_state, around.now_ms, settings.upkeep, notices)
             stack.push_async_callback(_cancel, asyncio.create_task(upkeep, name="upkeep"))
             yield plane
 

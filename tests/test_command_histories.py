@@ -41,7 +41,7 @@ from tests.recorded_requests import RecordedRequest, plugins_of, recorded
 
 TOPICS = Topics()
 
-BY_WHO_IS_ASKED = (
+NOT_FORWARDED = (
     commands.PauseConnector,
     commands.ResumeConnector,
     commands.ResetTopics,
@@ -91,7 +91,7 @@ def understood(request: RecordedRequest) -> tuple[AnyCommand, Profile]:
     """The command of a request, and the release of the worker that decides it."""
     method, path = request.step.method, request.step.path
     command = command_of(method, path, request.body, request.worker)
-    if isinstance(command, BY_WHO_IS_ASKED):
+    if isinstance(command, NOT_FORWARDED):
         return command, request.worker
     return command_of(method, path, request.body, request.leader), request.leader
 

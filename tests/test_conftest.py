@@ -61,7 +61,7 @@ def test_files_outside_of_the_repository_may_be_missing_in_ci(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("environment", "closing"), [({}, "1 passed, 1 deselected"), ({"PROVE": "1"}, "2 passed")]
 )
-def test_long_proofs_run_when_asked_for(
+def test_long_proofs_run_only_with_prove_1(
     tmp_path: Path, environment: dict[str, str], closing: str
 ) -> None:
     """A test marked `prove` is left out unless PROVE=1."""
@@ -119,7 +119,7 @@ def test_a_proof_draws_fresh_input(tmp_path: Path) -> None:
     assert repeated[0] == repeated[1]
 
 
-def test_examples_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
+def test_examples_do_not_depend_on_imports(tmp_path: Path) -> None:
     """A test draws the same alone and after others, and after a change of a literal."""
     for run in ("first", "second"):
         (tmp_path / run).mkdir()

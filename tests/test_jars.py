@@ -11,7 +11,7 @@ JSON = "org.apache.kafka:connect-json:3.9.1"
 
 @pytest.mark.java
 @pytest.mark.prove
-def test_class_path_is_silent_unless_asked() -> None:
+def test_class_path_has_at_most_one_slf4j_binding() -> None:
     """The class path has every jar, and one slf4j binding, which prints nothing, or none."""
     silent, bare = (classpath(JSON, silent=yes).split(":") for yes in (True, False))
     assert all(Path(jar).is_file() for jar in (*silent, *bare))

@@ -81,7 +81,7 @@ MUTATIONS = [
         "fold/config.py",
         "if self.profile.removal_drops_tasks:",
         "if False:",
-        f"{EDGES}::test_edge_12_what_goes_with_a_connector",
+        f"{EDGES}::test_edge_12_releases_differ_in_the_remains_of_a_deletion",
     ),
     Mutation(
         "stale UNASSIGNED believed",
@@ -116,7 +116,7 @@ MUTATIONS = [
         "codec/config.py",
         'f"undecodable value: {error}", advances=False',
         'f"undecodable value: {error}", advances=True',
-        f"{EDGES}::test_edge_16_the_config_offset_skips_what_cannot_be_decoded",
+        f"{EDGES}::test_edge_16_the_config_offset_skips_undecodable_values",
     ),
 ]
 

@@ -40,7 +40,7 @@ def test_strangers_cannot_write_lines_of_their_own() -> None:
     assert r"\r\n\x1b[2J\u202e\ud800" in stream.getvalue()
 
 
-def test_json_lines_are_what_collectors_read() -> None:
+def test_each_json_line_is_one_object() -> None:
     """Each line is one object: time, level and event first. Foreign text cannot begin a line."""
     stream = io.StringIO()
     tell = logger(stream, log_format="json")
@@ -58,7 +58,7 @@ def test_json_lines_are_what_collectors_read() -> None:
     assert "s3cret" not in stream.getvalue()
 
 
-def test_secrets_are_not_told() -> None:
+def test_log_lines_contain_no_secrets() -> None:
     """A log line contains no secret of a request, nor of an error that repeats it."""
     stream = io.StringIO()
     tell = logger(stream)
@@ -120,7 +120,7 @@ def warn(library: logging.Logger, at_s: float, message: str, *args: object) -> N
     library.handle(record)
 
 
-def test_a_repeated_warning_is_told_every_ten_seconds() -> None:
+def test_a_repeated_warning_is_printed_every_ten_seconds() -> None:
     """The next line says how many were omitted; tasks and messages are counted separately."""
     stream = io.StringIO()
     bridge = StdlibLogBridge(logger(stream))

@@ -81,7 +81,7 @@ def test_the_wheel_is_typed_and_licensed(wheel: ZipFile) -> None:
     assert "Apache License" in part(wheel, "licenses/LICENSE")
 
 
-def test_the_distributions_say_what_is_of_others(wheel: ZipFile, unpacked: Path) -> None:
+def test_the_distributions_contain_the_notice(wheel: ZipFile, unpacked: Path) -> None:
     """The wheel and the source distribution contain NOTICE; its folders and files exist."""
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
     assert part(wheel, "licenses/NOTICE") == notice
@@ -109,7 +109,7 @@ def test_links_of_the_long_description_work_anywhere(metadata: Message) -> None:
         assert (ROOT / path).exists()
 
 
-def test_the_changelog_tells_of_this_version() -> None:
+def test_the_changelog_has_this_version() -> None:
     """The newest released version in the changelog is the one that is built, with a date."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -168,7 +168,7 @@ def test_the_service_needs_no_spark(metadata: Message) -> None:
     assert [line.partition("; ")[2] for line in lines if "pyspark" in line] == ["extra == 'spark'"]
 
 
-def test_extras_bring_what_replay_imports(metadata: Message) -> None:
+def test_extras_declare_the_imports_of_replay(metadata: Message) -> None:
     """The service's dependencies and the two extras are enough for `replay`."""
     assert imported("replay") <= {requirement.name for requirement in declared(metadata)}
 
@@ -182,7 +182,7 @@ def test_the_lock_pins_every_package_by_hash(metadata: Message) -> None:
     assert "://" not in lock
 
 
-def test_the_lock_holds_what_is_declared(metadata: Message) -> None:
+def test_the_lock_has_every_declared_dependency(metadata: Message) -> None:
     """The lock file has every declared dependency; `make lock` updates it."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     assert not [name for name in required(metadata) if f"\n{name}==" not in lock]

@@ -80,7 +80,7 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
     )
 
 
-def test_nothing_told(tmp_path: Path) -> None:
+def test_an_empty_file_equals_no_file(tmp_path: Path) -> None:
     """An empty file has the same effect as no file."""
     assert plane_settings_of_file(write_properties(tmp_path, "")) == Settings()
 

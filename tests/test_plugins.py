@@ -136,7 +136,7 @@ def test_its_hook(behaviour: str, outcome: HookSuccess | HookFailure) -> None:
     assert hook({"name": "x", "alter": behaviour}, ()) == outcome
 
 
-def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
+def test_only_an_interrupt_in_the_main_thread_is_ctrl_c() -> None:
     """Ctrl-C reaches the main thread only; in a hook it is the connector's own error."""
     hook = described(Orders).hook
     assert hook is not None
@@ -168,7 +168,7 @@ def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
     return HookSuccess(definite=True)
 
 
-def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
+def test_a_hook_receives_copies() -> None:
     """A hook receives copies: the published config and the planned offsets stay unchanged."""
     plugin = Plugin(class_name="m.Meddler", type="source", hook=meddling)
     hook = catalogued(more=[plugin]).hook("m.Meddler")
@@ -180,7 +180,7 @@ def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
     assert offsets == (({"p": 1}, {"o": 2}),)
 
 
-def test_a_hook_is_asked_with_whatever_depth() -> None:
+def test_a_hook_is_called_with_deeply_nested_values() -> None:
     """A hook is called with config values that are nested deeper than Python's call stack."""
     deep: Any = "x"
     for _ in range(5_000):

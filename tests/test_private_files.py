@@ -85,7 +85,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     ("mode", "file", "folder"),
     [("", 0o600, 0o700), ("0640", 0o640, 0o750), ("664", 0o664, 0o775), ("0o644", 0o644, 0o755)],
 )
-def test_another_mode_may_be_told(
+def test_the_environment_sets_the_mode(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str, file: int, folder: int
 ) -> None:
     """The environment can set the mode; users who may read files may enter folders."""

@@ -222,12 +222,12 @@ def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
     check(class_names, python)
 
 
-def test_variables_say_what_they_hold(python: list[SourceFile]) -> None:
+def test_no_variable_has_a_pronoun_as_name(python: list[SourceFile]) -> None:
     """No variable has a pronoun as name."""
     check(variable_names, python)
 
 
-def test_functions_say_what_they_do(python: list[SourceFile]) -> None:
+def test_no_function_has_a_pronoun_as_name(python: list[SourceFile]) -> None:
     """No function, method or attribute has a pronoun or a bare participle as name."""
     check(function_names, python)
 
@@ -433,6 +433,6 @@ KEPT: list[tuple[Rule, str, str]] = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), KEPT)
-def test_a_rule_lets_pass_what_is_right(rule: Rule, path: str, text: str) -> None:
+def test_a_rule_accepts_good_code(rule: Rule, path: str, text: str) -> None:
     """A rule accepts good code; otherwise it would be switched off."""
     assert not offenders(rule, [SourceFile(path, text)])

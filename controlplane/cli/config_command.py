@@ -16,8 +16,8 @@ from controlplane.settings.listeners import (
     ADMIN,
     MAIN,
     AdminListenerSettings,
-    AnswerSettings,
     ListenerSettings,
+    ResponseHeaderSettings,
     admin_listen_address,
     listen_address,
     listener_tls,
@@ -91,7 +91,7 @@ def _report(configuration: Configuration) -> ConfigReport:
         for group, prefix in tables().items()
     }
     counting = {row.key for row in chain.from_iterable(rows.values())}
-    worker = [*rows.pop(WorkerSettings), *rows.pop(AnswerSettings)]
+    worker = [*rows.pop(WorkerSettings), *rows.pop(ResponseHeaderSettings)]
     ours = rows.pop(ListenerSettings), rows.pop(AdminListenerSettings)
     access = [*rows.pop(AccessSettings), *chain.from_iterable(ours)]
     return ConfigReport(

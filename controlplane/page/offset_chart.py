@@ -7,7 +7,7 @@ from controlplane.page.html import Html, HtmlContent, el
 from controlplane.page.record_links import RecordLinks
 from controlplane.page.time_axis import TimeAxis
 from controlplane.page.timeline import ConnectorTimeline, OffsetLine, OffsetPoint
-from controlplane.page.times import when
+from controlplane.page.times import time_words
 
 REMOVED = "∅"
 """Shown for a removed offset."""
@@ -106,6 +106,6 @@ class _OffsetChart:
 
     def _dot(self, number: int, line: OffsetLine, point: OffsetPoint, value: float) -> Html:
         label = f"{line.partition} {line.field} {offset_text(value)}"
-        words = el("title", f"{label}: {when(point.at_ms)} ({point.place})")
+        words = el("title", f"{label}: {time_words(point.at_ms)} ({point.place})")
         cx, cy = f"{self._axis.percent(point.at_ms)}%", f"{self._percent(value)}%"
         return el("circle", words, cx=cx, cy=cy, r=3, class_=f"l-{number}")

@@ -2,7 +2,7 @@
 
 from controlplane.page.html import Html, el
 from controlplane.page.timeline import TimeRange
-from controlplane.page.times import DAY_MS, MINUTE_MS, tick_words, when
+from controlplane.page.times import DAY_MS, MINUTE_MS, tick_words, time_words
 
 TICKS = 6
 """Greatest number of ticks."""
@@ -50,7 +50,7 @@ class TimeAxis:
             self._label(tick, words[number][0], _news(longer, number), is_odd=number % 2 == 1)
             for number, tick in enumerate(ticks)
         ]
-        whole = f"from {when(self._first_ms)} to {when(self._last_ms)}"
+        whole = f"from {time_words(self._first_ms)} to {time_words(self._last_ms)}"
         return el("svg", texts, class_="axis", role="img", aria_label=whole)
 
     def _step_ms(self) -> int:

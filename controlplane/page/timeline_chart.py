@@ -12,7 +12,7 @@ from controlplane.page.offset_chart import plot
 from controlplane.page.record_links import RecordLinks
 from controlplane.page.time_axis import TimeAxis
 from controlplane.page.timeline import ConnectorTimeline, EventMark, StateSpan
-from controlplane.page.times import when
+from controlplane.page.times import time_words
 
 LEAST_PERCENT = 0.25
 """Least width of a span, in per cent."""
@@ -79,7 +79,7 @@ def _span(span: StateSpan, axis: TimeAxis, index: RecordLinks | None) -> Html:
     x, wide = f"{min(begin, 100 - LEAST_PERCENT)}%", f"{width}%"
     if index is None:
         return _box(span.state, x, wide, hurt=hurt)
-    words = f"{span.words}: {when(span.begin_ms)} – {when(span.end_ms)} ({span.place})"
+    words = f"{span.words}: {time_words(span.begin_ms)} – {time_words(span.end_ms)} ({span.place})"
     box = _box(span.state, x, wide, el("title", words), hurt=hurt)
     return index.drawn(span.place, box)
 
@@ -100,7 +100,7 @@ def _marks(marks: Sequence[EventMark], axis: TimeAxis, index: RecordLinks) -> Ht
 
 def _mark(mark: EventMark, axis: TimeAxis, index: RecordLinks) -> Html:
     number = el("text", str(mark.number), x=8, y=4) if mark.number > 1 else None
-    words = el("title", f"{mark.words}: {when(mark.at_ms)} ({mark.place})")
+    words = el("title", f"{mark.words}: {time_words(mark.at_ms)} ({mark.place})")
     shape = el("path", words, d=_SHAPES[mark.kind], class_=f"m-{mark.kind}")
     place = {"x": f"{axis.percent(mark.at_ms)}%", "y": "50%", "overflow": "visible"}
     return index.drawn(mark.place, el("svg", shape, number, **place))

@@ -31,7 +31,7 @@ class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention: RetentionSettings = RetentionSettings()
 
 
-async def look_after(
+async def run_upkeep(
     log: ReadableLog, state: ClusterState, now_ms: int, settings: UpkeepSettings
 ) -> None:
     """Store the snapshots that are due, and remove expired records.
@@ -43,7 +43,7 @@ async def look_after(
     await retain(log, state, now_ms, settings.retention)
 
 
-async def keep_looking_after(
+async def repeat_upkeep(
     log: ReadableLog,
     state: Callable[[], ClusterState | None],
     now_ms: Callable[[], int],
@@ -58,13 +58,13 @@ async def keep_looking_after(
         try:
             present = state()
             if present is not None:
-                await look_after(log, present, now_ms(), settings)
+                await run_upkeep(log, present, now_ms(), settings)
         except LogError as failure:
             notices.warning("log_not_looked_after", reason=str(failure))
         await asyncio.sleep(settings.interval_ms / 1_000)
 
 
-async def look_after_at_last(
+async def store_last_snapshots(
     log: ReadableLog,
     state: Callable[[], ClusterState | None],
     settings: UpkeepSettings,

@@ -31,7 +31,7 @@ class AdminListenerSettings(StoreSettings, frozen=True, kw_only=True):
     """
 
 
-class AnswerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseHeaderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """CORS settings and additional response headers."""
 
     access_control_allow_origin: str = ""

@@ -20,7 +20,7 @@ from controlplane.settings.configuration import keys
 from controlplane.settings.environment import WORKER_FILE, environment_values
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import UnknownSetting, unknown
-from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings
+from controlplane.settings.listeners import ADMIN, MAIN, ResponseHeaderSettings
 from controlplane.settings.prefixes import (
     AUTH,
     CONNECT,
@@ -243,7 +243,7 @@ def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
     limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
     return {
         WorkerSettings: "",
-        AnswerSettings: "",
+        ResponseHeaderSettings: "",
         AccessSettings: "",
         MAIN.tls: MAIN.prefix,
         ADMIN.tls: ADMIN.prefix,

@@ -117,7 +117,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
     )
     evidence, words = [shared[name] for name in names], FindingText(sentence, advice)
     finding = new_finding(_KIND, Severity.DANGER, (names[0], None), evidence, words)
-    return _in(names, finding)
+    return _with_clusters(names, finding)
 
 
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
@@ -133,10 +133,10 @@ def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
     evidence, words = [writer.position for writer in writers], FindingText(sentence, advice)
     subject = writers[0].cluster, writers[0].connector
     finding = new_finding(_KIND, Severity.WARNING, subject, evidence, words)
-    return _in([writer.cluster for writer in writers], finding)
+    return _with_clusters([writer.cluster for writer in writers], finding)
 
 
-def _in(clusters: list[str], finding: Finding) -> Finding:
+def _with_clusters(clusters: list[str], finding: Finding) -> Finding:
     """Add the cluster of each evidence record to a finding."""
     by_record = tuple(clusters[: len(finding.evidence)])
     return msgspec.structs.replace(finding, clusters=by_record)

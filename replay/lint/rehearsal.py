@@ -79,9 +79,9 @@ class Rehearsal(msgspec.Struct, frozen=True):
         for change in diff(self.running, self.started):
             changes[change.connector].append(change)
         for name in {**changes, **dict.fromkeys(self.started.config.task_counts)}:
-            yield from self._of(name, changes.get(name, []))
+            yield from self._findings_of(name, changes.get(name, []))
 
-    def _of(self, name: str, changes: list[Change]) -> Iterator[Finding]:
+    def _findings_of(self, name: str, changes: list[Change]) -> Iterator[Finding]:
         """Yield the findings about one connector; the first matching rule reports a change."""
         for rule in _RULES:
             finding, covered = rule(self, name, changes)

@@ -51,7 +51,7 @@ class FindingFacts(msgspec.Struct, frozen=True):
     """Cluster of each place, if the places lie in several clusters."""
 
     @property
-    def where(self) -> list[tuple[str, str]]:
+    def cluster_places(self) -> list[tuple[str, str]]:
         """Pairs of cluster and place, one for each place."""
         clusters = self.clusters or (self.cluster,) * len(self.places)
         return list(zip(clusters, self.places, strict=True))
@@ -65,7 +65,7 @@ class FindingsFacts(msgspec.Struct, frozen=True):
     """Number of all findings, by severity."""
 
     @property
-    def more(self) -> int:
+    def unlisted(self) -> int:
         """Number of findings that are not listed."""
         return sum(self.numbers.values()) - len(self.listed)
 

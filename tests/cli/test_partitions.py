@@ -127,9 +127,7 @@ def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None
     assert not [sentence for sentence in document["assumed"] if "partition" in sentence]
 
 
-def test_a_copy_of_a_dump_has_as_many_partitions_as_the_option_tells(
-    dump: Path, tmp_path: Path
-) -> None:
+def test_partitions_option_sets_the_partitions_of_a_copied_dump(dump: Path, tmp_path: Path) -> None:
     """The option accepts full topic names, too."""
     partitions = ("--partitions", "connect-offsets=5", "--partitions", "status=3")
     assert call("import", dump, tmp_path / "copy.db", *partitions).code == 0

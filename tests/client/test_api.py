@@ -141,7 +141,7 @@ async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "Warning: read as 4.3.0\n"
 
 
-async def test_a_method_that_only_we_would_lack() -> None:
+async def test_unsupported_method_without_compat_names_the_profile() -> None:
     """The error advises to remove /compat/ only if the URL has it."""
     worker = FakeWorker(error(404, "HTTP 404 Not Found"), server="controlplane")
     with pytest.raises(Unsupported, match=r"is controlplane as 3\.9\.1, which has no PUT /x$"):

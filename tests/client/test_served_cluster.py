@@ -74,7 +74,9 @@ async def test_a_reader_of_changes_may_leave(service: RunningService) -> None:
     assert (watching.returncode, said.decode()) == (CLOSED_PIPE, "")
 
 
-async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path: Path) -> None:
+async def test_watch_prints_changes_of_other_clients(
+    service: RunningService, tmp_path: Path
+) -> None:
     """`watch` prints a change while another client makes it."""
     watching = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "watch", "--since", "{}", "-o", "json"),

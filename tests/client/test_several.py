@@ -16,8 +16,8 @@ import pytest
 from controlplane.client.commands.batch import (
     ConnectorChange,
     ConnectorResult,
+    act_on_each,
     change_each,
-    each,
 )
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported, WaitTimedOut
 from controlplane.terminal.exit_codes import INTERRUPTED
@@ -147,7 +147,7 @@ def test_exit_code_of_the_worst(
         return ConnectorResult(name, "stopped")
 
     with pytest.raises(SystemExit) as ended:
-        asyncio.run(each([*causes, "last"], act, "table"))
+        asyncio.run(act_on_each([*causes, "last"], act, "table"))
     assert ended.value.code == code
     assert tried == [*causes, "last"]
     summary = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()[-2:]]

@@ -9,7 +9,7 @@ from controlplane.client.connectors.connector_summary import (
     ConnectorSummary,
     summaries,
     target_state,
-    with_wanted,
+    with_target_states,
 )
 from tests.client.client_calls import FakeWorker
 
@@ -22,14 +22,14 @@ WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
 async def test_a_worker_of_kafka_gets_no_request_for_target_states() -> None:
     """The client sends a worker of Kafka no request for target states."""
     worker = FakeWorker(WANTED)
-    (summary,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
+    (summary,) = await with_target_states(await worker.api(), [ConnectorSummary("x", INFO, None)])
     assert (summary.state_in_words, worker.requests) == ("-", [])
 
 
 async def test_beneath_compat_there_are_no_target_states() -> None:
     """A service beneath /compat/ has no endpoint of target states."""
     api = await FakeWorker(NO_ENDPOINT, server="controlplane").api()
-    (summary,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
+    (summary,) = await with_target_states(api, [ConnectorSummary("x", INFO, None)])
     assert summary.state_in_words == "-"
 
 
@@ -37,9 +37,11 @@ async def test_reported_states_are_shown_unchanged() -> None:
     """A reported state needs no target state; the client requests only the others."""
     worker = FakeWorker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
-    (summary,) = await with_wanted(await worker.api(), [reported])
+    (summary,) = await with_target_states(await worker.api(), [reported])
     assert (summary.state_in_words, worker.requests) == ("PAUSED", [])
-    both = await with_wanted(await worker.api(), [reported, ConnectorSummary("y", INFO, None)])
+    both = await with_target_states(
+        await worker.api(), [reported, ConnectorSummary("y", INFO, None)]
+    )
     assert [each.state_in_words for each in both] == ["PAUSED", "-"]
 
 
@@ -66,8 +68,8 @@ async def test_wanted_states_are_read_page_by_page() -> None:
         server="controlplane",
     )
     both = [ConnectorSummary("x", INFO, None), ConnectorSummary("y", INFO, None)]
-    filled = await with_wanted(await worker.api(), both)
-    assert [summary.wanted for summary in filled] == ["STOPPED", "PAUSED"]
+    filled = await with_target_states(await worker.api(), both)
+    assert [summary.target_state for summary in filled] == ["STOPPED", "PAUSED"]
     assert [request.url.query for request in worker.requests] == [b"", b"after=x"]
 
 

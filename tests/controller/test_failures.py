@@ -156,7 +156,7 @@ async def test_every_change_is_seen(log: MemoryLog) -> None:
     assert states_seen == ["PAUSED", "STARTED"] * 10
 
 
-async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
+async def test_slow_hooks_block_no_other_connector(log: MemoryLog) -> None:
     """Hooks that never return block neither other connectors nor the closing of the plane."""
     held = threading.Event()
 

@@ -149,7 +149,7 @@ async def test_claims_again(log: Fragile) -> None:
     assert len(lines.of("log_fenced")) == len(lines.of("log_claimed")) == 1
 
 
-async def test_a_claim_ends_what_fencing_cut_off(log: Fragile) -> None:
+async def test_a_claim_completes_a_fenced_command(log: Fragile) -> None:
     """A stop that was fenced after its first step is completed by the next claim, with its key."""
     takes_over = True
 

@@ -45,7 +45,7 @@ STAGES: list[tuple[AnyCommand, str]] = [
 
 
 @pytest.mark.parametrize(("command", "stage"), STAGES, ids=lambda command: type(command).__name__)
-def test_the_stage_is_told(command: AnyCommand, stage: str) -> None:
+def test_the_timeout_message_names_the_stage(command: AnyCommand, stage: str) -> None:
     """The message names the worker's stage and its start, or the wait for other requests."""
     sentence = (
         "Request timed out. The worker is currently {}, which began at 2023-11-14T22:13:20.000Z."

@@ -134,7 +134,7 @@ def offsets_shape(state: ClusterState) -> tuple[ConnectorShape, list[Mapping[str
 
 
 @pytest.mark.parametrize("now", [Target.STARTED, Target.PAUSED, Target.STOPPED])
-async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
+async def test_undo_of_offsets_survives_a_crash_at_any_step(now: Target) -> None:
     """The connector is stopped, altered and started; the next process completes a crashed undo."""
     log = MemoryLog()
     async with opened(log) as plane:

@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 STATES = ("PAUSED", "STARTED")
 
 
-async def test_changes_that_nobody_takes() -> None:
+async def test_unread_changes_are_limited() -> None:
     """Unread changes wait up to a limit; then the watcher gets an error about missing changes."""
     log = MemoryLog()
     taken = 0

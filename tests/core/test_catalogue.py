@@ -78,7 +78,7 @@ def test_a_connector_that_is_neither_has_no_type() -> None:
 # --- what may be written ------------------------------------------------------------------------
 
 
-def test_keys_as_connect_tells_of_them() -> None:
+def test_a_catalogue_accepts_keys_as_connect_lists_them() -> None:
     """A catalogue may contain an answer of `GET /connector-plugins/{plugin}/config`."""
     key_info = {
         "name": "rows",
@@ -190,7 +190,7 @@ def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
     ]
 
 
-def test_a_row_tells_the_present_and_what_was_before() -> None:
+def test_earlier_changes_of_a_row_apply_in_turn() -> None:
     """Each earlier change of a row applies on top of the ones before it."""
     (key,) = keys_of(
         [
@@ -229,7 +229,7 @@ def nothing(key: str, text: str) -> JavaClass | None:
     """Return None: the class path is empty."""
 
 
-def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
+def test_dependents_are_checked_after_their_parents() -> None:
     """An undefined dependent is an error of its own, and is not shown."""
     keys = [
         ConfigKey(name="a", type="INT", required=True, dependents=("b", "gone")),

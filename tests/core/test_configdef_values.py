@@ -103,7 +103,7 @@ def test_elements_of_a_list() -> None:
     assert parse(key, "", no_class) == []
 
 
-def test_secrets_are_shown_to_nobody() -> None:
+def test_passwords_are_hidden_in_texts() -> None:
     """A password is hidden in every text and message."""
     secret = parse(ConfigKey(name="k", type="PASSWORD"), " s3cret ", no_class)
     assert secret == Password("s3cret")

@@ -37,7 +37,7 @@ def same(table: Any, plain: dict[Any, Any]) -> bool:
 
 
 @given(st.dictionaries(st.integers(0, 12), st.integers()), steps)
-def test_a_table_is_a_dict_and_what_was_published_stays(
+def test_a_table_behaves_as_a_dict_and_published_states_stay(
     begin: dict[int, int], steps: list[tuple[str, int]]
 ) -> None:
     """Writes between publications behave as on a dict, and published states never change."""

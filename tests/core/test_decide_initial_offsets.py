@@ -64,7 +64,7 @@ def test_a_connector_that_is_there_keeps_its_offsets() -> None:
         assert refused([connector("a")], command) == expected
 
 
-def test_a_config_that_is_wrong_is_told_first() -> None:
+def test_an_invalid_config_is_reported_before_invalid_offsets() -> None:
     """An invalid config is reported before invalid offsets (step 1)."""
     command = create(({"f": []}, None), config={"name": "b"})
     assert "doesn't match" in str(refused([], command).text)
@@ -96,7 +96,7 @@ def test_offsets_of_another_form_are_the_askers_fault(command: Any, cause: str) 
     assert refused([], command) == Rejected(Reason.INVALID, text)
 
 
-def test_a_class_that_nobody_knows_gets_no_offsets() -> None:
+def test_an_unknown_class_gets_no_offsets() -> None:
     """A connector of unknown type has offsets in an unknown place."""
     command = create((page(0), None), config={"connector.class": "x.Y"})
     assert "and which name matches x.Y" in str(refused([], command).text)
@@ -109,7 +109,7 @@ def test_a_class_that_nobody_knows_gets_no_offsets() -> None:
         ((SURE, HookFailure("no")), "set the initial offsets"),
     ],
 )
-def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> None:
+def test_the_error_of_a_hook_names_its_step(hooks: Any, doing: str) -> None:
     """A hook's exception refuses the creation before any write, and the message names the step."""
     text = f"Failed to {doing} of connector a: no"
     assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.INVALID, text)
@@ -118,7 +118,7 @@ def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> Non
 # --- the hook -----------------------------------------------------------------------------------
 
 
-def test_the_connector_is_asked_twice() -> None:
+def test_the_hook_is_called_for_reset_and_alteration() -> None:
     """The hook gets the new config twice: for the reset, and for the alteration."""
     first = decided(LEFT_OVER, AT_ONE)
     second = decided(LEFT_OVER, AT_ONE, hooks=(SURE,))

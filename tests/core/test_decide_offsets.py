@@ -41,7 +41,7 @@ def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None
 
 
 @pytest.mark.parametrize("release", ALTERING)
-def test_nothing_given_is_told_before_anything_else(release: str) -> None:
+def test_missing_offsets_are_refused_first(release: str) -> None:
     """An alteration without offsets is refused before the connector is looked up."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], alter(), release) == Rejected(Reason.INVALID, message)
@@ -97,7 +97,7 @@ def test_a_class_that_is_not_there_keeps_its_offsets(
 
 
 @by_name
-def test_without_a_catalogue_nobody_knows_where_offsets_lie(command: Any) -> None:
+def test_without_a_catalogue_offsets_cannot_be_located(command: Any) -> None:
     """The class is trusted to be there, but not to be a source."""
     rejected = refused(STOPPED_A, command, plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
@@ -183,7 +183,7 @@ def test_offsets_on_another_cluster_are_not_ours_to_write(
 # --- the hook -----------------------------------------------------------------------------------
 
 
-def test_the_connector_is_asked_first() -> None:
+def test_the_hook_gets_the_config_and_the_offsets() -> None:
     """The hook gets the config, and the offsets as read by Connect's converter."""
     command = alter(({"topic": "t", "partition": 0, "cluster": "c"}, {"o": 2.0}), (None, None))
     question = decided(STOPPED_A, command, "3.9")
@@ -233,7 +233,7 @@ PERHAPS_TEXT = (
 
 @pytest.mark.parametrize(("command", "word"), [(ONE, "altered"), (RESET, "reset")])
 @pytest.mark.parametrize("release", ALTERING)
-def test_the_hook_decides_what_is_told(command: Any, word: str, release: str) -> None:
+def test_the_hook_decides_the_message(command: Any, word: str, release: str) -> None:
     """The message depends on the hook's answer: definite, or not."""
     sure = planned(STOPPED_A, command, release, hooks=SURE)
     text = f"The offsets for this connector have been {word} successfully"

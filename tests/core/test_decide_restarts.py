@@ -57,7 +57,7 @@ CONCERNED = [
 
 
 @pytest.mark.parametrize(("flags", "instances"), CONCERNED)
-def test_the_answer_tells_what_will_be_restarted(
+def test_the_answer_lists_the_restarted_instances(
     flags: tuple[bool, bool], instances: tuple[int | None, ...]
 ) -> None:
     """R4: the answer lists the instances: all, or only failed ones; the connector is None."""
@@ -98,7 +98,7 @@ def test_there_must_be_a_task(release: str, task: int) -> None:
         [A, *tasks("a", 1), ("commit-a", '{"tasks":2}')],
     ],
 )
-def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
+def test_releases_answer_409_for_tasks_without_a_worker(log: list[Pair]) -> None:
     """Releases look for the worker of a stopped connector's task; `kip` has no such task."""
     rejected = refused(log, RestartTask("a", 0), "3.9")
     assert rejected.reason is Reason.CONFLICT

@@ -29,7 +29,7 @@ def test_with_exactly_once_support_there_are_two_transactions() -> None:
     assert steps([A], publish, "3.9", exactly_once=True) == {"tasks": TWO[:2], "commit": TWO[2:]}
 
 
-def test_we_write_a_task_set_at_once() -> None:
+def test_a_task_set_is_written_in_one_batch() -> None:
     """P1: one batch has tasks and commit: a crash leaves the old set or the new one."""
     assert steps([A], publish) == {"commit": TWO}
 

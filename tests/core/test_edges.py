@@ -210,7 +210,7 @@ def test_edge_11_a_commit_before_its_connector(release: str, kept: int | None) -
         ("3.7.1", False, False, False),
     ],
 )
-def test_edge_12_what_goes_with_a_connector(
+def test_edge_12_releases_differ_in_the_remains_of_a_deletion(
     release: str, *, tasks_kept: bool, deferred_kept: bool, applied_kept: bool | None
 ) -> None:
     """Three releases changed this; fencing, generation, target and inconsistency always stay."""
@@ -265,7 +265,7 @@ def test_edge_15_a_naive_stopped(release: str, target: str) -> None:
     assert state.config.targets["a"].value == target
 
 
-def test_edge_16_the_config_offset_skips_what_cannot_be_decoded() -> None:
+def test_edge_16_the_config_offset_skips_undecodable_values() -> None:
     """Unknown keys advance the offset; undecodable values and invisible aborted records do not."""
     assert read(config(connector("a"), ("what", "{}"))).config.offset == 2
     assert read(config(connector("a"), ("what", "{"))).config.offset == 1

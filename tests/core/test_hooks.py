@@ -198,7 +198,7 @@ def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
         )
 
 
-def test_the_first_offset_that_is_wrong_is_told() -> None:
+def test_the_first_invalid_offset_is_reported() -> None:
     """Offsets are checked in the order of the request."""
     wrong = [(FILE, {}), (None, {"position": 1})]
     message = "Offset objects should either be null or contain the key 'position'"

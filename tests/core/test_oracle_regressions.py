@@ -75,7 +75,7 @@ def test_a_number_too_long_counts_though_its_field_is_repeated() -> None:
     assert decode(value, Profile.of("3.6")) == {"k": 1}
 
 
-def test_deep_partitions_are_told_apart() -> None:
+def test_deep_partitions_are_distinguished() -> None:
     """A partition may be nested more deeply than Python recurses."""
 
     def nested(levels: int, innermost: object) -> SourcePartition:

@@ -142,7 +142,7 @@ def test_values_alone_need_no_step_before() -> None:
     assert list(written_records([same, STOPPED], ONE)) == ["write"]
 
 
-def test_we_read_back_what_we_have_written() -> None:
+def test_only_the_own_profile_reads_topics_back() -> None:
     """All topics are read back, as KIP-875 requires; releases only wait for the acknowledgement."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     ours = planned(STOPPED_WITH_OWN, command, hooks=SURE)
@@ -223,7 +223,7 @@ SPACED = '["a", {"cluster": "c", "topic": "t"}]'
         alter(({"cluster": "c", "topic": "t"}, None)),
     ],
 )
-def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
+def test_the_own_profile_reuses_stored_keys_and_releases_do_not(command: Any) -> None:
     """O9: the order of members does not matter, in the log and in the request."""
     log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
     name = "wipe" if command is RESET else "write"

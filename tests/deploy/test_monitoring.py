@@ -205,7 +205,7 @@ def test_the_rules_are_valid() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_alert_says_what_to_do() -> None:
+def test_every_alert_has_a_description() -> None:
     """Each alert has a severity, a summary with instance or connector, and a next step."""
     for rule in alerts():
         assert rule["labels"]["severity"] in {"warning", "critical"}

@@ -1,4 +1,4 @@
-"""Real workers with a STOPPED connector, replaced one by one, up and down, as foretold.
+"""Real workers with a STOPPED connector, replaced one by one, up and down, as predicted.
 
 Before each change of release `replay compat` judges the log. The tests compare its views with the
 answers, the records and the output of the workers.
@@ -85,27 +85,27 @@ class RolledCluster:
             )
 
     async def change(self, old: KafkaWorker, new: KafkaWorker) -> ClusterAssessment:
-        """Replace a worker by one of another release; check that everything is as foretold."""
+        """Replace a worker by one of another release; check that everything is as predicted."""
         before = await self.records()
         change = roll(Profile.of(old.release), Profile.of(new.release), RolloutMode.ROLLING)
-        foretold = assess(before, change)
-        assert foretold.verdict is ReleaseVerdict.COMPATIBLE
+        predicted = assess(before, change)
+        assert predicted.verdict is ReleaseVerdict.COMPATIBLE
         await new.start()
-        await self._both(foretold, (old, new))
+        await self._both(predicted, (old, new))
         await old.stop()
-        for assessed in _connectors(foretold):
+        for assessed in _connectors(predicted):
             await self._settled(assessed, new)
         after = await self.records()
-        _check_records(foretold, [entry for entry in after if entry not in {*before}])
+        _check_records(predicted, [entry for entry in after if entry not in {*before}])
         _check_output(new, before)
-        return foretold
+        return predicted
 
-    async def _both(self, foretold: ClusterAssessment, workers: Sequence[KafkaWorker]) -> None:
+    async def _both(self, predicted: ClusterAssessment, workers: Sequence[KafkaWorker]) -> None:
         """While both run, each lists the connectors with the tasks that its release reads."""
         for worker in workers:
             views = {
                 assessment.connector: view_of(assessment, worker.release)
-                for assessment in _connectors(foretold)
+                for assessment in _connectors(predicted)
             }
             listed = {name for name, view in views.items() if view.configured}
             await until(worker, "/connectors", partial(_lists, listed))
@@ -119,8 +119,8 @@ class RolledCluster:
         await self.shows(worker, str(assessed.connector), view.will_report, view.tasks or 0)
 
 
-def _connectors(foretold: ClusterAssessment) -> list[ConnectorAssessment]:
-    return [assessment for assessment in foretold.assessed if assessment.connector is not None]
+def _connectors(predicted: ClusterAssessment) -> list[ConnectorAssessment]:
+    return [assessment for assessment in predicted.assessed if assessment.connector is not None]
 
 
 def _lists(names: set[str | None], shown: list[str]) -> bool:
@@ -136,9 +136,9 @@ def view_of(assessed: ConnectorAssessment, release: str) -> ReleaseView:
     return next(view for view in assessed.views if view.release == release)
 
 
-def _check_records(foretold: ClusterAssessment, written: list[Entry]) -> None:
-    """Check the records of a change: foretold statuses, and none about configs or targets."""
-    for assessed in _connectors(foretold):
+def _check_records(predicted: ClusterAssessment, written: list[Entry]) -> None:
+    """Check the records of a change: predicted statuses, and none about configs or targets."""
+    for assessed in _connectors(predicted):
         key = f"status-connector-{assessed.connector}".encode()
         reports = [json.loads(entry.value or b"{}") for entry in written if entry.key == key]
         foreseen = {
@@ -180,11 +180,11 @@ async def rolled(tmp_path: Path, *releases: str) -> AsyncIterator[tuple[RolledCl
 
 
 async def _paused_by_the_old(
-    cluster: RolledCluster, worker: KafkaWorker, foretold: ClusterAssessment
+    cluster: RolledCluster, worker: KafkaWorker, predicted: ClusterAssessment
 ) -> None:
-    """Let a worker without STOPPED write a pause: its record is foretold."""
+    """Let a worker without STOPPED write a pause: its record is predicted."""
     (stopped,) = (
-        assessment for assessment in _connectors(foretold) if assessment.connector == "stopped"
+        assessment for assessment in _connectors(predicted) if assessment.connector == "stopped"
     )
     (draft,) = next(write for write in stopped.writes if write.request == "pause").records
     before = await cluster.records()
@@ -203,8 +203,8 @@ async def test_down_with_a_stopped_connector(tmp_path: Path) -> None:
     async with rolled(tmp_path, STOPS, "3.4.1") as (cluster, (new, old)):
         assert await cluster.stop(new) == httpx.codes.NO_CONTENT
         await cluster.shows(new, "stopped", "STOPPED", 0)
-        foretold = await cluster.change(new, old)
-        await _paused_by_the_old(cluster, old, foretold)
+        predicted = await cluster.change(new, old)
+        await _paused_by_the_old(cluster, old, predicted)
 
 
 @pytest.mark.prove  # two minutes
@@ -214,9 +214,9 @@ async def test_up_and_down_again(tmp_path: Path) -> None:
     async with rolled(tmp_path, *route) as (cluster, workers):
         assert await cluster.stop(workers[0]) == httpx.codes.NOT_FOUND
         for old, new in pairwise(workers):
-            foretold = await cluster.change(old, new)
+            predicted = await cluster.change(old, new)
             if old.release == "3.4.1":
-                assert any("stop is answered 404" in remark for remark in foretold.remarks)
+                assert any("stop is answered 404" in remark for remark in predicted.remarks)
                 assert await cluster.stop(new) == httpx.codes.NO_CONTENT
                 await cluster.shows(new, "stopped", "STOPPED", 0)
-        await _paused_by_the_old(cluster, workers[-1], foretold)
+        await _paused_by_the_old(cluster, workers[-1], predicted)

@@ -62,7 +62,7 @@ class TestPauseConnector:
         assert (await connect.status_and_message("POST", PAUSE))[0] == 405
         assert views.target(connect.state, "orders") is Target.PAUSED
 
-    async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
+    async def test_the_answer_does_not_wait_for_the_tasks(self, connect: AskedService) -> None:
         """Pausing answers before the connector or a task changes its state."""
         before = await connect.shows("/connectors/orders/status")
         assert (await connect.status_and_message("PUT", PAUSE))[0] == 202
@@ -109,7 +109,7 @@ class TestResumeConnector:
         assert (await connect.status_and_message("POST", RESUME))[0] == 405
         assert views.target(connect.state, "orders") is Target.STARTED
 
-    async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
+    async def test_the_answer_does_not_wait_for_the_tasks(self, connect: AskedService) -> None:
         """`resume` gets 202 while the tasks are still paused."""
         await connect.status_and_message("PUT", PAUSE)
         await connect.write_foreign(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
@@ -117,7 +117,9 @@ class TestResumeConnector:
         shown = await connect.shows("/connectors/orders/status")
         assert shown["connector"]["state"] == shown["tasks"][0]["state"] == "PAUSED"
 
-    async def test_nothing_happens_to_what_runs(self, connect: AskedService) -> None:
+    async def test_resuming_a_running_connector_changes_nothing(
+        self, connect: AskedService
+    ) -> None:
         """Resuming a running connector changes no target state."""
         before = connect.state.config.targets
         await connect.status_and_message("PUT", RESUME)
@@ -277,7 +279,7 @@ class TestPauseResumeConnector:
             await first.status_and_message("PUT", PAUSE)
             assert (await first.holds(CONFIG))[-1][1] == '{"state":"PAUSED"}'
 
-    async def test_the_status_tells_when_it_is_done(self, connect: AskedService) -> None:
+    async def test_the_status_changes_when_workers_report(self, connect: AskedService) -> None:
         """The status changes when workers report; a client polls it."""
         await connect.status_and_message("PUT", PAUSE)
         await connect.write_foreign(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
@@ -324,7 +326,7 @@ class TestRestartTasks:
         await connect.status_and_message("POST", target)
         assert await connect.everything() == before
 
-    async def test_it_fails_when_it_is_asked_for(self) -> None:
+    async def test_the_restart_request_reports_the_failure(self) -> None:
         """A failed restart is reported in the answer to its own request."""
         async with serving(await running(), beyond=Failing()) as service:
             expected = (500, "Failed to start connector: orders")

@@ -59,7 +59,7 @@ class TestStoringAndReturning:
         assert "status-connector-orders" in keys
         assert await topics_of(connect) == {"t", "u"}
 
-    async def test_compaction_keeps_what_counts(self) -> None:
+    async def test_compaction_keeps_active_topics(self) -> None:
         """Compaction loses no information: the last record of each key is enough."""
         log = await running(used("orders", "t", None), used("orders", "u", 0), used("orders", "v"))
         assert await log.compact(STATUS) == 2
@@ -208,7 +208,7 @@ class TestResetting:
                 await service.ask("PUT", RESET)
             assert await topics_of(service) == {"u"}
 
-    async def test_we_send_them_together(self) -> None:
+    async def test_tombstones_are_written_in_one_batch(self) -> None:
         """We write all tombstones in one batch: after a crash all are there.
 
         The KIP neither demands nor forbids this.

@@ -80,7 +80,9 @@ TWO_TOPICS = (
 class TestEndpoints:
     """Endpoints."""
 
-    async def test_get_shows_the_offsets_of_what_is_there(self, connect: AskedService) -> None:
+    async def test_get_shows_the_offsets_of_existing_connectors(
+        self, connect: AskedService
+    ) -> None:
         """GET shows offsets of an existing connector, and 404 otherwise."""
         assert (await connect.status_and_message("GET", AT))[0] == 200
         assert (await connect.status_and_message("GET", "/connectors/nobody/offsets"))[0] == 404
@@ -165,7 +167,7 @@ class TestGet:
         await connect.write_foreign(came_to("orders", {"table": "a"}, {"pos": 42}))
         assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
 
-    async def test_its_config_tells_its_kind(self, ours: AskedService) -> None:
+    async def test_the_config_decides_between_source_and_sink(self, ours: AskedService) -> None:
         """The connector's config decides between source and sink."""
         assert list((await ours.shows(AT))["offsets"]) == ["source"]
         status, message = await ours.status_and_message("GET", "/connectors/sales/offsets")
@@ -187,7 +189,9 @@ class TestDelete:
         assert await ours.shows(AT) == {"offsets": {"source": []}}
         assert views.offset_owners(ours.state) == ["users"]
 
-    async def test_the_config_topic_tells_whether_it_is_there(self, connect: AskedService) -> None:
+    async def test_only_the_config_topic_makes_a_connector_exist(
+        self, connect: AskedService
+    ) -> None:
         """Offsets and statuses alone do not make a connector exist."""
         await connect.write_foreign(came_to("users", {"table": "a"}, {"pos": 1}))
         await connect.write_foreign(reported("users", "STOPPED"))
@@ -235,7 +239,7 @@ class TestDelete:
         written = (await connect.holds(OFFSETS))[len(before) :]
         assert sorted(written) == [(key, None) for key in TABLES]
 
-    async def test_success_is_told_when_it_has_been_read_back(self, ours: AskedService) -> None:
+    async def test_success_follows_the_read_back(self, ours: AskedService) -> None:
         """The answer comes after the tombstones have been read back."""
         plan = await ours.plan("DELETE", AT)
         assert [(step.name, step.read_back) for step in plan.steps] == [("wipe", (OFFSETS,))]
@@ -399,7 +403,7 @@ class TestRejectedAlternatives:
                 "",
             )
 
-    async def test_the_way_round_for_what_runs(self, connect: AskedService) -> None:
+    async def test_a_running_connector_must_be_stopped_first(self, connect: AskedService) -> None:
         """A running connector must be stopped, then reset, then resumed."""
         assert (await connect.status_and_message("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)

@@ -47,7 +47,7 @@ def once(*pairs: tuple[str, int | None]) -> Any:
 class TestPublicInterfaces:
     """Public Interfaces."""
 
-    async def test_asked_before_the_commit(self) -> None:
+    async def test_the_hook_is_called_before_the_commit(self) -> None:
         """The worker calls the hook before it commits the offsets of produced records."""
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:

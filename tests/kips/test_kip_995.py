@@ -87,7 +87,7 @@ class TestPost:
     @pytest.mark.parametrize(
         ("plugin", "message"), [(SURE_SOURCE, SET), (SOURCE_CONFIG["connector.class"], SET_HERE)]
     )
-    async def test_the_connectors_hook_decides_what_is_told(
+    async def test_the_connectors_hook_decides_the_message(
         self, connect: AskedService, plugin: str, message: str
     ) -> None:
         """The answer is 200; its text depends on the connector's hook."""
@@ -193,7 +193,7 @@ class TestSteps:
         assert await offsets_of(connect) == AT_100
         assert left_of(connect) == {'["new",{"table":"a"}]': '{"pos":100}'}
 
-    async def test_4_the_offsets_are_those_asked_for(self, connect: AskedService) -> None:
+    async def test_4_the_requested_offsets_are_set(self, connect: AskedService) -> None:
         """Each requested offset is set; the last one for a partition wins."""
         others = [{"partition": {"table": name}, "offset": {"pos": 5}} for name in "cd"]
         first = [{"partition": {"table": "a"}, "offset": {"pos": 99}}]

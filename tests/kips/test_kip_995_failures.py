@@ -81,7 +81,7 @@ class TestFailures:
         [({}, "wipe the existing offsets"), ({"file": "f"}, "set the initial offsets")],
         ids=["3", "4"],
     )
-    async def test_the_step_is_told(
+    async def test_the_error_names_the_failed_step(
         self, connect: AskedService, extra_config: Any, step: str
     ) -> None:
         """The error names the step at which the connector's hook throws; nothing is written."""

@@ -18,7 +18,9 @@ from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
 @given(log=logs(), first=profiles, second=profiles)
-def test_all_is_what_each_is(log: list[Entry], first: Profile, second: Profile) -> None:
+def test_the_difference_of_a_connector_is_its_part_of_the_whole(
+    log: list[Entry], first: Profile, second: Profile
+) -> None:
     """The difference of one connector is its part of the whole, for any spelling of offset keys."""
     before, after = (fold(in_order(log), profile) for profile in (first, second))
     names = {*NAMES, *offset_owners(before), *offset_owners(after)}

@@ -19,7 +19,7 @@ THROWN = {FateKind.POISON: Danger.STOPS_WORKER, FateKind.LOSES_BATCH: Danger.LOS
 
 @settings(max_examples=examples(20, proved=10_000))
 @given(logs(), st.booleans())
-def test_asked_together_or_one_by_one(entries: list[Entry], exactly_once: bool) -> None:
+def test_hazards_together_equal_hazards_alone(entries: list[Entry], exactly_once: bool) -> None:
     """Each release has the same hazards, alone or together with others."""
     together = hazards_of_each(entries, PROFILES, exactly_once=exactly_once)
     alone = [
@@ -60,7 +60,7 @@ def asked_count(key: bytes) -> int:
     return len(asked_profiles)
 
 
-def test_keys_that_all_read_alike_are_asked_a_few_times() -> None:
+def test_keys_that_releases_read_alike_are_read_a_few_times() -> None:
     """A plain key is read in one way, a fraction in four, an odd key in all."""
     assert asked_count(b'["c",{"file":"a","line":1}]') == 1
     assert asked_count(b'["c",{"file":"a","line":1.5}]') == 4

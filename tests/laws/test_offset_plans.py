@@ -187,7 +187,7 @@ def expected_offsets(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) 
 
 
 @given(cluster=clusters(), command=commands)
-def test_o1_success_means_what_was_asked(
+def test_o1_success_means_the_requested_offsets(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
     """Each partition has its requested offset or none; others keep theirs; a reset leaves none."""
@@ -210,7 +210,7 @@ def test_o3_no_crash_brings_an_older_offset_back(
 
 
 @pytest.mark.parametrize(("release", "back"), [("3.7", {"row": 1}), ("3.8", {"row": 2})])
-def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
+def test_o3_is_violated_by_kafka_15018(release: str, back: Any) -> None:
     """Our fold falls back to the worker's topic (KIP-618), and finds an offset long removed."""
     cluster = PlannedLog("kip", own=True, exactly_once=False).stop()
     key = encode_partition("a", {"p": 1})

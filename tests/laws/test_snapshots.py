@@ -145,7 +145,7 @@ def test_a_flat_value_comes_back(value: Any) -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from(["connect-configs", "connect-offsets", "own"]))
-def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
+def test_foreign_bytes_raise_only_damaged_snapshot(piece: bytes, topic: str) -> None:
     """Decoding any bytes gives a piece or `DamagedSnapshot`, never another error."""
     with suppress(DamagedSnapshot):
         SnapshotDecoder(Topics(), topic).add(piece)
@@ -174,7 +174,7 @@ def test_foreign_pieces_of_a_config_part_are_refused(content: Any) -> None:
         SnapshotDecoder(Topics(), "connect-configs").add(msgspec.msgpack.encode(content))
 
 
-def test_a_kind_tells_what_folding_depends_on() -> None:
+def test_a_kind_contains_every_input_of_folding() -> None:
     """A snapshot's kind contains release, isolation, tracing and the topic's part.
 
     Equal folds have equal kinds.

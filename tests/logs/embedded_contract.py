@@ -249,7 +249,7 @@ class EmbeddedContract(LogContract):
         assert (await filled.ends(["config"]))["config"] == [8]
         assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
 
-    async def test_trim_leaves_what_is_not_named(self, filled: EmbeddedLog) -> None:
+    async def test_trim_leaves_unnamed_partitions(self, filled: EmbeddedLog) -> None:
         """Trimming leaves partitions without an offset, and every other topic."""
         assert await filled.trim("offsets", [10]) == 1
         assert await filled.trim("offsets", []) == 0
@@ -284,7 +284,7 @@ class EmbeddedContract(LogContract):
         assert [kept.offset for kept in left] == list(range(8_990, 9_000))
         assert set(left) <= set(entries_seen)
 
-    async def test_a_tail_passes_what_was_removed(self, filled: EmbeddedLog) -> None:
+    async def test_a_tail_passes_removed_records(self, filled: EmbeddedLog) -> None:
         """If the last records were removed, an empty batch reaches the end."""
         tail = filled.tail(["config", "offsets"], {})
         await filled.trim("config", [8])
@@ -295,7 +295,7 @@ class EmbeddedContract(LogContract):
         await filled.append([record("config", 0)])
         assert [appended.offset for appended in await take(tail, 1)] == [8]
 
-    async def test_trim_of_what_is_not_there(self, filled: EmbeddedLog) -> None:
+    async def test_trim_refuses_missing_topics_and_partitions(self, filled: EmbeddedLog) -> None:
         """A missing topic or partition raises `LogNotUsable`, and nothing is removed."""
         with pytest.raises(LogNotUsable, match="no-such"):
             await filled.trim("no-such", [1])

@@ -124,7 +124,7 @@ class ReadingContract:
             assert len(batch) > 0
             last[batch.topic, batch.partition] = batch.offsets[-1]
 
-    async def test_only_the_topics_asked_for(self, filled: ReadableLog) -> None:
+    async def test_only_the_requested_topics_are_read(self, filled: ReadableLog) -> None:
         """A topic is read once, even if named repeatedly; other topics are not read."""
         topics = iter(["offsets", "status", "offsets"])
         assert by_place(await entries_of(filled.read(topics))) == of("offsets")
@@ -180,7 +180,7 @@ class ReadingContract:
         with pytest.raises(LogNotUsable, match="orders-topic"):
             await anext(filled.tail(["orders-topic"], {}))
 
-    async def test_tail_begins_with_what_is_there(self, filled: ReadableLog) -> None:
+    async def test_tail_begins_with_stored_records(self, filled: ReadableLog) -> None:
         """A tail first returns the records after its start."""
         start = {"config": [5], "offsets": [0, 0, 1]}
         expected = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]

@@ -319,7 +319,7 @@ async def test_a_name_that_does_not_resolve() -> None:
         await KafkaReader.open("no-such-broker.invalid:9092", limits=QUICK)
 
 
-async def test_nobody_listens(unused_tcp_port: int) -> None:
+async def test_a_refused_connection_names_the_address(unused_tcp_port: int) -> None:
     """The error for a refused connection names the address."""
     with pytest.raises(LogUnavailable, match=f"no broker listens at 127.0.0.1:{unused_tcp_port}"):
         await KafkaReader.open(f"127.0.0.1:{unused_tcp_port}", limits=QUICK)

@@ -15,7 +15,7 @@ from tests.logs.folder import names
 from tests.logs.reading_contract import SAMPLE, T0, TOPICS, by_place, everything
 
 
-async def test_a_bad_record_harms_nobody_else(log: SqliteLog) -> None:
+async def test_a_bad_record_fails_only_its_own_batch(log: SqliteLog) -> None:
     """The caller of the bad record gets the error; the rest of the group is stored."""
     bad = Record("config", 0, 2**63, None, None)
     batches = [[record("offsets", 0)], [record("offsets", 1), bad], [record("offsets", 2)]]

@@ -33,7 +33,7 @@ async def test_own_appends_are_not_read_again(log: SqliteLog) -> None:
     assert await take(tail, 1) == [Entry("config", 0, 1, T0, b"k", None, HEADERS)]
 
 
-async def test_a_slow_tail_reads_what_it_could_not_be_handed(log: SqliteLog) -> None:
+async def test_a_slow_tail_misses_no_record(log: SqliteLog) -> None:
     """A tail that falls behind misses no record and gets none twice."""
     tail = log.tail(["config", "status"], {})
     await log.append([record("config", 0)])

@@ -95,7 +95,7 @@ async def test_a_reader_that_goes_does_not_disturb_a_writer(path: Path) -> None:
     await writer.close()
 
 
-async def test_a_reader_leaves_what_a_crashed_writer_wrote(path: Path, tmp_path: Path) -> None:
+async def test_a_reader_keeps_the_wal_of_a_crashed_writer(path: Path, tmp_path: Path) -> None:
     """A reader leaves a crashed writer's write-ahead log with its records."""
     writer = await SqliteLog.open(path)
     await writer.append([RECORD])

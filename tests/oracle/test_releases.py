@@ -28,7 +28,7 @@ def test_file_knows_no_disagreement() -> None:
     assert "Disagreements: 0." in FILE.read_text(encoding="utf-8")
 
 
-def test_releases_asked_exist() -> None:
+def test_oracle_releases_exist() -> None:
     """All releases exist, oldest first, without repetition."""
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
     assert set(PROVED) <= set(RELEASES) - set(ASKED)

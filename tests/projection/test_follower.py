@@ -207,7 +207,7 @@ async def test_ends_cleanly(life: ReadableLog) -> None:
     assert await life.topics()
 
 
-async def test_does_not_follow_unless_asked(log: MemoryLog) -> None:
+async def test_reads_once_unless_live(log: MemoryLog) -> None:
     """A follower with `live=False` reads the log once."""
     tasks = asyncio.all_tasks()
     async with Follower(log, live=False) as follower:
@@ -244,7 +244,7 @@ async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
     assert notices.events == ["log_not_followed: the cable is cut: mend it", "log_followed_again"]
 
 
-async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) -> None:
+async def test_reports_an_outage_that_the_tail_waits_out(log: MemoryLog) -> None:
     """The follower asks the log about a silent tail, and reports one outage once."""
     far, notices = FarAway(log), FollowerNotices()
     async with Follower(far, limits=QUICK, notices=notices) as follower:
@@ -287,7 +287,7 @@ async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
     await other.close()
 
 
-async def test_watchers_are_told_of_another_log(log: MemoryLog) -> None:
+async def test_watches_end_when_the_log_is_replaced(log: MemoryLog) -> None:
     """An open watch ends with the reason; a new watch follows the other log."""
     cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
@@ -398,7 +398,7 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
     assert len({id(then.state) for then in results}) == 1
 
 
-async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
+async def test_follows_a_requested_topic(log: MemoryLog) -> None:
     """A topic is followed as soon as it is requested, although no config names it."""
     key = b'["orders",{"page":1}]'
     await log.create_topic("own", 1)
@@ -413,7 +413,7 @@ async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
         assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":2}'}
 
 
-async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
+async def test_follows_a_requested_empty_topic(log: MemoryLog) -> None:
     """An empty topic is followed without waiting, and its first record is not missed."""
     await log.create_topic("own", 1)
     async with Follower(log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=0)) as follower:

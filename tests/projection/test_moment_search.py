@@ -148,14 +148,14 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
         ("nowhere@1", WHOLE),
     ],
 )
-async def test_only_what_lies_between_two_snapshots_is_looked_at(
+async def test_only_entries_between_two_snapshots_are_read(
     log: SqliteLog, moment: str, read: dict[str, int]
 ) -> None:
     """The search reads only entries between two snapshots, or before the first one."""
     assert await reads(log, moment) == read
 
 
-async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> None:
+async def test_a_past_state_reads_only_entries_between_snapshots(log: SqliteLog) -> None:
     """A past state reads for the moment, for connectors' topics and for the fold."""
     counted, now = EntryCountingLog(log), await ends_now(log, Topics())
     state = (await Past(counted).state("305000", KIP, now)).state

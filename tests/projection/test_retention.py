@@ -94,7 +94,7 @@ async def test_records_behind_the_state_stay(log: EmbeddedLog) -> None:
     assert await offsets_in(log, COMMANDS) == [2]
 
 
-async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> None:
+async def test_superseded_records_are_removed_if_configured(log: EmbeddedLog) -> None:
     """Retention keeps the last record of each key, and young records."""
     days = [1, 2, 3, 95, 96]
     await log.put(

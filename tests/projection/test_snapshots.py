@@ -278,7 +278,7 @@ async def test_they_are_made_when_it_pays(log: SqliteLog) -> None:
     assert await numbers_kept(log) == 3 * 2
 
 
-async def test_they_are_no_larger_than_what_is_appended(log: SqliteLog) -> None:
+async def test_a_large_state_gets_no_snapshot_for_few_records(log: SqliteLog) -> None:
     """A large state gets no new snapshot for a few records."""
     keys = [b'["c",{"p":%d}]' % n for n in range(500)]
     await log.put([Entry(OFFSETS, 0, 200 + n, 10**6, key, b"{}") for n, key in enumerate(keys)])

@@ -124,7 +124,9 @@ def test_a_release_fails_at_no_body(body: bytes | None) -> None:
         (bodies.alteration, b'{"offsets":[{"partition":1}]}', "offsets[0].partition, line 1"),
     ],
 )
-def test_we_tell_the_asker_which_field(read: Callable[..., Any], body: bytes, field: str) -> None:
+def test_the_own_profile_names_the_invalid_field(
+    read: Callable[..., Any], body: bytes, field: str
+) -> None:
     """Our own profile answers 400, and the message names the field."""
     status, message = refusal(read, body, OURS)
     assert status == 400
@@ -132,7 +134,7 @@ def test_we_tell_the_asker_which_field(read: Callable[..., Any], body: bytes, fi
     assert message.startswith(refusal(read, body, NEWEST)[1].partition("(class")[0].split("\n")[0])
 
 
-def test_we_tell_the_asker_what_is_missing() -> None:
+def test_the_own_profile_names_the_missing_field() -> None:
     """Our dialect names the missing field instead of a null pointer."""
     assert refusal(bodies.config, None, OURS) == (400, "The body of the request is missing")
     assert refusal(bodies.create, b"{}", OURS) == (400, "The field config is missing")

@@ -73,7 +73,7 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
         ("ä|", "%C3%A4%7C"),
     ],
 )
-async def test_a_location_escapes_what_a_release_escapes(name: str, escaped: str) -> None:
+async def test_a_location_is_escaped_as_by_the_release(name: str, escaped: str) -> None:
     """A `Location` escapes the same characters as the release; at the root it can be requested."""
     config = ORDERS | {"name": name}
     async with orders_plane() as (_, client):
@@ -113,7 +113,7 @@ async def test_an_old_release_writes_its_own_form() -> None:
             assert value in step["records"][0]["value"]
 
 
-async def test_unknown_releases_are_told() -> None:
+async def test_unknown_releases_are_reported() -> None:
     """An invalid release in the path gets 400; a future release gets an answer with a notice."""
     async with orders_plane() as (_, client):
         nonsense = await client.get("/compat/9x/connectors")
@@ -205,7 +205,7 @@ async def test_mounted_in_another_program() -> None:
         ("/connectors/orders/offsets", "HEAD,GET,PATCH,DELETE,OPTIONS"),
     ],
 )
-async def test_methods_are_told(path: str, methods: str) -> None:
+async def test_methods_are_listed(path: str, methods: str) -> None:
     """OPTIONS lists the methods of a path, also if it has no GET."""
     async with orders_plane() as (_, client):
         answer = await client.request("OPTIONS", path)
@@ -221,7 +221,7 @@ async def test_a_body_needs_a_type() -> None:
         assert ignored.status_code == 202
 
 
-async def test_however_many_releases_are_asked_for() -> None:
+async def test_states_of_other_releases_are_evicted() -> None:
     """A service evicts states of other releases, but keeps the state of its own."""
     async with orders_plane() as (plane, client):
         for release in RELEASES[-20:]:

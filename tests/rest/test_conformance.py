@@ -212,7 +212,7 @@ async def test_a_trace_is_shown_where_there_is_one() -> None:
     assert [task.keys() for task in runs["tasks"]] == [{"id", "state", "worker_id"}]
 
 
-async def test_a_version_is_told_where_there_is_one() -> None:
+async def test_versions_are_shown_from_4_1() -> None:
     """From 4.1 on a status has a version, possibly null; a plugin only if it has one."""
     async with at_rest() as scene:
         for release, has_version in (("3.9", False), ("4.3", True)):
@@ -359,7 +359,7 @@ async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
         assert (await scene.client.get(at)).json() == {"offsets": []}
 
 
-async def test_topics_of_nobody() -> None:
+async def test_an_unknown_connector_has_no_active_topics() -> None:
     """Active topics of an unknown connector are empty."""
     async with orders_plane() as (_, client):
         answer = await client.get(f"{BASE}/connectors/nix/topics")

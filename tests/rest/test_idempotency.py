@@ -258,7 +258,9 @@ async def test_an_archive_without_secrets_has_none_of_stored_answers(tmp_path: P
     assert not any(b"pearl" in value for value in planned)
 
 
-async def test_logs_without_stored_answers_are_answered_by_what_is_known(tmp_path: Path) -> None:
+async def test_records_without_stored_answers_get_answers_from_their_requests(
+    tmp_path: Path,
+) -> None:
     """A record without a stored answer (earlier versions) gets an answer made from its request."""
     path = tmp_path / "state.db"
     restart = REQUESTS["restart"]

@@ -62,14 +62,14 @@ def test_targets_that_servers_refuse(
         ("connectors", "The target of a request must be a path that begins with a slash"),
     ],
 )
-def test_targets_that_we_refuse(target: str, sentence: str) -> None:
+def test_invalid_targets_are_refused_with_a_reason(target: str, sentence: str) -> None:
     """At the root the message explains the refusal."""
     with pytest.raises(BadRequest, match=re.escape(sentence)):
         parse_target(target, Profile.of(KIP))
 
 
 @pytest.mark.parametrize("name", ["a{b}", "a%2Fb%00", "\ufffd", "a|b", ".."])
-def test_targets_that_we_accept(name: str) -> None:
+def test_decodable_names_are_accepted(name: str) -> None:
     """At the root any decodable segment can be a name."""
     target = parse_target(f"/connectors/{name}", Profile.of(KIP))
     assert target.segments == ("connectors", unquote(name))
@@ -125,7 +125,7 @@ class UnreachableBroker(SimulatedBroker):
         raise ExternalActionFailed(f"group {group} cannot be asked")
 
 
-async def test_offsets_of_a_sink_that_nobody_knows() -> None:
+async def test_offsets_of_an_unreachable_group_get_500() -> None:
     """An unreachable consumer group gets 500 with the reason."""
     async with orders_plane(outside=UnreachableBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))

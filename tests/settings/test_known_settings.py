@@ -14,7 +14,7 @@ from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import EffectiveValue, keys
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import UNUSED, unused
-from controlplane.settings.listeners import AnswerSettings
+from controlplane.settings.listeners import ResponseHeaderSettings
 from controlplane.settings.security import Secret
 from controlplane.terminal.worker_options import tables
 from tests.jars import SHORT_LIVED, java
@@ -24,7 +24,7 @@ NEWEST = "4.3.0"
 RELEASES = ("2.8.2", "3.9.1", NEWEST)
 """Releases: the last one with `rest.port`, the last 3.x, the newest."""
 
-SETTINGS = (WorkerSettings, AccessSettings, AnswerSettings)
+SETTINGS = (WorkerSettings, AccessSettings, ResponseHeaderSettings)
 
 TEXTS = [
     *("", " ", "true", "TRUE", " false ", "1", "0", "-1", "+7", "007", "5.0", "0x10", "1_000"),

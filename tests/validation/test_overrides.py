@@ -16,7 +16,7 @@ USES_ALL: tuple[ConfigBody, ...] = (
 
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.0"])
 @pytest.mark.parametrize("config", USES_ALL, ids=["sink", "source"])
-def test_overrides_of_consumers_are_told_before_those_of_admin_clients(
+def test_consumer_overrides_are_listed_before_admin_overrides(
     config: ConfigBody, release: str
 ) -> None:
     """A worker checks the admin client's overrides first (`tests/kafka/test_harvest.py`)."""

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import click
 
-from controlplane.client.commands.batch import ConnectorResult, dry_run_option, each
+from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry_run_option
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import creates
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
@@ -77,7 +77,7 @@ async def apply(
             await wait_for(api, name, RUNS, wait_s)
         return result
 
-    await each(list(declared), act, output)
+    await act_on_each(list(declared), act, output)
 
 
 async def _applied(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:

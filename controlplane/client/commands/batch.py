@@ -51,7 +51,7 @@ ConnectorAction = Callable[[str], Awaitable[ConnectorResult]]
 """Acts on the connector of this name, or plans to."""
 
 
-async def each(names: Sequence[str], act: ConnectorAction, output: str) -> None:
+async def act_on_each(names: Sequence[str], act: ConnectorAction, output: str) -> None:
     """Act on each connector in turn; a refusal is printed, and the next connector follows.
 
     For several connectors, dry runs are printed as one plan, and a table summarises the results.
@@ -89,15 +89,15 @@ async def change_each(
 
     Raises:
         Unsupported: a dry run, and the server has none.
-        SystemExit, ClickException: as `each` does.
+        SystemExit, ClickException: as `act_on_each` does.
     """
     if dry_run:
         api.need("dry run")
-        await each(names, requested.plan, output)
+        await act_on_each(names, requested.plan, output)
         return
     await show_plans(api, names, requested.plan, output)
     requested.ask_user()
-    await each(names, requested.act, output)
+    await act_on_each(names, requested.act, output)
 
 
 async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, output: str) -> None:

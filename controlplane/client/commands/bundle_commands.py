@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in_words
-from controlplane.client.commands.batch import ConnectorResult, dry_run_option, each
+from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry_run_option
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import asks, creates, verb
 from controlplane.client.connectors.connector_files import read_text
@@ -184,7 +184,7 @@ async def import_(
             await wait_for(api, name, RUNS, wait_s)
         return result
 
-    await each(list(wanted), act, output)
+    await act_on_each(list(wanted), act, output)
 
 
 def _read(file: str) -> list[BundledConnector]:

@@ -12,7 +12,7 @@ from controlplane.client.connectors.connector_summary import (
     STYLES,
     ConnectorSummary,
     summary,
-    with_wanted,
+    with_target_states,
 )
 from controlplane.client.connectors.progress import UNKNOWN, progress
 from controlplane.client.connectors.selection import Selection, chosen
@@ -56,7 +56,7 @@ async def describe_connector(
     described = [
         ConnectorSummary(document["name"], document, document["status"]) for document in documents
     ]
-    for number, connector_summary in enumerate(await with_wanted(api, described)):
+    for number, connector_summary in enumerate(await with_target_states(api, described)):
         if number:
             say()
         _print(connector_summary)

@@ -10,8 +10,8 @@ import click
 
 from controlplane.client.commands.batch import (
     ConnectorResult,
+    act_on_each,
     dry_run_option,
-    each,
     yes_option,
 )
 from controlplane.client.commands.documents import output_option, print_document
@@ -153,7 +153,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
     async def act(_: str) -> ConnectorResult:
         return result
 
-    await each([result.name], act, output)
+    await act_on_each([result.name], act, output)
 
 
 # --- the audit trail ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from controlplane.client.connectors.connector_summary import (
     ConnectorSummary,
     rows,
     summaries,
-    with_wanted,
+    with_target_states,
 )
 from controlplane.client.connectors.progress import SinkLag, lags
 from controlplane.client.connectors.selection import Selection, chosen
@@ -53,7 +53,7 @@ async def connectors(api: Api, selection: Selection, output: str, *, with_lag: b
     elif listed or selection.states:
         styles = {number: summary.style for number, summary in enumerate(listed) if summary.style}
         heads = ("NAME", "TYPE", "STATE", "TASKS", "WORKER", *(("LAG",) if with_lag else ()))
-        listed = await with_wanted(api, listed)
+        listed = await with_target_states(api, listed)
         cells = zip(listed, rows(listed), strict=True)
         table(
             heads,

@@ -12,8 +12,8 @@ import click
 
 from controlplane.client.commands.batch import (
     ConnectorResult,
+    act_on_each,
     dry_run_option,
-    each,
     yes_option,
 )
 from controlplane.client.commands.documents import TABLE, output_option, print_document
@@ -161,7 +161,7 @@ async def alter(  # noqa: PLR0913 - click gives one argument per option
     async def act(_: str) -> ConnectorResult:
         return await _altered(api, name, entries, stop=stop, dry_run=dry_run)
 
-    await each([name], act, output)
+    await act_on_each([name], act, output)
 
 
 def _single(flags: dict[str, Any]) -> OffsetEntry:
@@ -222,7 +222,7 @@ async def reset(  # noqa: PLR0913 - click gives one argument per option
     async def act(_: str) -> ConnectorResult:
         return await _modified(api, name, ask, "reset", stop=stop, dry_run=dry_run)
 
-    await each([name], act, output)
+    await act_on_each([name], act, output)
 
 
 async def _modified(  # noqa: PLR0913 - options, by name only

@@ -10,9 +10,9 @@ from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in
 from controlplane.client.commands.batch import (
     ConnectorChange,
     ConnectorResult,
+    act_on_each,
     change_each,
     dry_run_option,
-    each,
 )
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import changes
@@ -149,4 +149,4 @@ async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
             name, f"set to {level.upper()}", plan=answer.body if dry_run else None
         )
 
-    await each([logger], act, output)
+    await act_on_each([logger], act, output)

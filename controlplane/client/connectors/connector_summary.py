@@ -25,7 +25,7 @@ class ConnectorSummary(NamedTuple):
     """Answer to `GET /connectors/{c}`."""
     status: Mapping[str, Any] | None
     """Answer to `GET /connectors/{c}/status`; None: nothing is reported yet."""
-    wanted: str | None = None
+    target_state: str | None = None
     """Target state; None: unknown to this server, or not requested."""
 
     @property
@@ -41,7 +41,11 @@ class ConnectorSummary(NamedTuple):
     @property
     def state_in_words(self) -> str:
         """The state for people; if nothing is reported, the target state: `PAUSED (wanted)`."""
-        return self.state if self.wanted is None or self.status else f"{self.wanted} (wanted)"
+        return (
+            self.state
+            if self.target_state is None or self.status
+            else f"{self.target_state} (wanted)"
+        )
 
     @property
     def worker(self) -> str:
@@ -104,13 +108,13 @@ async def summary(api: Api, name: str) -> ConnectorSummary | None:
     return ConnectorSummary(name, info, await api.find(connector(name, "status")))
 
 
-async def with_wanted(api: Api, listed: list[ConnectorSummary]) -> list[ConnectorSummary]:
+async def with_target_states(api: Api, listed: list[ConnectorSummary]) -> list[ConnectorSummary]:
     """Add the target states if a connector has no status, and the server knows them."""
     if all(connector_summary.status for connector_summary in listed):
         return listed
     targets = await _targets(api, listed[0].name if len(listed) == 1 else None)
     return [
-        connector_summary._replace(wanted=targets.get(connector_summary.name))
+        connector_summary._replace(target_state=targets.get(connector_summary.name))
         for connector_summary in listed
     ]
 

@@ -16,7 +16,13 @@ from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.origins import OriginGuard, allowed_origins
 from controlplane.rest.security.settings import AuthSettings
 from controlplane.settings import Configuration
-from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings, listener_tls, own_hosts
+from controlplane.settings.listeners import (
+    ADMIN,
+    MAIN,
+    ResponseHeaderSettings,
+    listener_tls,
+    own_hosts,
+)
 from controlplane.settings.prefixes import AUTH, HTTP
 from controlplane.settings.security import ServerTls
 from controlplane.settings.worker import WorkerSettings
@@ -28,7 +34,7 @@ class Protection(NamedTuple):
 
     auth: AuthSettings = AuthSettings()
     limits: HttpLimits = HttpLimits()
-    answers: AnswerSettings = AnswerSettings()
+    answers: ResponseHeaderSettings = ResponseHeaderSettings()
     tls: ssl.SSLContext | None = None
     """TLS of the server; a mounted application is encrypted by its host."""
     admin_tls: ssl.SSLContext | None = None
@@ -51,7 +57,7 @@ class Protection(NamedTuple):
         return cls(
             configuration.settings(AuthSettings, AUTH),
             configuration.settings(HttpLimits, HTTP),
-            of_listeners.settings(AnswerSettings),
+            of_listeners.settings(ResponseHeaderSettings),
             _context(listener_tls(MAIN, configuration, of_listeners)),
             _context(listener_tls(ADMIN, configuration, of_listeners)),
             (

@@ -23,7 +23,7 @@ from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING
 from controlplane.settings.kinds import texts
-from controlplane.settings.listeners import AnswerSettings
+from controlplane.settings.listeners import ResponseHeaderSettings
 
 _SIMPLE = ("GET", "POST", "HEAD")
 """Methods that a browser sends without a preflight."""
@@ -86,7 +86,7 @@ class AllowedOrigins(NamedTuple):
         )
 
 
-def allowed_origins(settings: AnswerSettings) -> AllowedOrigins | None:
+def allowed_origins(settings: ResponseHeaderSettings) -> AllowedOrigins | None:
     """Return the allowed origins of the settings; None if no other origin is allowed."""
     origins = settings.access_control_allow_origin
     if not origins:

@@ -12,7 +12,7 @@ from replay.audit.context import AuditContext, FindingText
 from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, Severity
 
-_Parts = dict[int, Entry]
+_EntryByPartition = dict[int, Entry]
 """Last record with the key, by partition."""
 
 
@@ -23,7 +23,7 @@ class DuplicateKeys:
 
     def __init__(self, about: AuditContext) -> None:
         self._about = about
-        self._split: dict[tuple[str | None, str], dict[bytes | None, _Parts]] = {}
+        self._split: dict[tuple[str | None, str], dict[bytes | None, _EntryByPartition]] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Remember keys that occur in several partitions."""
@@ -44,7 +44,11 @@ class DuplicateKeys:
             yield self._finding(name, topic, list(split.values()), unlike)
 
     def _finding(
-        self, name: str | None, topic: str, split: list[_Parts], unlike: list[_Parts]
+        self,
+        name: str | None,
+        topic: str,
+        split: list[_EntryByPartition],
+        unlike: list[_EntryByPartition],
     ) -> Finding:
         of = "" if name is None else f" of {name}"
         severity = Severity.DANGER if unlike else Severity.INFO
@@ -69,5 +73,5 @@ class DuplicateKeys:
         return self._about.finding("key-in-two-partitions", severity, name, shown, words)
 
 
-def _disagree(parts: _Parts) -> bool:
+def _disagree(parts: _EntryByPartition) -> bool:
     return len({entry.value for entry in parts.values()}) > 1

@@ -17,8 +17,8 @@ from replay.cli.execution.cluster_jobs import (
     ClusterJob,
     JobOptions,
     fleet_options,
-    for_each,
     interruption_named,
+    run_for_each_cluster,
     worst,
 )
 from replay.cli.inputs.log_input import LogInput
@@ -103,7 +103,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     least: str,
     changes: tuple[str, ...],
     output: str,
-    way: JobOptions,
+    options: JobOptions,
 ) -> None:
     """Find problems, changes and their authors in the logs of one or more clusters.
 
@@ -112,10 +112,12 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     profile, limits = read_profile(release), _thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
-    with interruption_named(inputs, way):
+    with interruption_named(inputs, options):
         requests = requests_by_cluster(inputs, trails)
     look = AuditTask(profile, limits, requests)
-    cluster_results = for_each(inputs, ClusterJob("auditing", look, AuditOutcome, past=True), way)
+    cluster_results = run_for_each_cluster(
+        inputs, ClusterJob("auditing", look, AuditOutcome, past=True), options
+    )
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(
         [finding for finding in everything if _FindingFilter(kinds, least)(finding)],

@@ -15,7 +15,7 @@ from replay.cli.execution.cluster_jobs import (
     ClusterResults,
     JobOptions,
     fleet_options,
-    for_each,
+    run_for_each_cluster,
     worst,
 )
 from replay.cli.inputs.log_input import LogInput
@@ -62,7 +62,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     goal: str,
     mode: str | None,
     output: str,
-    way: JobOptions,
+    options: JobOptions,
     *,
     transitive: bool,
 ) -> None:
@@ -72,7 +72,9 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
     look = CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
-    cluster_results = for_each(inputs, ClusterJob("assessing", look, CompatOutcome), way)
+    cluster_results = run_for_each_cluster(
+        inputs, ClusterJob("assessing", look, CompatOutcome), options
+    )
     rolls = [step for each in cluster_results.results.values() for step in each.rolls]
     if output == "json":
         print_json(report_formats.document(rolls) | cluster_results.document)

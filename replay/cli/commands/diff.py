@@ -35,7 +35,7 @@ from replay.cli.options.archives import (
     file_option,
     gaps_of,
     moment_option,
-    tell,
+    print_plan_notices,
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
@@ -152,11 +152,11 @@ def command(  # noqa: PLR0913 - click passes every option by name
         queries = archive.readable(map(partial(side_queries, archive.source()), sides))
         if is_explained:
             every = list(chain.from_iterable(queries))
-            tell([query.plan for query in every])
+            print_plan_notices([query.plan for query in every])
             explain(engine_choice.plans(engine, every), output)
             return
     answers = _answers(archive, sides, queries, connectors, engine)
-    tell([plan for answer in answers for plan in answer.plans])
+    print_plan_notices([plan for answer in answers for plan in answer.plans])
     check_connectors(connectors, frozenset().union(*(answer.connectors for answer in answers)))
     if file is not None:
         rows = (change_rows(answer.before, answer.after, answer.changes) for answer in answers)

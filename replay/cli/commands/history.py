@@ -22,8 +22,8 @@ from replay.cli.options.archives import (
     check_connectors,
     missing_documents,
     moment_option,
+    print_plan_notices,
     profiles_option,
-    tell,
     to_option,
 )
 from replay.cli.options.engines import ExecutorChoice, executing_options
@@ -70,8 +70,8 @@ def history(  # noqa: PLR0913 - click passes every option by name
     hidden. --as-of accepts the positions in column RECORD.
     """
     query = HistoryQuery(moment, tuple(archive.profiles(releases)), connectors)
-    jobs_of = archive.each(partial(query.jobs, archive.source()))
-    tell([cluster_jobs[0].plan for cluster_jobs in jobs_of])
+    jobs_of = archive.answer_of_each(partial(query.jobs, archive.source()))
+    print_plan_notices([cluster_jobs[0].plan for cluster_jobs in jobs_of])
     jobs = list(chain.from_iterable(jobs_of))
     if is_explained:
         explain([passed_over(job.cluster, job.plan, 1, executing) for job in jobs], output)

@@ -9,7 +9,13 @@ from controlplane.core.text.redaction import redacted_text
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
-from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
+from replay.cli.execution.cluster_jobs import (
+    ClusterJob,
+    JobOptions,
+    fleet_options,
+    run_for_each_cluster,
+    worst,
+)
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
@@ -54,7 +60,7 @@ def lint(  # noqa: PLR0913 - click gives one argument per option
     connector: str | None,
     fail: bool,
     output: str,
-    way: JobOptions,
+    options: JobOptions,
 ) -> None:
     """Rehearse a compaction of the log and the restart of a worker.
 
@@ -68,18 +74,18 @@ def lint(  # noqa: PLR0913 - click gives one argument per option
         check_support(profile, exactly_once=exactly_once)
     if is_about_hazards:
         task = HazardTask(profile, connector)
-        ctx.exit(_hazards(inputs, task, way, output, fail=fail, exactly_once=exactly_once))
+        ctx.exit(_hazards(inputs, task, options, output, fail=fail, exactly_once=exactly_once))
     if connector is not None or fail:
         raise click.UsageError("--connector and --fail need --hazards: give it, too")
     if profile is None:
         raise click.UsageError("Missing option '--release'.")
-    ctx.exit(_rehearsed(inputs, profile, way, output))
+    ctx.exit(_rehearsed(inputs, profile, options, output))
 
 
 def _hazards(  # noqa: PLR0913 - two of them are flags
     inputs: tuple[LogInput, ...],
     task: HazardTask,
-    way: JobOptions,
+    options: JobOptions,
     output: str,
     *,
     fail: bool,
@@ -87,7 +93,7 @@ def _hazards(  # noqa: PLR0913 - two of them are flags
 ) -> int:
     """List the hazards of every cluster; return the exit code."""
     job = ClusterJob("finding hazards", task, HazardOutcome)
-    cluster_results = for_each(inputs, job, way)
+    cluster_results = run_for_each_cluster(inputs, job, options)
     outcomes = cluster_results.results
     if output == "json":
         release = None if task.profile is None else task.profile.release
@@ -100,9 +106,13 @@ def _hazards(  # noqa: PLR0913 - two of them are flags
     return worst([cluster_results.code, int(fail and any_found)])
 
 
-def _rehearsed(inputs: tuple[LogInput, ...], profile: Profile, way: JobOptions, output: str) -> int:
+def _rehearsed(
+    inputs: tuple[LogInput, ...], profile: Profile, options: JobOptions, output: str
+) -> int:
     """Rehearse every cluster; return the exit code."""
-    cluster_results = for_each(inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
+    cluster_results = run_for_each_cluster(
+        inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), options
+    )
     fleet = FleetFindings(
         [finding for outcome in cluster_results.results.values() for finding in outcome.findings],
         {cluster: outcome.topics for cluster, outcome in cluster_results.results.items()},

@@ -16,7 +16,7 @@ from replay.cli.execution.cluster_jobs import (
     ClusterResults,
     JobOptions,
     fleet_options,
-    for_each,
+    run_for_each_cluster,
 )
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
@@ -60,7 +60,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     release: str,
     goals: tuple[str, ...],
     trails: tuple[str, ...],
-    way: JobOptions,
+    options: JobOptions,
 ) -> None:
     """Write one self-contained HTML page about all named logs and archives.
 
@@ -74,7 +74,9 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     look = _FactsTask(ReportTask(profile, towards, limits, requests))
-    cluster_results = for_each(inputs, ClusterJob("collecting", look, ClusterFacts, past=True), way)
+    cluster_results = run_for_each_cluster(
+        inputs, ClusterJob("collecting", look, ClusterFacts, past=True), options
+    )
     if cluster_results.results:
         _write(file, cluster_results)
         say(f"{file}: {count(len(cluster_results.results), 'cluster')}")

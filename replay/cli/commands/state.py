@@ -33,8 +33,8 @@ from replay.cli.options.archives import (
     folder_option,
     missing_documents,
     moment_option,
+    print_plan_notices,
     profiles_option,
-    tell,
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
@@ -91,13 +91,13 @@ def state(  # noqa: PLR0913 - click passes every option by name
         return
     queries: list[StateQuery] = []
     if is_explained or not engine.is_spark:
-        queries = archive.each(question.query)
+        queries = archive.answer_of_each(question.query)
         if is_explained:
-            tell([query.plan for query in queries])
+            print_plan_notices([query.plan for query in queries])
             explain(engine_choice.plans(engine, queries), output)
             return
     answers = _answers(archive, queries, StateAnswerTask(question, connectors), engine)
-    tell([answer.plan for answer in answers])
+    print_plan_notices([answer.plan for answer in answers])
     connector_rows = [
         row for answer in answers for printed in answer.states for row in printed.connectors
     ]

@@ -25,8 +25,8 @@ from replay.cli.options.archives import (
     connectors_option,
     missing_documents,
     moment_option,
+    print_plan_notices,
     profiles_option,
-    tell,
     to_option,
 )
 from replay.cli.options.engines import ExecutorChoice, executing_options
@@ -94,8 +94,8 @@ def command(  # noqa: PLR0913 - click passes every option by name
         raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")
     profiles = tuple(archive.profiles(releases))
     query = IntervalQuery(moment, profiles, connectors, offsets)
-    jobs = archive.each(partial(query.job, archive.source()))
-    tell([job.plan for job in jobs])
+    jobs = archive.answer_of_each(partial(query.job, archive.source()))
+    print_plan_notices([job.plan for job in jobs])
     kind = _DIGESTS if numbers else _INTERVALS
     if is_explained:
         plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]

@@ -102,11 +102,11 @@ class ClusterResults(NamedTuple, Generic[T]):
 
 
 def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--resume`, `--jobs` and the engine options; the command gets `way`."""
+    """Add `--resume`, `--jobs` and the engine options; the command gets `options`."""
 
     @functools.wraps(command)
-    def with_way(resume: Path | None, executing: ExecutorChoice, **arguments: Any) -> Any:
-        return command(way=JobOptions(resume, executing), **arguments)
+    def with_options(resume: Path | None, executing: ExecutorChoice, **arguments: Any) -> Any:
+        return command(options=JobOptions(resume, executing), **arguments)
 
     return click.option(
         "--resume",
@@ -114,27 +114,27 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FOLDER",
         help="Store the result of each archived cluster in this folder, and reuse it as long as "
         "the archive has not changed.",
-    )(executing_options(with_way))
+    )(executing_options(with_options))
 
 
-def for_each(
-    inputs: Sequence[LogInput], job: ClusterJob[T], way: JobOptions = ONE_BY_ONE
+def run_for_each_cluster(
+    inputs: Sequence[LogInput], job: ClusterJob[T], options: JobOptions = ONE_BY_ONE
 ) -> ClusterResults[T]:
     """Run the job for every cluster, with a progress bar.
 
     The error of a single cluster is raised unchanged. Ctrl-C ends the command.
     """
     cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {})
-    named, resume = inputs, way.resume
-    if way.executing.choice.is_spark:
-        named, resume = _found_anywhere(inputs, way)
+    named, resume = inputs, options.resume
+    if options.executing.choice.is_spark:
+        named, resume = _found_anywhere(inputs, options)
     with (
-        interruption_named(inputs, way, cluster_results.results),
+        interruption_named(inputs, options, cluster_results.results),
         bar() as shown,
-        way.executing.by(shown) as executor,
+        options.executing.by(shown) as executor,
     ):
         shown.begin(job.name, len(named))
-        look = functools.partial(_looked_at, job=job, resume=resume)
+        look = functools.partial(_processed, job=job, resume=resume)
         outcomes_of = executor.run(look, named)
         for log, outcomes in zip(named, outcomes_of, strict=True):
             for outcome in outcomes:
@@ -184,7 +184,7 @@ def _named(error: Exception, log: LogInput) -> Exception:
     return error
 
 
-def _looked_at(
+def _processed(
     log_input: LogInput, job: ClusterJob[T], resume: Path | None
 ) -> Iterator[_ClusterResult[T]]:
     """Work on one cluster, in any process."""
@@ -199,18 +199,18 @@ def _looked_at(
 
 
 def _found_anywhere(
-    inputs: Sequence[LogInput], way: JobOptions
+    inputs: Sequence[LogInput], options: JobOptions
 ) -> tuple[list[LogInput], Path | None]:
     """Inputs and result folder with absolute paths, for Spark's tasks."""
     if not all(log.archived for log in inputs):
         raise click.UsageError("Spark's tasks read archives only: create one with `replay capture`")
-    resume = way.resume and way.resume.absolute()
+    resume = options.resume and options.resume.absolute()
     return [log._replace(where=anywhere(log.where)) for log in inputs], resume
 
 
 @contextmanager
 def interruption_named(
-    inputs: Sequence[LogInput], way: JobOptions, finished: Sized = ()
+    inputs: Sequence[LogInput], options: JobOptions, finished: Sized = ()
 ) -> Iterator[None]:
     """On Ctrl-C within this context, end with a sentence about the clusters that are finished.
 
@@ -220,7 +220,7 @@ def interruption_named(
         yield
     except KeyboardInterrupt:
         done = f"{len(finished)} of {count(len(inputs), 'cluster')} done"
-        note(f"interrupted: {done}; {_storage_clause(inputs, way.resume)}")
+        note(f"interrupted: {done}; {_storage_clause(inputs, options.resume)}")
         raise SystemExit(INTERRUPTED) from None
 
 

@@ -45,7 +45,7 @@ class ArchiveInput(NamedTuple):
     failed: list[str]
     """Clusters that turned out to be unreadable."""
 
-    def each(self, ask: Callable[[str], T]) -> list[T]:
+    def answer_of_each(self, ask: Callable[[str], T]) -> list[T]:
         """Ask about each cluster, about several at once. Errors of clusters are printed.
 
         Raises:
@@ -104,7 +104,7 @@ class ArchiveInput(NamedTuple):
         return readable
 
 
-def tell(plans: Sequence[ReadPlan]) -> None:
+def print_plan_notices(plans: Sequence[ReadPlan]) -> None:
     """Print notices, gaps and doubts of plans, each once."""
     for notice in dict.fromkeys(
         f"{plan.cluster}: {each}" for plan in plans for each in plan.notices

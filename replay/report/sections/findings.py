@@ -60,7 +60,7 @@ def _section(
         "section",
         el("h3", text.title),
         _list(anchor, rows, indexes) or el("p", text.empty, class_="none"),
-        omitted_note(facts.more, "finding", text.command),
+        omitted_note(facts.unlisted, "finding", text.command),
         id=anchor,
     )
 
@@ -100,7 +100,7 @@ def _finding(anchor: str, finding: FindingFacts, indexes: Mapping[str, RecordInd
         indexes[cluster].link(
             place, f"{cluster} {place}" if finding.clusters else place, class_="chip"
         )
-        for cluster, place in finding.where
+        for cluster, place in finding.cluster_places
     ]
     return el(
         "li",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from controlplane.core.text.safe_text import count
 from controlplane.page.html import Html, HtmlContent, el
-from controlplane.page.times import when
+from controlplane.page.times import time_words
 from replay.findings import Severity
 from replay.report.page_facts import ClusterFacts
 from replay.report.record_index import RecordIndex
@@ -73,8 +73,8 @@ def _span(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> Html
     first, begins = min(timed, key=lambda each: each[0].first_ms)
     last, ends = max(timed, key=lambda each: each[0].last_ms)
     return (
-        begins.link(first.first, when(first.first_ms)),
+        begins.link(first.first, time_words(first.first_ms)),
         " – ",
-        ends.link(last.last, when(last.last_ms)),
+        ends.link(last.last, time_words(last.last_ms)),
         " UTC",
     )

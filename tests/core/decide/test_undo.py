@@ -200,7 +200,7 @@ def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
     assert len(assumed) == (warned is not None)
 
 
-def test_created_is_told() -> None:
+def test_the_outcome_shows_a_new_connector() -> None:
     """The outcome shows if the connector is new."""
     command = restoration(at(life(OLD, "STARTED")), "a")
     assert plan_of(at(GONE), command).outcome == Outcome(created=True)
@@ -239,7 +239,7 @@ def test_offsets_come_back_between_config_and_start() -> None:
     ]
 
 
-def test_offsets_stay_unless_asked_for() -> None:
+def test_undo_keeps_offsets_by_default() -> None:
     """An undo restores only changes by commands; offsets are the connector's own progress."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a")
     after = prefixes(now := at(life(NEW, "STOPPED"), *NOW), plan_of(now, command))[-1]

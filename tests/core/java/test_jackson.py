@@ -146,7 +146,9 @@ def test_depth_is_counted_in_containers() -> None:
         ("3.7", b"[" * 20_000 + b"]" * 20_000, Undecodable),
     ],
 )
-def test_depth_overflows_what_recurses(release: str, value: bytes, error: type[ValueError]) -> None:
+def test_deep_json_overflows_recursive_parsers(
+    release: str, value: bytes, error: type[ValueError]
+) -> None:
     """The parser recurses up to Jackson 2.12, the converter (on whole values) up to 2.14."""
     with pytest.raises(error):
         parse(value, Profile.of(release))

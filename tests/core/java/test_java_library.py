@@ -144,7 +144,7 @@ def test_a_table_is_made_for_its_entries(entries: int) -> None:
     assert size.bit_count() == 1
 
 
-def test_trimming_leaves_what_only_unicode_calls_white() -> None:
+def test_trimming_keeps_whitespace_that_only_unicode_defines() -> None:
     """Control characters are trimmed, a no-break space stays."""
     assert java_library.trim(" \x00\x1f\ta b\u00a0 \n") == "a b\u00a0"
     assert java_library.trim("\u2003\x7f") == "\u2003\x7f"
@@ -364,7 +364,7 @@ def test_base64_is_read_again(content: bytes) -> None:
     ("units", "expected"),
     [("azAZ09_$é٣\u0300\u200b\x7f\x00", True), (" -.:;<=>@[^`{|}~\u2028\u20ac"[:-1], False)],
 )
-def test_words_are_made_of_what_java_says(units: str, expected: bool) -> None:
+def test_identifier_parts_match_java(units: str, expected: bool) -> None:
     """Words consist of letters, digits, currency signs, connectors, marks and ignorables."""
     assert {java_library.is_identifier_part(unit) for unit in units} == {expected}
 

@@ -61,7 +61,7 @@ def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
     assert dict(every_answer(case.value)) == expected
 
 
-def test_the_table_tells_every_flag_apart() -> None:
+def test_the_table_distinguishes_every_json_flag() -> None:
     """Releases whose JSON flags differ differ somewhere in the table."""
     rows: dict[tuple[object, ...], set[str]] = {}
     for release in ASKED:

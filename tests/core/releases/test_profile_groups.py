@@ -8,7 +8,7 @@ from controlplane.core.releases.profiles import PROFILES, Profile
 OLD, NEW, NEWER = (Profile.of(name) for name in ("2.3", "3.4", "3.9"))
 
 
-def test_a_question_is_asked_once_of_those_that_agree_in_what_it_looks_at() -> None:
+def test_profiles_that_agree_share_a_call() -> None:
     """Profiles that agree in the behaviours which a call reads share the call."""
     calls = []
 
@@ -20,7 +20,7 @@ def test_a_question_is_asked_once_of_those_that_agree_in_what_it_looks_at() -> N
     assert calls == [False, True]
 
 
-def test_profiles_are_asked_as_one_as_long_as_they_agree() -> None:
+def test_combined_profiles_raise_where_they_disagree() -> None:
     """Reading a behaviour in which the profiles differ raises its name."""
     combined = as_one([NEW, NEWER])
     assert combined.fencing

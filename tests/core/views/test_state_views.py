@@ -14,7 +14,7 @@ from tests.operation_counts import operations
 
 
 @pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
-def test_a_count_that_nobody_can_list(release: str) -> None:
+def test_a_huge_task_count_is_a_failure(release: str) -> None:
     """A foreign commit of 2**31 - 1 tasks is reported as a failure, and takes no memory."""
     log = config(connector("a"), ("task-a-0", '{"properties":{}}'), ("commit-a", '{"tasks":1}'))
     commit = log[2]
@@ -47,7 +47,7 @@ def test_odd_names_are_found_again(name: bytes) -> None:
     assert views.UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG in halves
 
 
-def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
+def test_source_partitions_with_lone_surrogates_are_distinguished() -> None:
     """A partition with a lone surrogate is distinct, although UTF-8 cannot encode it."""
     log = offsets((r'["a",{"p":"\ud800"}]', '{"o":1}'), (r'["a",{"p":"\ud800"}]', '{"o":2}'))
     changes = diff(read(log[:1], "kip", trace=True), read(log, "kip", trace=True))

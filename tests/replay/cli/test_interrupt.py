@@ -115,7 +115,7 @@ NOT_STORED = "no result is stored, since --resume stores those of archives only"
     ],
     ids=["trail-of-archive", "trail-of-dump", "compat-of-dump"],
 )
-def test_the_end_says_what_is_kept(
+def test_the_interrupt_message_names_stored_results(
     where: str,
     read_by: str,
     words: tuple[str, ...],

@@ -126,7 +126,7 @@ def test_unassigned_comes_before_running() -> None:
         ),
     ],
 )
-def test_changed_endpoints_are_foretold(
+def test_changed_endpoints_are_listed(
     start: str, goal: str, mode: RolloutMode | None, remark: str
 ) -> None:
     """The assessment lists endpoints that change while both releases run, and after the change."""
@@ -225,8 +225,8 @@ def test_reads_that_fail() -> None:
     assert [view.tasks for view in assessment.assessed[0].views] == [0, None]
 
 
-def test_future_writes_are_foretold_in_a_rolling_change() -> None:
-    """Future writes are foretold only for connectors that the two releases read differently."""
+def test_future_writes_are_predicted_in_a_rolling_change() -> None:
+    """Future writes are predicted only for connectors that the two releases read differently."""
     log = stopped().config("b").tasks("b", 1)
     assessment = assessment_of(log, "3.9", "3.4", RolloutMode.ROLLING)
     a, b = assessment.assessed

@@ -62,7 +62,7 @@ def log(histories: Path) -> list[Entry]:
     return in_order(read_dump(histories / "roll-3.4-3.9-3.4.log.jsonl").entries)
 
 
-def foretold(log: list[Entry], story: dict[int, StoryStep], change: RollStep) -> ClusterAssessment:
+def predicted(log: list[Entry], story: dict[int, StoryStep], change: RollStep) -> ClusterAssessment:
     """Assessment of the log before a change."""
     earlier = list(before(log, story[change.step - 1].positions))
     assert earlier
@@ -82,11 +82,11 @@ def answer(step: StoryStep, path: str) -> Any:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
-def test_connectors_and_tasks_are_foretold(
+def test_connectors_and_tasks_are_predicted(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
-    """Every worker lists the foretold connectors with the foretold number of tasks."""
-    assessment = foretold(log, story, change)
+    """Every worker lists the predicted connectors with the predicted number of tasks."""
+    assessment = predicted(log, story, change)
     for number in change.observed:
         step = story[number]
         views = [
@@ -103,14 +103,14 @@ def test_connectors_and_tasks_are_foretold(
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
-def test_statuses_are_foretold(
+def test_statuses_are_predicted(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
-    """After the change every worker reports the foretold state; before, one of the possible states.
+    """After the change every worker reports the predicted state; before, one of the possible ones.
 
     A worker shows the state before the change until the new owner of the connector reports.
     """
-    assessment = foretold(log, story, change)
+    assessment = predicted(log, story, change)
     for number in change.observed:
         step = story[number]
         for connector in assessment.assessed:
@@ -127,13 +127,13 @@ def test_statuses_are_foretold(
                 assert state in possible
 
 
-def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """Workers write UNASSIGNED during the change, and then the foretold statuses."""
+def test_unassigned_is_predicted(log: list[Entry], story: dict[int, StoryStep]) -> None:
+    """Workers write UNASSIGNED during the change, and then the predicted statuses."""
     states_seen: set[str] = set()
     for change in CHANGES:
         ends = (story[number].positions for number in (change.step - 1, change.observed[0]))
         earlier, later = (set(before(log, end)) for end in ends)
-        for connector in foretold(log, story, change).assessed:
+        for connector in predicted(log, story, change).assessed:
             key = f"status-connector-{connector.connector}".encode()
             written = [entry for entry in in_order(later - earlier) if entry.key == key]
             states = [json.loads(entry.value or b"{}")["state"] for entry in written]
@@ -145,9 +145,9 @@ def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -
     assert "UNASSIGNED" in states_seen
 
 
-def test_the_stopped_connector_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
+def test_the_stopped_connector_is_predicted(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """A worker of 3.4 shows the last readable state of one connector, and no state of the other."""
-    assessment = foretold(log, story, CHANGES[1])
+    assessment = predicted(log, story, CHANGES[1])
     by_name = {connector.connector: view_of(connector, OLD) for connector in assessment.assessed}
     step = story[22]
     assert answer(step, "/connectors/born/status") is by_name["born"].reported is None
@@ -155,11 +155,11 @@ def test_the_stopped_connector_is_foretold(log: list[Entry], story: dict[int, St
     assert shown["connector"]["state"] == by_name["pages"].reported == "RUNNING"
 
 
-def test_writes_of_the_older_worker_are_foretold(
+def test_writes_of_the_older_worker_are_predicted(
     log: list[Entry], story: dict[int, StoryStep]
 ) -> None:
-    """The assessment foretold the records that the older worker wrote for a pause and a resume."""
-    assessment = foretold(log, story, CHANGES[1])
+    """The assessment predicted the records that the older worker wrote for a pause and a resume."""
+    assessment = predicted(log, story, CHANGES[1])
     (pages,) = (connector for connector in assessment.assessed if connector.connector == "pages")
     for written, number in zip(pages.writes, (28, 33), strict=True):
         step = story[number]
@@ -175,9 +175,9 @@ def test_writes_of_the_older_worker_are_foretold(
     assert answer(story[32], "/connectors/pages/status")["connector"]["state"] == "PAUSED"
 
 
-def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
+def test_the_refused_stop_is_predicted(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """Both workers answered 404 to a stop while a worker of 3.4 was the leader."""
-    assessment = foretold(log, story, CHANGES[0])
+    assessment = predicted(log, story, CHANGES[0])
     assert (
         f"while a worker of {OLD} leads or receives the request, "
         f"PUT /connectors/{{c}}/stop is answered {story[12].status}" in assessment.remarks
@@ -200,7 +200,7 @@ def test_each_stage_has_its_situations(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
     """Each stage of the roll has the situations that its requests caused."""
-    assessment = foretold(log, story, change)
+    assessment = predicted(log, story, change)
     numbers_by_connector = {
         connector.connector: {observation.situation.number for observation in connector.situations}
         for connector in assessment.assessed

@@ -201,7 +201,7 @@ def test_a_logger_is_listed_once_it_is_used() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
+def test_the_root_logger_ignores_case(release: str) -> None:
     """The root logger's name ignores case; a name that only begins like it means another logger."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     assert loggers.change("ro", "DEBUG", profile) == ["ro"]
@@ -287,7 +287,7 @@ async def test_admin_endpoints_may_have_their_own_listener(
     assert all(answer.json()["message"] == "HTTP 404 Not Found" for answer in absent)
 
 
-async def test_an_embedded_plane_is_told_so_by_its_settings() -> None:
+async def test_an_unadministered_plane_has_no_admin_endpoints() -> None:
     """A worker with an empty `admin.listeners` has no `/admin`."""
     async with orders_plane(settings=Settings(administered=False)) as (_, client):
         assert (await client.get("/admin/loggers")).status_code == 404

@@ -96,7 +96,7 @@ async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path
         assert (await health_answer(client))[0] == 200
 
 
-async def test_a_fenced_plane_finds_out_by_being_asked(tmp_path: Path) -> None:
+async def test_health_detects_the_fence(tmp_path: Path) -> None:
     """Health reports the fence before any command fails."""
     async with ControlPlane.open(f"sqlite:///{tmp_path / 'state.db'}") as plane:
         transport = httpx.ASGITransport(plane.app)

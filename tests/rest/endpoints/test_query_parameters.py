@@ -97,7 +97,7 @@ async def test_impossible_query_parameters_are_refused(
         assert plane.state is before
 
 
-async def test_reads_of_connect_tell_what_they_ignore() -> None:
+async def test_reads_name_ignored_parameters_in_a_notice() -> None:
     """Reads ignore unknown parameters, and a notice names them."""
     async with orders_plane() as (_, client):
         answer = await client.get("/connectors?asof=config@0")
@@ -116,7 +116,7 @@ async def test_reads_of_connect_tell_what_they_ignore() -> None:
 @pytest.mark.parametrize(
     "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
 )
-async def test_a_release_ignores_what_kafka_ignores(query: str, front: str) -> None:
+async def test_a_release_ignores_the_parameters_that_kafka_ignores(query: str, front: str) -> None:
     """Other unknown parameters and meaningless values are handled as in Kafka."""
     async with orders_plane(Settings(profile="3.9")) as (_, client):
         path = f"{front}/connectors/orders/restart"
@@ -141,7 +141,7 @@ async def test_existing_tools_read_the_root_of_a_release_as_beneath_compat(targe
         )
 
 
-async def test_the_root_of_a_release_still_guards_dry_runs_and_what_is_ours() -> None:
+async def test_the_root_of_a_release_refuses_misspelt_parameters() -> None:
     """A misspelt `dry_run=` deletes nothing; our own endpoints suggest the intended parameter."""
     async with orders_plane(Settings(profile="3.9")) as (plane, client):
         for target in ("?dryrun=true", "?x=1&profile=3.9", "?profile=3.4&profile=3.9"):

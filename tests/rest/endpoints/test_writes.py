@@ -75,7 +75,7 @@ def _methods(path: tuple[str, ...], target: str, profile: Profile) -> Methods:
         return {}
 
 
-def test_routes_need_what_profiles_have() -> None:
+def test_routes_need_existing_behaviours() -> None:
     """Every row names an attribute that profiles have."""
     fields = {row.field for row in BEHAVIOURS}
     assert {route.needs for route in ROUTES} - {None} <= fields
@@ -251,7 +251,7 @@ INFO = {
 }
 
 
-def test_created_is_told_where() -> None:
+def test_a_creation_returns_its_location() -> None:
     """A creation gets 201 and a `Location`.
 
     The release escapes part of the name; our own dialect escapes the whole name.
@@ -305,7 +305,7 @@ def test_done_without_a_word(command: AnyCommand, release: int, ours: int) -> No
     assert answered(command, Outcome(), OURS)[:3] == (ours, "", None)
 
 
-def test_offsets_are_told_of() -> None:
+def test_offset_changes_return_their_message() -> None:
     """The answer has a message; under KIP-875 a reset gets 204 without one."""
     outcome = Outcome(message="done")
     assert answered(commands.AlterOffsets("a", ()), outcome)[:2] == (200, {"message": "done"})
@@ -314,7 +314,7 @@ def test_offsets_are_told_of() -> None:
     assert answered(commands.ResetOffsets("a"), outcome, OURS)[:2] == (204, "")
 
 
-def test_restart_marks_what_it_concerns() -> None:
+def test_restart_marks_restarting_instances() -> None:
     """A restart gets 202 and the statuses; restarting instances are RESTARTING (KIP-745)."""
     state = state_with("a", connector=State.RUNNING, t0=State.FAILED, t1=State.RUNNING)
     outcome = Outcome(facts={"restarting": (0,)})

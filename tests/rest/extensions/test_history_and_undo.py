@@ -6,7 +6,7 @@ from controlplane.core.records import Target
 from tests.rest.plane import orders_plane
 
 
-async def test_history_tells_every_change() -> None:
+async def test_history_lists_every_change() -> None:
     """The history lists every change in order, with its record and hidden secrets."""
     async with orders_plane() as (_, client):
         await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})

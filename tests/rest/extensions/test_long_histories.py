@@ -62,7 +62,7 @@ async def test_history_pages_within_a_record_that_changes_much() -> None:
         assert pages == whole
 
 
-async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_early() -> None:
+async def test_history_shows_digests_of_long_values_and_limits_its_pages() -> None:
     """A long value is shown as a digest; a page ends after a few MiB."""
     async with orders_plane() as (plane, client):
         await plane.execute(PutConfig("orders", {**ORDERS, "long": "x" * 100_000}))
@@ -76,7 +76,7 @@ async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_earl
         assert len(page["events"]) < 600
 
 
-async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
+async def test_history_of_task_configs_shows_changed_keys() -> None:
     """A changed task config shows only its changed keys."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -95,7 +95,7 @@ async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
     assert (changed["before"], changed["after"]) == ({"x": "one"}, {"x": "two"})
 
 
-async def test_history_ends_with_the_client_that_asked_for_it() -> None:
+async def test_history_stops_reading_when_its_client_leaves() -> None:
     """Reading stops when the client leaves."""
     gate, left = asyncio.Event(), asyncio.Event()
 
@@ -154,7 +154,7 @@ async def test_watch_does_not_repeat_a_record_for_each_key_that_it_changes() -> 
 
 
 @pytest.mark.parametrize("topic", ["connect-offsets", "connect-status"])
-def test_watching_since_long_ago_costs_what_has_happened(topic: str) -> None:
+def test_watching_the_past_takes_linear_time(topic: str) -> None:
     """Watching costs time linear in the number of records, also for one connector."""
     assert_linear(lambda number: lambda: asyncio.run(missed(topic, number)), 60)
 

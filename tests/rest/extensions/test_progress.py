@@ -89,7 +89,7 @@ async def test_sink() -> None:
     assert (shown["type"], shown["group"], shown["lag"]) == ("sink", "connect-sink", 4)
 
 
-async def test_sink_whose_group_cannot_be_asked() -> None:
+async def test_unreadable_sink_group_gets_500() -> None:
     """A group that cannot be read is answered with Connect's 500 and the reason."""
     async with orders_plane(outside=SilentBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))

@@ -176,7 +176,7 @@ async def test_head_has_no_end_to_wait_for() -> None:
         assert plane._watching.watchers == 0
 
 
-async def test_the_end_is_told() -> None:
+async def test_a_closing_plane_sends_end() -> None:
     """A closing plane sends the event `end` to its watchers."""
     async with orders_plane() as (plane, _), watching(plane.app) as blocks:
         plane._watching.end()

@@ -84,7 +84,7 @@ def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_asked_again() -> None:
+async def test_a_repeated_request_is_answered_from_the_cache() -> None:
     """A repeated request gets the same bytes from the cache and does not reach the application."""
     async with served() as service:
         first = [await service.ask(GET) for _ in range(3)]

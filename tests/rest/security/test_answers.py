@@ -10,11 +10,11 @@ import pytest
 from controlplane.rest.security.headers import ExtraHeader, extra_headers
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings.errors import SettingsError
-from controlplane.settings.listeners import AnswerSettings
+from controlplane.settings.listeners import ResponseHeaderSettings
 from tests.rest.security.guarded_app import auth_settings, guarded
 
 PROTECTION = Protection(
-    answers=AnswerSettings(
+    answers=ResponseHeaderSettings(
         access_control_allow_origin="http://elsewhere, https://*.example.org",
         access_control_allow_methods="GET,POST",
         response_http_headers_config="set X-Frame-Options: DENY, add Cache-Control: no-store",
@@ -142,14 +142,14 @@ async def test_patterns(origin: str, may: bool) -> None:
 
 async def test_every_origin() -> None:
     """With `*` alone the answer repeats the origin of the request."""
-    protection = Protection(answers=AnswerSettings(access_control_allow_origin="*"))
+    protection = Protection(answers=ResponseHeaderSettings(access_control_allow_origin="*"))
     async with guarded(protection) as client:
         answer = await client.get("/compat/3.9.1/", headers={"origin": "http://any"})
         assert answer.headers["access-control-allow-origin"] == "http://any"
         assert "vary" not in answer.headers
 
 
-async def test_without_settings_nothing_is_told() -> None:
+async def test_without_settings_answers_have_no_cors_headers() -> None:
     """Without CORS settings no page of another origin may read an answer."""
     async with guarded(Protection()) as client:
         answer = await client.get("/connectors", headers={"origin": HERE})

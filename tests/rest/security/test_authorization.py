@@ -322,7 +322,7 @@ async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
         assert (await client.get("/connectors", headers=basic("ada", "x"))).status_code == 401
 
 
-async def test_nothing_told_lets_everybody_in() -> None:
+async def test_without_authentication_every_client_is_allowed() -> None:
     """Without authentication every client may do everything: we listen on localhost only."""
     async with guarded(Protection()) as client:
         assert (await client.delete("/connectors/x")).status_code == 404
@@ -382,7 +382,7 @@ async def test_requests_between_workers_need_no_name(
     assert answer.status_code == status
 
 
-async def test_a_release_nobody_knows(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_release_is_refused(client: httpx.AsyncClient) -> None:
     """A path with an unknown release is refused: 401 without a name, 400 with one."""
     answer = await client.delete("/compat/nix/connectors/x")
     assert answer.status_code == 401
@@ -424,7 +424,9 @@ async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
     ("role_headers", "status"),
     [({}, 403), ({"x-forwarded-role": "Operate"}, 404), ({"x-forwarded-role": "root"}, 401)],
 )
-async def test_a_proxy_tells_the_role(role_headers: dict[str, str], status: int) -> None:
+async def test_the_role_header_of_a_proxy_decides(
+    role_headers: dict[str, str], status: int
+) -> None:
     """A request without a role header gets the lowest role; an unknown role is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         headers = {"x-forwarded-user": "ann"} | role_headers
@@ -433,7 +435,7 @@ async def test_a_proxy_tells_the_role(role_headers: dict[str, str], status: int)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
+async def test_a_proxy_may_send_names_in_utf_8_or_latin_1(encoding: str) -> None:
     """A proxy's user name may be encoded in UTF-8 or Latin-1."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         name = {b"x-forwarded-user": "jörg".encode(encoding)}
@@ -441,7 +443,7 @@ async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
         assert refused.json()["message"].startswith("jörg has the role view")
 
 
-async def test_a_name_told_twice_is_none() -> None:
+async def test_two_user_headers_are_refused() -> None:
     """A request with two user headers is refused: the client may have sent one of them."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         sent = [("x-forwarded-user", "ada"), ("x-forwarded-user", "ann")]

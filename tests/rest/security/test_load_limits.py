@@ -52,7 +52,7 @@ async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None
         }
 
 
-async def test_a_body_that_nobody_reads_breaks_no_bound(client: httpx.AsyncClient) -> None:
+async def test_an_unread_body_breaks_no_limit(client: httpx.AsyncClient) -> None:
     """A GET is answered although its body is above the limit: nothing reads the body."""
     answer = await client.request("GET", "/connectors", content=b" " * 200, headers=JSON)
     assert answer.status_code == 200

@@ -39,7 +39,7 @@ def test_unknown_paths_take_the_highest_role(method: str) -> None:
         assert needed(method, path) is Role.ADMINISTER
 
 
-def test_head_takes_what_get_takes() -> None:
+def test_head_needs_the_role_of_get() -> None:
     """HEAD needs the role of GET, since its length reveals as much."""
     assert needed("HEAD", ("connectors",)) is needed("OPTIONS", ("connectors",)) is Role.VIEW
 

@@ -76,7 +76,7 @@ async def test_the_second_head_is_waited_for_as_the_first() -> None:
         writer.close()
 
 
-async def test_an_answer_that_nobody_takes() -> None:
+async def test_a_client_that_reads_nothing_is_cut_off() -> None:
     """A client that reads nothing loses its connection, so the application can go on."""
     cut_off = asyncio.Event()
 

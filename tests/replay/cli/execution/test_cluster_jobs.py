@@ -15,7 +15,7 @@ import pytest
 from controlplane.core.state import Topics
 from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.segments.segment_files import SIZES
-from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, for_each
+from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, run_for_each_cluster
 from replay.cli.inputs.archived_logs import clusters_of
 from replay.cli.inputs.log_input import ReadOptions
 from replay.cluster_records import ClusterRecords
@@ -351,7 +351,7 @@ def test_ctrl_c_keeps_finished_clusters(
     clusters = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
     job: ClusterJob[Any] = ClusterJob("looking", InterruptedLooks(), Topics)
     with pytest.raises(SystemExit) as ended:
-        for_each(clusters, job, JobOptions(tmp_path / "kept" if kept else None))
+        run_for_each_cluster(clusters, job, JobOptions(tmp_path / "kept" if kept else None))
     assert ended.value.code == INTERRUPTED
     assert "interrupted: 2 of 3 clusters done; " in capsys.readouterr().err
     names = {path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json")}
