@@ -205,7 +205,8 @@ def dry_run_option(command: Decorated) -> Decorated:
     return click.option(
         "--dry-run",
         is_flag=True,
-        help="Show the records that the command would write; write none. Not with Kafka's workers.",
+        help="Show the records that the command would write; write none. "
+        "Kafka's workers do not support it.",
     )(command)
 
 
