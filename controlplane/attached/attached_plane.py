@@ -213,7 +213,7 @@ class AttachedPlane:
             return command_log.other_command(request)
         try:
             async with asyncio.timeout(self._patience_s):
-                return await asyncio.shield(job.answer)
+                return await asyncio.shield(job.answer)  # callers with the same key share it
         except TimeoutError:
             raise TimedOut("Request timed out; it goes on, and may still succeed") from None
 

@@ -193,7 +193,7 @@ class LogFollowUp:
 
         Raises:
             LogUnavailable: a topic that was read before is gone, or the brokers hide it because a
-                right has been revoked. Its records are unknown then, and not missing.
+                right has been revoked. The records are unknown then, and not missing.
         """
         visible = await self._log.topics()
         topics = list(topics)

@@ -36,8 +36,8 @@ class Comparison(NamedTuple):
 def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str) -> Comparison:
     """Compare the records of a plan with the entries since its command was accepted.
 
-    Entries of other connectors and statuses are ignored. So are task configs and commits that are
-    in no plan, because the connector's owner publishes them on its own.
+    Entries of other connectors and statuses are ignored. Task configs and commits that are in no
+    plan are ignored, too, because the connector's owner publishes them on its own.
     """
     pool = [entry for entry in entries if not entry.aborted]
     matches = list(_matches(plan, pool))

@@ -88,6 +88,7 @@ class WorkerConnections:
             finally:
                 self._give_back(connection)
         finally:
+            # A used connection is given back first, so the next request can reuse it.
             self._room.release()
         return answer
 

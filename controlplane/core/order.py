@@ -58,9 +58,10 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be the rest of a topic after a prefix of the order. Their order is the same as
-    with the prefix: only the partition of its last record can have a running maximum above its next
-    timestamps. Its records come first with or without that maximum.
+    The entries may be the rest of a topic after a prefix of the order: they are sorted as they
+    would be with the prefix. Only one partition can have a running maximum above its next
+    timestamps: that of the prefix's last record. The next records of this partition come first,
+    with or without that maximum.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

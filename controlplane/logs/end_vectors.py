@@ -1,8 +1,9 @@
 """Vectors of end offsets given by a caller, fitted to a log.
 
-A vector taken from a cluster seldom fits a dump of that cluster exactly. Its ends count transaction
-markers, which a dump lacks. It has an end for each partition, while a dump shows only partitions
-with records. An unambiguous vector is accepted, with a notice per deviation; others are refused.
+A vector taken from a cluster seldom fits a dump of that cluster exactly. The ends of the vector
+count transaction markers, which a dump lacks. The vector has an end for each partition, while a
+dump shows only partitions with records. An unambiguous vector is accepted, with a notice per
+deviation; others are refused.
 """
 
 from collections.abc import Iterator, Sequence

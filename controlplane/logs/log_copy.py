@@ -21,8 +21,8 @@ BATCH_BYTES = 4 << 20
 """Bytes of keys and values per append."""
 
 COPY_MARK = b"controlplane-copy"
-"""Key of a tombstone in the command topic of a copy without commands. The fold ignores it. It shows
-that the topics are this project's own (`check_own_topics`)."""
+"""Key of a tombstone in the command topic of a copy without commands. The fold ignores it. The
+key shows that the topics are this project's own (`check_own_topics`)."""
 
 CopyProgress = Callable[[int, int], None]
 """Receives the number of copied offsets, and the number of all offsets."""

@@ -24,7 +24,7 @@ class GatherWindow:
 
     @contextmanager
     def skipped(self) -> Iterator[None]:
-        """End the present window, and open none within the block. Blocks may overlap."""
+        """Skip the waiting window until the block ends. Blocks may overlap."""
         self._blocks += 1
         self._skipping.set()
         try:

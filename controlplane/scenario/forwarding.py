@@ -73,7 +73,7 @@ def unreachable() -> RequestFailed:
 
 
 def no_response() -> RequestFailed:
-    """Return the error for a leader that left before it answered. Its result is unknown."""
+    """Return the error for a leader that left before it answered: the result is unknown."""
     return _forwarding_error("java.io.EOFException")
 
 

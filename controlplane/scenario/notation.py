@@ -7,7 +7,8 @@ Text stands for itself. There are three signs:
 * `\xNN` is one byte. JSON has no such escape, so nothing else has to be escaped.
 
 Characters that a terminal or an editor would hide are printed as `\xNN`: control characters, bytes
-that are not UTF-8, spaces at the ends. So is a second space in a key, because two spaces end a key.
+that are not UTF-8, spaces at the ends. A second space in a key is printed as `\x20`, because two
+spaces end a key.
 """
 
 import re

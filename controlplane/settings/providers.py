@@ -1,7 +1,7 @@
 """Config providers: resolve `${provider:path:key}` in a worker's settings (KIP-297).
 
 Kafka's three providers are supported, as in `ConfigTransformer`: a properties file, a directory
-with a file per key, the environment. So are providers that installed packages declare
+with a file per key, the environment. Installed packages may declare other providers
 (`controlplane.connect.ConfigProvider`).
 """
 

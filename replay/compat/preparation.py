@@ -51,7 +51,7 @@ def verb(word: str, connector: str, *more: str) -> str:
 def quieted(connector: str, release: Profile) -> str:
     """Command that keeps a connector from writing: stop, or pause where stop is unknown.
 
-    It waits for the end of the tasks, because they commit their offsets once more.
+    The command waits for the end of the tasks, because they commit their offsets once more.
     """
     if not release.target_states:
         return f"# stop all workers: {release.release} can neither pause nor stop a connector"

@@ -155,6 +155,7 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
     if names:
         raise NotWritable(f"{where} has files: name a new folder")
     if not isinstance(store, FolderStore):
+        # An object store cannot rename; `_SUCCESS` marks a complete folder there.
         yield StateFolder(where, settings)
         return
     target = Path(store.where).absolute()

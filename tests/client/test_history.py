@@ -63,7 +63,7 @@ def test_a_connector_that_did_not_exist(changed: ClusterCalls) -> None:
 def test_difference_of_a_connector_that_was_paused_or_stopped(
     cluster: ClusterCalls, done: str, words: str
 ) -> None:
-    """A changed target state is a difference: exit code 1."""
+    """`diff` shows the changed target state, and ends with exit code 1."""
     cluster.create()
     cluster.output(done, "orders")
     result = cluster.ask("diff", "orders", "--from", "config@0")

@@ -8,7 +8,7 @@ from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 
 def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
-    """A connector goes from creation to deletion; each command prints a line."""
+    """Each change prints one line; `offsets` shows the altered offset, and deletion removes all."""
     cluster.create()
     for verb, did in (("pause", "paused"), ("resume", "resumed"), ("stop", "stopped")):
         assert cluster.output(verb, "orders") == f"orders: {did}\n"

@@ -52,7 +52,7 @@ async def test_an_archive_equals_the_topics(
 
 
 def killed_at_steps(past: TopicHistory, folder: Path) -> list[CaptureTarget]:
-    """Archives of captures that were killed, each some steps later than the last."""
+    """Archives of killed captures, each killed `EVERY` steps later than the one before."""
     words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
     command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.capture_crashes", *words]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -39,7 +39,7 @@ AWAY_S = 4
 
 
 async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
-    """The outage of the only broker is noticed."""
+    """The follower reports the outage and its end once each, and serves its state meanwhile."""
     async with up(RELEASE, tmp_path) as broker:
         await create_topic_on(broker, CONFIGS, 1)
         await _outage(broker, broker.kill9, broker.start)

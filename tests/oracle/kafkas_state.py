@@ -40,7 +40,7 @@ def state_of(common: ComparableAnswer, profile: Profile) -> ClusterState:
 
 
 def untyped(value: Any) -> Any:
-    """The value from which `comparable_answers.typed` made this."""
+    """Invert `comparable_answers.typed`."""
     match value:
         case {"boolean": bool(plain), **rest} if not rest:
             return plain

@@ -161,12 +161,12 @@ def _separator(draw: Draw) -> bytes:
 
 
 def named(prefix: bytes) -> Callable[[Draw], bytes]:
-    """A drawer of keys: the prefix and a name."""
+    """Return a function that draws keys: the prefix and a name."""
     return lambda draw: prefix + name(draw)
 
 
 def numbered(prefix: bytes) -> Callable[[Draw], bytes]:
-    """A drawer of keys: the prefix, a name, and a task."""
+    """Return a function that draws keys: the prefix, a name, and a task."""
     return lambda draw: prefix + name(draw) + b"-" + task(draw)
 
 

@@ -309,7 +309,7 @@ def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
 async def test_records_that_are_too_young_stay_in_the_tail(log: SqliteLog) -> None:
     """Young records are in no snapshot: an older record of another partition may still arrive."""
     await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
-    # The last eleven: nothing is known of clocks but that they differ by so much at most.
+    # The last eleven records are too young. Clocks differ by at most `lateness_ms`.
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
 
 

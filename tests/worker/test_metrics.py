@@ -300,7 +300,10 @@ async def test_a_record_fails_once() -> None:
 
 
 async def test_retries() -> None:
-    """Each failed attempt is a failure, each further one a retry; the record is no error."""
+    """Each failed attempt counts as a failure, and each repeated attempt as a retry.
+
+    A record that succeeds in the end is no error.
+    """
     settings = {"errors.retry.timeout": "-1", "errors.retry.delay.max.ms": "1"}
     async with running(KeepingSink, others=[Shaky]) as worker:
         await produce(worker.plane.log, "t", "bad")

@@ -20,7 +20,7 @@ splitting, requested = threading.Event(), threading.Event()
 
 
 class GrowingSource(Source):
-    """Finds a second table while its first task configs are published."""
+    """Source that finds a second table while its first task configs are published."""
 
     tables = 1
 
@@ -47,7 +47,7 @@ class GrowingSource(Source):
 
 
 async def test_a_request_during_a_publication() -> None:
-    """Task configs are published again once the present publication has ended."""
+    """A request during a publication leads to another publication: both tasks run."""
     splitting.clear()
     requested.clear()
     async with running(GrowingSource) as worker:
@@ -57,7 +57,7 @@ async def test_a_request_during_a_publication() -> None:
 
 
 class SplitSource(Source):
-    """Has as many tasks as `tasks.max` allows."""
+    """Source with as many tasks as `tasks.max` allows."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return a config for each task."""

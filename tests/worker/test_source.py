@@ -152,7 +152,7 @@ async def test_restarts() -> None:
 
 
 class RestlessSource(Source):
-    """Source whose generator and methods yield to others, and which records concurrent calls."""
+    """Source whose methods wait in an `await`; it records the methods that overlap."""
 
     config = (key("topic", default="t"),)
     began: ClassVar[list[str]] = []
@@ -160,7 +160,7 @@ class RestlessSource(Source):
     running: ClassVar[list[str]] = []
 
     async def rest(self, method: str) -> None:
-        """Yield to other code, and record concurrent calls."""
+        """Wait, and record the methods that run at the same time."""
         self.began.append(method)
         self.running.append(method)
         try:
@@ -188,7 +188,7 @@ class RestlessSource(Source):
 
 
 async def test_methods_run_one_after_another() -> None:
-    """No method is called while `read` or another one waits in an `await`."""
+    """No method of a source is called while `read` or another method waits in an `await`."""
     async with running(RestlessSource) as worker:
         await worker.plane.execute(CreateConnector("s", config_of(RestlessSource)))
         await until(lambda: {"read", "acked", "committed"} <= {*RestlessSource.began[10:]})

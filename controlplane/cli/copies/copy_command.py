@@ -185,6 +185,7 @@ async def _original(
         try:
             with log.writer_lock() if isinstance(log, HasWriterLock) else nullcontext():
                 if renamed != reading.topics:
+                    # Under the lock, no command of an embedded log can begin after this check.
                     await check_finished(log, reading.topics)
                 yield log
         except LogHeld as held:

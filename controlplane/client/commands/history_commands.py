@@ -121,7 +121,7 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 ) -> None:
     """Restore the config and target state of a connector, and with --offsets its offsets.
 
-    Shows the records first, and asks for confirmation. Not with Kafka's workers.
+    Shows the records first, and asks for confirmation. Kafka's workers do not support it.
     """
     api.need("undo", in_its_log=False)
     path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
@@ -186,7 +186,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
 async def commands(api: Api, output: str, **filters: Any) -> None:
     """List commands with time, caller and outcome; the oldest first.
 
-    Not with Kafka's workers.
+    Kafka's workers do not support it.
     """
     api.need("audit trail", in_its_log=False)
     query = {name: str(value) for name, value in filters.items() if value is not None}

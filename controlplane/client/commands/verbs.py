@@ -271,13 +271,14 @@ _VIEW: tuple[ClickDecorator, ...] = (
     click.option(
         "--as-of",
         metavar="MOMENT",
-        help=f"Show a past moment: {MOMENT}. Not with Kafka's workers. [default: now]",
+        help=f"Show a past moment: {MOMENT}. Kafka's workers do not support it. [default: now]",
     ),
     named_option(
         "--release",
         "profile",
         former=("--profile",),
         metavar="RELEASE",
-        help="Release to read as: 3.4, kip. Not with Kafka's workers. [default: the server's]",
+        help="Release to read as: 3.4, kip. Kafka's workers do not support it. "
+        "[default: the server's]",
     ),
 )

@@ -72,7 +72,7 @@ async def watch(
 ) -> None:
     """Follow the changes of one connector, or of all, as they happen.
 
-    Not with Kafka's workers.
+    Kafka's workers do not support it.
     """
     api.need("watch")
     if name is not None:

@@ -60,7 +60,7 @@ class ClusterAddress(NamedTuple):
     def check_scheme(self) -> None:
         """Refuse `host:port` without a scheme, unless a file has that name.
 
-        It may be a worker or a broker; it must not become the name of a new log.
+        Such an address may be a worker or a broker. It must not become the name of a new log.
 
         Raises:
             InputRefused: the message has both forms.

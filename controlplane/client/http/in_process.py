@@ -103,7 +103,7 @@ async def _opened_for_writing(where: str, settings: Configuration) -> AsyncItera
 
 
 def _app_of(plane: ControlPlane) -> App:
-    """Application of a plane. Its log shows problems only, whatever level a command sets."""
+    """Application of a plane. It logs only problems, whatever level a command sets."""
     level = Loggers(now_ms).named(LOGGER)
     level.setLevel(logging.WARNING)
     return App(plane.service, logger(level=level))

@@ -95,7 +95,7 @@ async def _check_config(target: Api, name: str, config: dict[str, str | None]) -
 def _names(name: str, class_name: str) -> bool:
     """True if a name means a class.
 
-    It may be the full name, the simple name, or the simple name without `Connector`.
+    The name may be full, simple, or simple without the suffix `Connector`.
     """
     simple = class_name.rpartition(".")[2].rpartition("$")[2]
     return name in (class_name, simple, simple.removesuffix("Connector"))

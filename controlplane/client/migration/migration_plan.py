@@ -1,9 +1,9 @@
 """Plan of a migration: its steps in order, as values.
 
-The order keeps a connector from running in both clusters. It is stopped before its offsets are
-read. It is started in the other cluster only after its copy was compared. Until then each step can
-be undone. Every step may be repeated, so a migration that was cut off continues with the step that
-had begun.
+The order keeps a connector from running in both clusters. The connector is stopped before its
+offsets are read. It is started in the other cluster only after its copy was compared. Until then
+each step can be undone. Every step may be repeated, so a migration that was cut off continues with
+the step that had begun.
 """
 
 from collections.abc import Iterator

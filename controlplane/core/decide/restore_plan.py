@@ -10,7 +10,8 @@ where they are stored. The gaps between the steps are crash points, named after 
     offsets-write, …                       offsets restored; still no activity
     pause-state | resume-state             target state restored
 
-A connector that did not exist in the past is deleted last. Its offsets can be changed only before.
+A connector that did not exist in the past is deleted last. Its offsets can be changed only
+before its deletion.
 
 Offsets are written only while the connector is STOPPED and has no tasks. The undo stops a running
 connector first. The log does not show when its tasks end. They learn of the stop later, and commit

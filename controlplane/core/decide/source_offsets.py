@@ -205,7 +205,10 @@ def _format_fault(fields: JsonObject) -> str | None:
 
 
 class _LoggedPartition(NamedTuple):
-    """A partition and those of its keys that have a value in a topic, the best one first."""
+    """A partition and its keys with a value in a topic.
+
+    The key that a worker would write comes first, the others follow in byte order (`spellings`).
+    """
 
     partition: JsonObject | None
     keys: Sequence[bytes]
@@ -231,7 +234,7 @@ class LoggedKeys:
         return [logged.partition for logged in in_order]
 
     def of(self, topic: str, partition: JsonObject | None) -> Sequence[bytes]:
-        """Keys of a partition in a topic, the best one first; never empty.
+        """Keys of a partition in a topic, ordered as in `_LoggedPartition`; never empty.
 
         A partition that the topic lacks gets the spelling of another topic, or Java's.
         """

@@ -76,8 +76,8 @@ def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...
     """Steps that ensure that no producer of an older task generation can write.
 
     The count is the number of producers to fence the next time. So its record is written after the
-    old generation is fenced and before a task of the new one starts. It outlives the connector.
-    Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
+    old generation is fenced and before a task of the new one starts. The record outlives the
+    connector. Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
     """
     is_deleted = name not in state.config.connectors and name in state.config.fenced_counts
     if name not in state.config.pending_fencing and not is_deleted:

@@ -2,7 +2,10 @@
 
 
 class Undecodable(ValueError):
-    """Kafka throws a DataException: the bytes are no JSON for this release. It names the cause."""
+    """Kafka throws a DataException: the bytes are no JSON for this release.
+
+    The message names the cause.
+    """
 
 
 class StackOverflow(ValueError):

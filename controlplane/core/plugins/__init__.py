@@ -63,8 +63,7 @@ class Plugins:
         trusting: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue. It must list those of Kafka's own that are optional in a worker.
-        """
+        """Plugins of a catalogue, which must list Kafka's own that are optional in a worker."""
         self.own = own or KafkaPlugins()
         """Kafka's own plugins and definitions."""
         self.added = tuple(more)

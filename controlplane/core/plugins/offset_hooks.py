@@ -70,7 +70,7 @@ def undisturbing(hook: Hook) -> Hook:
 
 
 def _copied(value: Any) -> Any:
-    """Deep copy of maps and lists. Not recursive: they may be nested deeper than Python's stack."""
+    """Copy maps and lists without recursion: they may be nested deeper than Python's stack."""
     root: list[Any] = [None]
     pending: list[tuple[Any, Any, Any]] = [(root, 0, value)]
     while pending:

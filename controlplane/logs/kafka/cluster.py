@@ -250,7 +250,8 @@ class Cluster:
 def too_late(what: str, limits: WriteLimits, cluster: Cluster) -> LogUnavailable:
     """Build the error for brokers that did not finish `what` within `append_timeout_ms`.
 
-    It includes `cluster.trouble`: aiokafka's producer does not report why it cannot reach a broker.
+    The error includes `cluster.trouble`, because aiokafka's producer does not report why it cannot
+    reach a broker.
     """
     advice = "check them, and try again" if cluster.trouble is None else cluster.trouble
     late = f"the brokers did not {what} within {limits.append_timeout_ms} ms"

@@ -61,7 +61,7 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     transaction_timeout_ms: int = 60_000
     """Age at which a broker aborts an open transaction and fences its writer. Readers of committed
-    records wait that long for a writer that died. It must exceed `append_timeout_ms`, and any
+    records wait that long for a writer that died. The age must exceed `append_timeout_ms`, and any
     outage that the writer should survive."""
 
     request_timeout_ms: int = 10_000

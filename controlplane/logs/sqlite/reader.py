@@ -113,6 +113,8 @@ def read_chunk(
                 rest = row_range._replace(low=rows.last + 1)
                 return batches, [rest, *ranges[index + 1 :]]
     finally:
+        # Nothing was written. The transaction must end: while it is open, SQLite cannot reset the
+        # WAL.
         connection.execute("ROLLBACK")
     return batches, ()
 

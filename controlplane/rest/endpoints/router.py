@@ -217,7 +217,8 @@ def _check_query(
 def _expects_kafka(request: Request, profile: Profile) -> bool:
     """Return True if the client may be a tool that expects Kafka.
 
-    It uses a path under `/compat`, or the root of a service that was started with a release.
+    Such a client uses a path under `/compat`, or the root of a service that was started with a
+    release.
     """
     return request.compat or (request.profile is None and profile.release != KIP)
 

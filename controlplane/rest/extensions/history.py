@@ -158,7 +158,8 @@ async def undo_command(call: Call) -> RestoreConnector:
 def _repeated(call: Call, name: str, moment: str, *, offsets: bool) -> RestoreConnector | None:
     """Return the undo that the request's idempotency key stands for, if it is the same request.
 
-    It is not computed again: the log may have lost that moment, and the connector may be gone.
+    The undo is not computed again: the log may have lost that moment, and the connector may be
+    gone.
     """
     commands = call.service.commands
     if commands is None or call.key is None:

@@ -28,8 +28,8 @@ WATCHERS_MOST = 10_000
 reference per change, because the changes are shared."""
 
 SILENCE_S = 15
-"""Seconds without a change after which a comment is sent. It detects clients that have left, and
-keeps proxies from closing the connection."""
+"""Seconds without a change after which a comment is sent. The comment detects clients that have
+left, and keeps proxies from closing the connection."""
 
 
 async def watch(call: Call) -> Answer:

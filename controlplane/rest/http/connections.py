@@ -148,8 +148,8 @@ class _Connection(H11Protocol):
     def _respond_plainly(self, received: bytes) -> None:
         """Send a plain response in one write; the application may mark it as cacheable.
 
-        Only bytes that are one whole request may be answered from the cache. They were read from
-        an idle state, so the same bytes parse to the same request.
+        Only bytes that are one whole request may be answered from the cache. The bytes were read
+        in an idle state, so the same bytes parse to the same request.
         """
         cacheability = Cacheability()
         is_whole = self.conn.their_state is h11.DONE and not self.conn.trailing_data[0]

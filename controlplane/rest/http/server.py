@@ -29,7 +29,7 @@ CONNECTIONS_WAITING = 2_048
 """Backlog of the listening socket."""
 
 _OUT_OF_FILES = "socket.accept() out of system resource"
-"""Message of asyncio when a connection cannot be accepted. It retries after a second."""
+"""Message of asyncio when a connection cannot be accepted. asyncio retries after a second."""
 
 _OVER_LIMIT = "Exceeded concurrency limit."
 """Log line of uvicorn for each request that it refuses because of too many connections."""

@@ -62,6 +62,7 @@ class LoadLimiter(Layer):
             await _refuse(request, refusal.answer(), scope, receive, send)
             return
         body = _Body(_content_length(scope), self._limits, receive)
+        # No `await` lies between the check and this line, so the limit cannot be exceeded.
         quota.taken += 1
         try:
             await self._app(scope, body.receive, body.until_answered(send))

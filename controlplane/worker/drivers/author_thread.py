@@ -107,7 +107,7 @@ class AuthorThread:
         return await self.submit(function, *arguments)
 
     async def last_call(self, function: Callable[[], Any]) -> None:
-        """Call a function once, and not later than the thread is free again.
+        """Call a function once: now, or as soon as the thread is free.
 
         A caller that is cancelled does not wait; the call still follows, unless it has begun.
         """

@@ -1,7 +1,7 @@
 """Proof of what retention has removed: its manifests against each other and against the originals.
 
-Each retention has a manifest in the chain. It says how many records of a partition went, up to
-which offset, how old they were at least, and their hash.
+Each retention has a manifest in the chain. The manifest has the minimum age of the removed records.
+For each partition it has their number, the offset up to which they were removed, and their hash.
 """
 
 from collections import defaultdict

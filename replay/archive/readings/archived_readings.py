@@ -43,7 +43,7 @@ class _ReadTimes:
     def note_all(self, ms: int) -> None:
         """Store the time (ms) of an append that read every partition to its end.
 
-        It counts for partitions without new records, too: the manifest leaves them out.
+        The time holds for partitions without new records, too: the manifest leaves them out.
         """
         self.all_ms = ms
 

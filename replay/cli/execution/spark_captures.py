@@ -71,8 +71,8 @@ def stream(
 ) -> None:
     """Follow a cluster until `ended` is set.
 
-    It has its own folder in the checkpoint, and a progress bar if it is the only one. Raises the
-    errors of `replay.capture.stream_capture.follow`.
+    The cluster has its own folder in the checkpoint. A progress bar is shown only if the cluster
+    is followed `alone`. Raises the errors of `replay.capture.stream_capture.follow`.
     """
     followed = CaptureStream(
         lambda: _opened(cluster.where, cluster.how),

@@ -37,7 +37,7 @@ class ClusterLook(msgspec.Struct, frozen=True):
     """Last batch before a stream that reads the cluster again without a new manifest; -1: none."""
 
     def is_like(self, other: "ClusterLook | None") -> bool:
-        """True if another look has seen the same."""
+        """True if both looks found the same position and problem."""
         return other is not None and (self.position, self.problem) == (
             other.position,
             other.problem,

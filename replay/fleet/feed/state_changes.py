@@ -1,7 +1,7 @@
 """Rows of what changed between two states of one cluster, in the tables of a state.
 
-Only the rows of connectors with a changed value are made and compared, and of their source offsets
-only the changed ones. A row is compared as JSON.
+Rows are made and compared only for connectors with a changed value. Unchanged source offsets of
+these connectors are left out. A row is compared as JSON.
 The rows of one place, such as a task, are compared as a multiset: odd records may give a source
 partition several rows.
 """

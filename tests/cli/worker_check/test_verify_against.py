@@ -128,7 +128,7 @@ async def test_an_endless_rebalance(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
-    """Answers that always change give exit code 5 and one sentence."""
+    """If the answers of a worker change until --timeout, the exit code is 5."""
     log = empty(tmp_path)
     old = PreparedAnswer(200, {"version": "2.2.0", "commit": "x"})
     moving = [PreparedAnswer(200, [f"c{number}"]) for number in range(10_000)]

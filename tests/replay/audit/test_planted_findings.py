@@ -35,7 +35,7 @@ def test_planted(case: AuditCase) -> None:
 
 
 def test_a_broken_resume_differs_from_a_broken_stop() -> None:
-    """Both leave a connector without tasks; the findings advise different remedies."""
+    """The sentence of the finding tells an interrupted resume from an interrupted stop."""
     for case, words in (
         (configs.stop_died_after_the_tasks, "no stop was recorded: a stop was interrupted"),
         (configs.resume_without_tasks, "was resumed and is RUNNING"),
@@ -47,7 +47,7 @@ def test_a_broken_resume_differs_from_a_broken_stop() -> None:
 
 
 def test_every_kind_is_planted_and_resembled() -> None:
-    """Each kind of finding has a planted log and a log that resembles it."""
+    """Each kind of finding has a log with the finding, and a similar log without it."""
     kinds = {case.kind for case in CASES.values()}
     assert {case.kind for case in CASES.values() if case.severity is not None} == kinds
     assert {case.kind for case in CASES.values() if case.severity is None} == kinds

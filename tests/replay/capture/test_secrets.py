@@ -121,7 +121,7 @@ def test_long_words_stay(text: bytes) -> None:
     ],
 )
 def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path) -> None:
-    """Base64 or hex text with a secret is hidden as a whole in JSON; the text around it stays."""
+    """Base64 or hex text with a secret is replaced in JSON; a second pass changes nothing."""
     assert b"[hidden]" in through(dropped_secrets(Topics()), config(value))
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         archived = through(secrets, config(value))

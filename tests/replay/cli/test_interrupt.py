@@ -79,7 +79,7 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
 def test_queries_end_at_once(
     archive: Path, words: tuple[str, ...], says: str, sentence: str
 ) -> None:
-    """The archive stays unchanged, because these commands write no file."""
+    """Ctrl-C ends each query with its sentence; the archive stays unchanged."""
     before = content(archive)
     command, *options = words
     with running(command, archive, *options) as command_run:
@@ -89,7 +89,7 @@ def test_queries_end_at_once(
 
 
 def interrupts(*_: object) -> None:
-    """Ctrl-C while trail files are read, or a log."""
+    """Raise `KeyboardInterrupt`, as Ctrl-C does."""
     raise KeyboardInterrupt
 
 
@@ -124,7 +124,7 @@ def test_the_interrupt_message_names_stored_results(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only results of archives can be stored; an interrupted reading of trails says so, too."""
+    """The message has the number of finished clusters, and the reason why no result is stored."""
     monkeypatch.setattr(f"replay.cli.{read_by}", interrupts)
     command, *options = words
     result = call(command, request.getfixturevalue(where), *options)

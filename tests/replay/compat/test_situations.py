@@ -45,7 +45,7 @@ def test_releases_that_do_not_differ_have_no_situation(number: int) -> None:
     "number", [case for case, pair in PAIRS.items() if pair.severity is not INFO]
 )
 def test_harmful_situations_have_steps(number: int) -> None:
-    """The plan of a harmful situation has steps with reasons."""
+    """A harmful situation has advice, and the plan of the release change has its steps."""
     pair = PAIRS[number]
     (observation,) = observed_situations(pair, pair.planted, number)
     assert observation.sighting.steps

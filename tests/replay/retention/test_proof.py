@@ -209,7 +209,7 @@ def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
 
 
 def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Path) -> None:
-    """All numbers fit; only a later manifest's noted hash reveals the change."""
+    """All numbers fit, but no manifest has the head that was noted before the change."""
     head = cluster_in(thin).chain.head
     offset = left(thin, after_cut=False)
     rewritten(thin, without(thin, [offset]))
@@ -226,7 +226,7 @@ def test_a_record_that_returns_is_found(thin: Path) -> None:
 
 
 def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
-    """Each noted head proves the original of a record after the cut."""
+    """A replaced manifest still has the hash of a record after the cut."""
     cluster = cluster_in(thin)
     removed = cluster.parts[STATUS].removed
     assert removed is not None

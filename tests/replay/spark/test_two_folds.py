@@ -56,9 +56,9 @@ def by_the_service(ask: FoldTask) -> ClusterState:
 
 
 def test_random_logs(spark: SparkSession) -> None:
-    """Hundreds of logs in one job agree, with and without winners, whole and sliced.
+    """Spark folds the same states from random logs as the service, in two jobs.
 
-    Keys of offsets in two partitions need one more job for all logs together.
+    The second job is for keys of offsets in two partitions, of all logs together.
     """
     in_spark = SparkFold(spark, SMALL, SLICED)
 
@@ -80,7 +80,10 @@ def test_random_logs(spark: SparkSession) -> None:
 
 
 def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
-    """One job folds all prefixes by record and by time, with and without snapshots."""
+    """Spark gives the service's state after every record and at every time of random logs.
+
+    One job answers all queries. Every second log is read without winners and snapshots.
+    """
     queries, expected = [], []
     for number, ask in enumerate(random_asks(CUT_UP)):
         log, readers = spread(list(ask.entries)), [ask.profile]

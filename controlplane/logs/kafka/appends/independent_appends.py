@@ -31,9 +31,9 @@ class IndependentAppends:
         self._producer: KafkaProducer | None = None
 
     async def append(self, records: Sequence[Record]) -> list[AppendOutcome]:
-        """Append records; return the outcome of each, in their order. One call at a time.
+        """Append records; return the outcome of each, in their order.
 
-        It waits without end while a broker is away.
+        Calls must not overlap. A call waits without end while a broker is away.
 
         Raises:
             LogUnavailable: the producer cannot start. Nothing was appended.

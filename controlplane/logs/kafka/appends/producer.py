@@ -153,6 +153,7 @@ class KafkaProducer:
                     sent.append(await queued)
         except _FAILURES as failure:
             refusal = failure
+        # Batches that were queued before the failure may still be written.
         answers = await asyncio.gather(*sent, return_exceptions=True)
         answers += [refusal] * (len(indexes) - len(sent))
         for index, answer in zip(indexes, answers, strict=True):

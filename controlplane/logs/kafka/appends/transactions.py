@@ -27,7 +27,7 @@ from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable
 ReadBack = Callable[[Sequence[Position]], Awaitable[bool]]
 """Reads records back: True if they are committed, False if they were aborted.
 
-It waits until the outcome is certain. Raises `LogNotUsable` if the topic is gone.
+The call waits until the outcome is certain. Raises `LogNotUsable` if the topic is gone.
 """
 
 _FAILURES = (SendFailed, KafkaError, AssertionError, OSError)
@@ -55,8 +55,8 @@ class Transactions:
     After any failure the producer is dropped. `settle` decides its transaction before the next
     write. Requests to the coordinator carry the identity of the dropped producer, so they do not
     fence a writer that has taken over. One gap remains: while that writer has an open transaction,
-    the coordinator does not compare identities. It then fences both; neither has written a wrong
-    record.
+    the coordinator does not compare identities. The coordinator then fences both writers; neither
+    has written a wrong record.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """
@@ -145,8 +145,8 @@ class Transactions:
     async def _decide(self, interrupted: _OpenTransaction) -> bool:
         """End an interrupted transaction; return True if it was committed.
 
-        It is aborted if no commit was requested. Otherwise the commit request is repeated. If the
-        coordinator refuses it, the records are read back: they tell the outcome.
+        A transaction without a requested commit is aborted. Otherwise the commit request is
+        repeated. If the coordinator refuses it, the records are read back: they tell the outcome.
         """
         if interrupted.committed is None:
             code = await self._coordinator.end(

@@ -70,6 +70,7 @@ class FetchLoop:
                     yield batch
                 for progress in self._progress():
                     yield progress
+                # The positions have moved past the answer's records, so these are yielded first.
                 if trouble is not None:
                     raise trouble
         finally:

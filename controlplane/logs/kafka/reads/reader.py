@@ -179,6 +179,7 @@ class KafkaReader:
                         async for batch in batches:
                             yield batch
                 except LogError as failure:
+                    # `close` was called: a retry could not succeed.
                     if cluster.closed:
                         raise
                     fetching.trouble = failure

@@ -126,13 +126,14 @@ def slow() -> PlantedLog:
 
 @resembles("source-stalled")
 def paused() -> PlantedLog:
+    """The connector is PAUSED for a day."""
     log = PlantedLog().running("a").moving("a", MINUTE).target("a", PAUSED)
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
 def failed() -> PlantedLog:
-    """The task has failed, and its status says so."""
+    """The task has the status FAILED, and writes no offsets for a day."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "FAILED")
     return log.wait(DAY).config("other")
 
@@ -160,6 +161,7 @@ def set_by_hand() -> PlantedLog:
 
 @resembles("source-stalled")
 def deleted() -> PlantedLog:
+    """The connector is deleted, and writes no offsets for a day."""
     return PlantedLog().running("a").moving("a", MINUTE).deleted("a").wait(DAY).config("other")
 
 
@@ -174,7 +176,7 @@ def orphan() -> PlantedLog:
 
 @holds("offsets-orphaned", INFO, "ghost", "offsets@0")
 def never_seen() -> PlantedLog:
-    """An offset of a connector without a config in this log."""
+    """An offset belongs to a connector that has no config in this log."""
     return PlantedLog().running("a").offset("ghost", {"n": 9})
 
 
