@@ -106,11 +106,11 @@ def _described(doing: str, command: CreateConnector, steps: tuple[Step, ...]) ->
 def _creation(
     state: ClusterState, command: CreateConnector, config: Properties, context: Context
 ) -> tuple[Step, ...]:
-    name, requested = command.connector, command.initial_state
     """Steps that write the connector config last.
 
     The first of them fails if another connector of that name has appeared since the decision.
     """
+    name, requested = command.connector, command.initial_state
     *others, last = connectors.creation(state, name, config, requested, context)
     first, *rest = (*others, msgspec.structs.replace(last, name=COMMIT_POINT))
     return (msgspec.structs.replace(first, absent=name), *rest)
