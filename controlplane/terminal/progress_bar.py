@@ -70,11 +70,12 @@ class LogWithProgress:
         )
 
 
-def _progress(*, visible: bool) -> Progress:
+def _progress(*, visible: bool, counted: bool = True) -> Progress:
+    columns = [TextColumn("{task.description}", markup=False), BarColumn()]
+    if counted:
+        columns.append(MofNCompleteColumn())
     return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
+        *columns,
         console=Console(stderr=True),
         transient=True,
         disable=not visible,
@@ -87,7 +88,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
     The yielded function replaces the description.
     """
-    with _progress(visible=sys.stderr.isatty()) as progress:
+    with _progress(visible=sys.stderr.isatty(), counted=False) as progress:
         task = progress.add_task(what, total=None)
         yield lambda words: progress.update(task, description=words)
 
