@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+from controlplane.core.text.failure_text import description_of, shortened
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
 
@@ -166,8 +167,9 @@ class Providers:
         except (OSError, UnicodeDecodeError, SettingsError):
             raise _Unreadable(key, f"is {reference[0]}: {path} could not be read") from None
         except Exception as failure:
+            reason = shortened(description_of(failure))
             raise _Unreadable(
-                key, f"is {reference[0]}: the config provider {name} failed: {failure!r}"
+                key, f"is {reference[0]}: the config provider {name} failed: {reason}"
             ) from failure
 
 
@@ -199,8 +201,9 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
         instance: Any = point.load()()
         instance.configure(dict(parameters))
     except Exception as failure:
+        reason = shortened(description_of(failure))
         raise SettingsError(
-            f"config.providers.{name}.class: {point.value} cannot be loaded: {failure!r}"
+            f"config.providers.{name}.class: {point.value} cannot be loaded: {reason}"
         ) from failure
 
     def provided(path: str, key: str) -> _CachedValue | None:

@@ -1,0 +1,138 @@
+"""Failures that cannot be described or logged still end in a status."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from controlplane.connect import RetriableError, Sink, Source
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, RestartTask, StopConnector
+from controlplane.core.text.failure_text import MAX_CHARACTERS
+from tests.worker.bad_connectors import (
+    BadSource,
+    Unprintable,
+    act,
+    calls,
+    create_bad,
+    delete,
+    fresh_plan,
+    group_offsets,
+    plan,
+    with_neighbour,
+)
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    config_of,
+    running,
+    task_trace,
+    until,
+    until_state,
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    yield from fresh_plan()
+
+
+class RaisingReader(Source):
+    """Misbehaves in `read` if the plan names `read`."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Misbehave, or rest."""
+        act("read")
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_a_read_that_raises_an_unprintable_exception() -> None:
+    """The task is FAILED, and runs after a restart."""
+    plan.update(where="read", how="unprintable")
+    async with with_neighbour(RaisingReader) as worker:
+        await create_bad(worker, RaisingReader)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert "Unprintable: <exception str() failed>" in task_trace(worker, "bad")
+        plan.clear()
+        await worker.plane.execute(RestartTask("bad", 0))
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+
+
+class UnprintableRetry(Unprintable, RetriableError):
+    """Retriable exception whose text cannot be read."""
+
+
+class Retrying(Sink):
+    """Sink whose first `put` raises a retriable exception."""
+
+    def put(self, *_: Any) -> None:
+        """Raise once."""
+        calls.append("put")
+        if len(calls) == 1:
+            raise UnprintableRetry
+
+    def start(self, task: Any) -> None:
+        """Retry soon."""
+        task.retry_after(0.01)
+
+
+async def test_a_retriable_exception_that_is_unprintable() -> None:
+    """The records are put again."""
+    notices = RecordedNotices()
+    async with with_neighbour(Retrying, notices=notices) as worker:
+        await create_bad(worker, Retrying)
+        await until(lambda: group_offsets(worker) == {("t", 0): 2})
+        reason = notices.of("sink_put_again")[0]["reason"]
+        assert reason == "UnprintableRetry: <exception str() failed>"
+
+
+class Verbose(Source):
+    """Source that fails with megabytes of text."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Fail with a long text after a rest."""
+        yield task.idle(0)
+        raise ValueError("a" * 3_000_000)
+
+
+async def test_an_exception_with_megabytes_of_text() -> None:
+    """Status and log line have its beginning and its end."""
+    notices = RecordedNotices()
+    async with with_neighbour(Verbose, notices=notices) as worker:
+        await create_bad(worker, Verbose)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        line = notices.of("task_failed")[0]
+        for text in (task_trace(worker, "bad"), line["reason"], line["trace"]):
+            assert "characters left out" in text
+            assert len(text) < MAX_CHARACTERS + 100
+
+
+class FailingNotices(RecordedNotices):
+    """Logger that raises for each warning."""
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Keep the event, and fail."""
+        super().warning(event, **facts)
+        raise OSError("no space left")
+
+
+async def test_a_task_fails_while_the_log_fails() -> None:
+    """The task is FAILED although its failure cannot be logged."""
+    plan.update(where="read", how="raise")
+    async with running(RaisingReader, notices=FailingNotices()) as worker:
+        await worker.plane.execute(CreateConnector("bad", config_of(RaisingReader)))
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert "no space left" in task_trace(worker, "bad")
+
+
+async def test_a_connector_fails_while_the_log_fails() -> None:
+    """A failed stop is reported as FAILED; the connector can be deleted."""
+    plan.update(where="connector.stop", how="raise")
+    async with running(BadSource, notices=FailingNotices()) as worker:
+        await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        await worker.plane.execute(StopConnector("bad"))
+        await until_state(worker, "bad", "FAILED")
+        async with asyncio.timeout(10):
+            await delete(worker, "bad")
