@@ -7,6 +7,7 @@ with a file per key, the environment. So are providers that installed packages d
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from threading import Lock
@@ -61,9 +62,11 @@ class Providers:
     ) -> None:
         self._classes = classes
         self._parameters = parameters or {}
+        # Relative paths stay valid if a connector changes the working directory.
+        folder = Path.cwd() if classes else Path()
         kafkas: Mapping[str, Callable[[str, str], str | None]] = {
-            f"{_KAFKAS}FileConfigProvider": _value_in_file,
-            f"{_KAFKAS}DirectoryConfigProvider": _value_in_directory,
+            f"{_KAFKAS}FileConfigProvider": partial(_value_in_file, folder),
+            f"{_KAFKAS}DirectoryConfigProvider": partial(_value_in_directory, folder),
             f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
         }
         self._providers: dict[str, Provider] = {
@@ -219,15 +222,16 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
     return provided
 
 
-def _value_in_file(path: str, key: str) -> str | None:
-    if not Path(path).is_file():  # a pipe or device would hang
+def _value_in_file(folder: Path, path: str, key: str) -> str | None:
+    file = Path(folder, path)
+    if not file.is_file():  # a pipe or device would hang
         raise FileNotFoundError(path)
-    properties = properties_in(Path(path).read_text("utf-8"))
+    properties = properties_in(file.read_text("utf-8"))
     return {entry.key: entry.value for entry in properties}.get(key)
 
 
-def _value_in_directory(path: str, key: str) -> str | None:
-    file = Path(path, key)
-    if file.parent != Path(path):  # a key must not lead out of the directory
+def _value_in_directory(folder: Path, path: str, key: str) -> str | None:
+    file = Path(folder, path, key)
+    if file.parent != Path(folder, path):  # a key must not lead out of the directory
         return None
     return file.read_text("utf-8") if file.is_file() else None
