@@ -145,7 +145,7 @@ class Spelled(str, Enum):  # noqa: UP042 - that is the case
     NAME = "name"
 
 
-class Step(IntEnum):
+class StepNumber(IntEnum):
     """Numbers of steps."""
 
     SECOND = 2
@@ -162,14 +162,14 @@ class Seconds(float):
     [
         (Table.ORDERS, "orders"),
         (Spelled.NAME, "name"),
-        (Step.SECOND, 2),
+        (StepNumber.SECOND, 2),
         (Seconds(1.5), 1.5),
         (True, True),
         (None, None),
     ],
 )
 def test_values_of_subclasses(value: Any, plain: Any) -> None:
-    """They become values of the plain class; names do, too."""
+    """Values and names become instances of the plain class."""
     fields = plain_fields({Spelled.NAME: value})
     assert fields == {"name": plain}
     assert [type(text) for text in fields] == [str]
@@ -183,7 +183,7 @@ class Enumerating(Source):
         """Note the committed offset, and yield a record."""
         part = {"table": Table.ORDERS}
         calls.append(str(task.offset(part)))
-        yield task.record("x", part, {"step": Step.SECOND, "age": Seconds(1.5)}, topic="t")
+        yield task.record("x", part, {"step": StepNumber.SECOND, "age": Seconds(1.5)}, topic="t")
         while True:
             yield task.idle(0.01)
 
