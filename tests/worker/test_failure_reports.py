@@ -122,7 +122,8 @@ async def test_a_task_fails_while_the_log_fails() -> None:
     async with running(RaisingReader, notices=FailingNotices()) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(RaisingReader)))
         await until_state(worker, "bad", "RUNNING", "FAILED")
-        assert "no space left" in task_trace(worker, "bad")
+        assert "ValueError: bad read" in task_trace(worker, "bad")
+        assert "OSError: no space left" in task_trace(worker, "bad")
 
 
 async def test_a_connector_fails_while_the_log_fails() -> None:
@@ -134,3 +135,13 @@ async def test_a_connector_fails_while_the_log_fails() -> None:
         await worker.plane.execute(StopConnector("bad"))
         await until_state(worker, "bad", "FAILED")
         await delete(worker, "bad")
+
+
+async def test_a_task_stops_while_the_log_fails() -> None:
+    """The connector is STOPPED, and no task of it is left."""
+    plan.update(where="task.stop", how="raise")
+    async with running(BadSource, notices=FailingNotices()) as worker:
+        await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        await worker.plane.execute(StopConnector("bad"))
+        await until_state(worker, "bad", "STOPPED")

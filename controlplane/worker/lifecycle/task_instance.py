@@ -103,7 +103,9 @@ class TaskInstance:
         try:
             self._report_end(failure)
         except Exception as defect:  # noqa: BLE001 - else the status stays RUNNING
-            self._statuses.task(self._name, self.number, State.FAILED, trace_of(defect), safe=True)
+            state = State.UNASSIGNED if self._control.stopping else State.FAILED
+            trace = None if self._control.stopping else trace_of(defect)
+            self._statuses.task(self._name, self.number, state, trace, safe=True)
 
     def _report_end(self, failure: BaseException | None) -> None:
         stopping = self._control.stopping
