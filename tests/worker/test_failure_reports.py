@@ -9,6 +9,7 @@ from controlplane.connect import RetriableError, Sink, Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, RestartTask, StopConnector
 from controlplane.core.text.failure_text import MAX_CHARACTERS
+from controlplane.logs.memory import MemoryLog
 from tests.worker.bad_connectors import (
     BadSource,
     Unprintable,
@@ -24,6 +25,7 @@ from tests.worker.bad_connectors import (
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
+    entries_in,
     running,
     task_trace,
     until,
@@ -137,11 +139,12 @@ async def test_a_connector_fails_while_the_log_fails() -> None:
         await delete(worker, "bad")
 
 
-async def test_a_task_stops_while_the_log_fails() -> None:
-    """The connector is STOPPED, and no task of it is left."""
+async def test_a_worker_ends_while_the_log_fails() -> None:
+    """The task is UNASSIGNED although the failure of its `stop` cannot be logged."""
     plan.update(where="task.stop", how="raise")
-    async with running(BadSource, notices=FailingNotices()) as worker:
+    log = MemoryLog()
+    async with running(BadSource, log=log, notices=FailingNotices()) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
         await until_state(worker, "bad", "RUNNING", "RUNNING")
-        await worker.plane.execute(StopConnector("bad"))
-        await until_state(worker, "bad", "STOPPED")
+    statuses = {entry.key: entry.value or b"" for entry in await entries_in(log, "connect-status")}
+    assert b'"UNASSIGNED"' in statuses[b"status-task-bad-0"]
