@@ -7,9 +7,11 @@ import pytest
 
 from controlplane.connect import RetriableError, Sink, Source
 from controlplane.connect.source import SourceRun
-from controlplane.core.commands import CreateConnector, RestartTask, StopConnector
+from controlplane.core.commands import CreateConnector, DeleteConnector, RestartTask, StopConnector
 from controlplane.core.text.failure_text import MAX_CHARACTERS
 from controlplane.logs.memory import MemoryLog
+from controlplane.worker.lifecycle.connector_actor import ConnectorActor
+from controlplane.worker.lifecycle.connector_instance import ConnectorInstance
 from tests.worker.bad_connectors import (
     BadSource,
     Unprintable,
@@ -25,6 +27,7 @@ from tests.worker.bad_connectors import (
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
+    connector_status,
     entries_in,
     running,
     task_trace,
@@ -148,3 +151,30 @@ async def test_a_worker_ends_while_the_log_fails() -> None:
         await until_state(worker, "bad", "RUNNING", "RUNNING")
     statuses = {entry.key: entry.value or b"" for entry in await entries_in(log, "connect-status")}
     assert b'"UNASSIGNED"' in statuses[b"status-task-bad-0"]
+
+
+async def _defect(*_: Any) -> None:
+    raise RuntimeError("defect of the runtime")
+
+
+async def test_a_defect_while_a_connector_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion still removes all statuses."""
+    async with running(BadSource) as worker:
+        await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        with monkeypatch.context() as patch:
+            patch.setattr(ConnectorInstance, "shut_down", _defect)
+            await delete(worker, "bad")
+
+
+async def test_a_defect_that_ends_an_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connector is FAILED with the trace of the defect."""
+    async with running(BadSource) as worker:
+        await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        with monkeypatch.context() as patch:
+            patch.setattr(ConnectorActor, "_remove", _defect)
+            await worker.plane.execute(DeleteConnector("bad"))
+            await until_state(worker, "bad", "FAILED", "RUNNING")
+        status = connector_status(worker, "bad")
+        assert "defect of the runtime" in str(status and status.trace)
