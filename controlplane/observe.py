@@ -9,7 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TextIO, get_args
 
@@ -139,6 +139,7 @@ def logger(
     """Return a logger that writes one line per event to a stream (default: standard error).
 
     It writes an event only if the logger `level` is enabled for the event's level at that moment.
+    A line that cannot be written is dropped: a closed stream or a full disk stops no caller.
     """
     lines = structlog.WriteLogger(stream or sys.stderr)
     structured: Logger = structlog.wrap_logger(
@@ -147,7 +148,7 @@ def logger(
         wrapper_class=structlog.make_filtering_bound_logger("notset"),
         cache_logger_on_first_use=True,
     )
-    return structured if level is None else _LeveledLogger(structured, level)
+    return _SafeLogger(structured, level)
 
 
 class StdlibLogBridge(logging.Handler):
@@ -166,7 +167,8 @@ class StdlibLogBridge(logging.Handler):
         try:
             log_event(record.getMessage(), logger=record.name, **facts)
         except Exception:  # noqa: BLE001 - a library's mistake in what it logs
-            self.handleError(record)
+            with suppress(Exception):  # standard error may be closed
+                self.handleError(record)
 
 
 LEFT_OUT = "left_out"
@@ -211,21 +213,29 @@ def silent() -> Logger:
     return _Silent()
 
 
-class _LeveledLogger:
-    def __init__(self, target: Logger, level: logging.Logger) -> None:
+class _SafeLogger:
+    """Passes on the events of enabled levels (None: all), and drops lines that fail."""
+
+    def __init__(self, target: Logger, level: logging.Logger | None) -> None:
         self._target, self._level = target, level
 
+    def _is_enabled(self, level: int) -> bool:
+        return self._level is None or self._level.isEnabledFor(level)
+
     def info(self, event: str, **facts: Any) -> None:
-        if self._level.isEnabledFor(logging.INFO):
-            self._target.info(event, **facts)
+        if self._is_enabled(logging.INFO):
+            with suppress(Exception):
+                self._target.info(event, **facts)
 
     def warning(self, event: str, **facts: Any) -> None:
-        if self._level.isEnabledFor(logging.WARNING):
-            self._target.warning(event, **facts)
+        if self._is_enabled(logging.WARNING):
+            with suppress(Exception):
+                self._target.warning(event, **facts)
 
     def exception(self, event: str, **facts: Any) -> None:
-        if self._level.isEnabledFor(logging.ERROR):
-            self._target.exception(event, **facts)
+        if self._is_enabled(logging.ERROR):
+            with suppress(Exception):
+                self._target.exception(event, **facts)
 
 
 class _Silent:

@@ -35,6 +35,7 @@ from controlplane.core.plugins import (
     unsupported,
     with_descriptions,
 )
+from controlplane.core.text.failure_text import description_of, message_of, shortened
 from controlplane.core.text.file_errors import unreadable
 
 GROUP = "controlplane.connectors"
@@ -198,7 +199,9 @@ def _loaded(point: EntryPoint) -> type[Connector]:
     try:
         loaded: type[Connector] = point.load()
     except Exception as error:
-        raise Unloadable(f"{point.value} cannot be loaded: {error!r}") from error
+        raise Unloadable(
+            f"{point.value} cannot be loaded: {shortened(description_of(error))}"
+        ) from error
     if not isinstance(loaded, type):
         raise Unloadable(f"{point.value} is no class")
     return loaded
@@ -211,7 +214,7 @@ def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offs
     except NotImplementedError:
         return unsupported(config, offsets)
     except ValueError as refused:
-        return HookFailure(str(refused))
+        return HookFailure(shortened(message_of(refused)))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise  # Ctrl-C: only the main thread gets this signal

@@ -1,8 +1,12 @@
 """Log lines: one per event, for people and machines, safe against foreign text."""
 
+import errno
 import io
 import json
 import logging
+import sys
+from collections.abc import Callable
+from typing import TextIO
 
 import pytest
 
@@ -181,3 +185,58 @@ def test_silent_takes_everything() -> None:
     nobody = silent()
     for tell in (nobody.info, nobody.warning, nobody.exception):
         tell("event", fact=1)
+
+
+def closed_stream() -> TextIO:
+    """Stream that a connector has closed."""
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+def full_stream() -> TextIO:
+    """Stream to a full disk."""
+
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    return Full()
+
+
+@pytest.mark.parametrize("stream", [closed_stream, full_stream])
+@pytest.mark.parametrize("level", [None, logging.INFO])
+def test_lines_that_cannot_be_written(stream: Callable[[], TextIO], level: int | None) -> None:
+    """The logger drops them; no caller gets an exception."""
+    levels = None if level is None else hierarchy(level).getLogger("any")
+    unwritten = logger(stream(), levels)
+    unwritten.info("request", status=200)
+    unwritten.warning("refused")
+    try:
+        int("x")
+    except ValueError:
+        unwritten.exception("defect")
+
+
+def test_facts_that_cannot_be_shown() -> None:
+    """A fact without a text loses its line, and raises nothing."""
+
+    class Unshowable:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+        __str__ = __repr__
+
+    stream = io.StringIO()
+    logger(stream).info("first", fact=Unshowable())
+    logger(stream).info("second")
+    assert "second" in stream.getvalue()
+
+
+def test_a_wrong_record_of_a_library_while_standard_error_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bridge raises nothing into the library."""
+    monkeypatch.setattr(sys, "stderr", closed_stream())
+    wrong = logging.LogRecord("kafka", logging.WARNING, "", 0, "%d", ("x",), None)
+    StdlibLogBridge(silent()).handle(wrong)

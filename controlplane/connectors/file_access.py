@@ -13,15 +13,19 @@ SETTING = "connectors.folders"
 
 
 class FileAccess:
-    """Folders, as absolute paths without links."""
+    """Folders, as absolute paths without links; `start`: base of relative paths.
 
-    def __init__(self, folders: tuple[Path, ...] = ()) -> None:
+    The base is fixed, because a connector may change the working directory of the process.
+    """
+
+    def __init__(self, folders: tuple[Path, ...] = (), start: Path = Path()) -> None:
         self._folders = folders
+        self._start = start
 
     @classmethod
     def to(cls, folders: Iterable[Path]) -> "FileAccess":
         """Return the access to these folders and everything below them."""
-        return cls(tuple(folder.resolve() for folder in folders))
+        return cls(tuple(folder.resolve() for folder in folders), Path.cwd())
 
     def allows(self, path: Path) -> bool:
         """True if a path may be opened. Links are resolved before the check."""
@@ -36,7 +40,7 @@ class FileAccess:
         Raises:
             ConnectError: it lies elsewhere.
         """
-        resolved = Path(text).resolve()
+        resolved = Path(self._start, text).resolve()
         if self._folder_of(resolved) is not None:
             return resolved
         allowed = ", ".join(map(str, self._folders)) or "none"

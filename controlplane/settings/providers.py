@@ -7,11 +7,13 @@ with a file per key, the environment. Installed packages may declare other provi
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+from controlplane.core.text.failure_text import description_of, shortened
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
 
@@ -60,9 +62,11 @@ class Providers:
     ) -> None:
         self._classes = classes
         self._parameters = parameters or {}
+        # Relative paths stay valid if a connector changes the working directory.
+        folder = Path.cwd() if classes else Path()
         kafkas: Mapping[str, Callable[[str, str], str | None]] = {
-            f"{_KAFKAS}FileConfigProvider": _value_in_file,
-            f"{_KAFKAS}DirectoryConfigProvider": _value_in_directory,
+            f"{_KAFKAS}FileConfigProvider": partial(_value_in_file, folder),
+            f"{_KAFKAS}DirectoryConfigProvider": partial(_value_in_directory, folder),
             f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
         }
         self._providers: dict[str, Provider] = {
@@ -166,8 +170,9 @@ class Providers:
         except (OSError, UnicodeDecodeError, SettingsError):
             raise _Unreadable(key, f"is {reference[0]}: {path} could not be read") from None
         except Exception as failure:
+            reason = shortened(description_of(failure))
             raise _Unreadable(
-                key, f"is {reference[0]}: the config provider {name} failed: {failure!r}"
+                key, f"is {reference[0]}: the config provider {name} failed: {reason}"
             ) from failure
 
 
@@ -199,8 +204,9 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
         instance: Any = point.load()()
         instance.configure(dict(parameters))
     except Exception as failure:
+        reason = shortened(description_of(failure))
         raise SettingsError(
-            f"config.providers.{name}.class: {point.value} cannot be loaded: {failure!r}"
+            f"config.providers.{name}.class: {point.value} cannot be loaded: {reason}"
         ) from failure
 
     def provided(path: str, key: str) -> _CachedValue | None:
@@ -216,15 +222,16 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
     return provided
 
 
-def _value_in_file(path: str, key: str) -> str | None:
-    if not Path(path).is_file():  # a pipe or device would hang
+def _value_in_file(folder: Path, path: str, key: str) -> str | None:
+    file = Path(folder, path)
+    if not file.is_file():  # a pipe or device would hang
         raise FileNotFoundError(path)
-    properties = properties_in(Path(path).read_text("utf-8"))
+    properties = properties_in(file.read_text("utf-8"))
     return {entry.key: entry.value for entry in properties}.get(key)
 
 
-def _value_in_directory(path: str, key: str) -> str | None:
-    file = Path(path, key)
-    if file.parent != Path(path):  # a key must not lead out of the directory
+def _value_in_directory(folder: Path, path: str, key: str) -> str | None:
+    file = Path(folder, path, key)
+    if file.parent != Path(folder, path):  # a key must not lead out of the directory
         return None
     return file.read_text("utf-8") if file.is_file() else None

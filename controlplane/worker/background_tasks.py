@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from controlplane.core.text.failure_text import description_of
 from controlplane.projection.notices import Notices
 
 
@@ -15,7 +16,7 @@ def background_task(
 
     def report(task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (failure := task.exception()) is not None:
-            notices.warning("background_task_failed", task=name, reason=repr(failure))
+            notices.warning("background_task_failed", task=name, reason=description_of(failure))
 
     task.add_done_callback(report)
     return task

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
+from controlplane.core.text.failure_text import shortened
 from controlplane.projection.notices import Notices
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import REFERENCE, Providers
@@ -182,7 +183,7 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 class PrivateNotices:
-    """Hides secrets in the texts of notices (`Notices`), then passes them on."""
+    """Hides secrets in the texts of notices (`Notices`), shortens them, and passes them on."""
 
     def __init__(self, notices: Notices, hidden: Callable[[str], str]) -> None:
         self._notices = notices
@@ -198,6 +199,6 @@ class PrivateNotices:
 
     def _without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
         return {
-            name: self._hidden(fact) if isinstance(fact, str) else fact
+            name: shortened(self._hidden(fact)) if isinstance(fact, str) else fact
             for name, fact in facts.items()
         }

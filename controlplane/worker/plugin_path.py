@@ -20,6 +20,7 @@ from typing import Any
 from controlplane import connectors
 from controlplane.connect import Sink, SinkConnector, Source, SourceConnector
 from controlplane.connect.transforms import Predicate, Transformation
+from controlplane.core.text.failure_text import message_of, shortened
 from controlplane.plugins import Unloadable, declared_connectors
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 
@@ -139,7 +140,8 @@ def _fault(failure: BaseException) -> str:
     """Return the failure, after the file and line of the author's code if there is one."""
     if isinstance(failure, SyntaxError) and failure.filename:
         return f"{failure.filename}:{failure.lineno}: {type(failure).__name__}: {failure.msg}"
-    reason = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
+    message = shortened(message_of(failure))
+    reason = f"{type(failure).__name__}: {message}" if message else type(failure).__name__
     frames = extract_tb(failure.__traceback__)[1:]  # the first one is in this module
     of_author = [frame for frame in frames if frame.filename not in _IMPORTERS]
     return f"{of_author[-1].filename}:{of_author[-1].lineno}: {reason}" if of_author else reason

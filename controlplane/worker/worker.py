@@ -30,6 +30,7 @@ from controlplane.core.plan import (
     RestartInstances,
 )
 from controlplane.core.records import ConnectorConfig, RestartRequest
+from controlplane.core.text.failure_text import message_of, shortened
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import ended
 from controlplane.logs.log import Log
@@ -191,7 +192,9 @@ class ConnectWorker:
             await actor.restart(action.instances)
         except Exception as failure:
             answer = f"Failed to start connector: {action.connector}"
-            raise ExternalActionFailed(answer, self.hidden(str(failure))) from failure
+            raise ExternalActionFailed(
+                answer, shortened(self.hidden(message_of(failure)))
+            ) from failure
 
     async def started(self, name: str, timeout_s: float) -> None:
         """Return when a connector has been started by its present config; see `ConnectorActor`.

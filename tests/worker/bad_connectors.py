@@ -60,6 +60,16 @@ class Odd(BaseException):
     """Exception that no `except Exception` catches."""
 
 
+class Unprintable(ValueError):
+    """Exception whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no str")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
 def fresh_plan() -> Iterator[None]:
     """Begin a test without a plan; release all hanging code at its end."""
     plan.clear()
@@ -83,6 +93,8 @@ def act(place: str, otherwise: Any = None) -> Any:
             raise asyncio.CancelledError(f"bad {place}")
         case "odd":
             raise Odd(f"bad {place}")
+        case "unprintable":
+            raise Unprintable
         case "hang":
             released.wait(PATIENCE_S)
         case "spin":
@@ -262,9 +274,14 @@ async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str)
     await worker.plane.execute(CreateConnector("bad", config_of(connector, **config)))
 
 
+def message_of(where: str, how: str) -> str:
+    """Message of the exception that a place raises, as traces and log lines spell it."""
+    return "<exception str() failed>" if how == "unprintable" else f"bad {where}"
+
+
 def check_trace(trace: str, where: str, how: str) -> None:
     """Check that a trace has the exception and the author's line that raised it."""
-    assert f"{RAISED[how]}: bad {where}" in trace.splitlines(), trace
+    assert f"{RAISED[how]}: {message_of(where, how)}" in trace.splitlines(), trace
     author_line = rf'bad_connectors\.py", line \d+, in \w+\n +(return )?act\("{where}"[,)]'
     assert re.search(author_line, trace), trace
 
@@ -284,6 +301,7 @@ RAISED = {
     "exit": "SystemExit",
     "cancel": "asyncio.exceptions.CancelledError",
     "odd": "tests.worker.bad_connectors.Odd",
+    "unprintable": "tests.worker.bad_connectors.Unprintable",
 }
 """Exception of each way to raise, as a trace spells it."""
 

@@ -235,17 +235,18 @@ class FileIdentity:
 
     A connection keeps its file open even if the file is moved; a new connection opens the current
     file at the path. Without this check one log could write to one file and read from another.
+    A later change of the working directory has no effect.
     """
 
     def __init__(self, path: Path) -> None:
-        opened = path.stat()
-        self._path = path
+        self._path, self._file = path, path.absolute()
+        opened = self._file.stat()
         self._identity = opened.st_dev, opened.st_ino
 
     def check(self) -> None:
         """Raise `LogReplaced` if the path now leads to another file, or to none."""
         with suppress(FileNotFoundError):
-            status = self._path.stat()
+            status = self._file.stat()
             if (status.st_dev, status.st_ino) == self._identity:
                 return
         raise LogReplaced(f"The log {self._path} was deleted or replaced: open it again")

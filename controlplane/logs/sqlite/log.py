@@ -45,7 +45,7 @@ class SqliteLog:
     """
 
     def __init__(self, path: Path, settings: SqliteSettings, connections: "_Connections") -> None:
-        self.path = path
+        self.path, self._file = path, path.absolute()
         self.cluster_id = connections.cluster_id
         """Id in the format of a Kafka cluster id; None: the schema of the file is too old."""
         self.notices: tuple[str, ...] = _notices() if connections.writing else ()
@@ -162,7 +162,7 @@ class SqliteLog:
             await self._writer.close()
         # Last: SQLite removes the companions only if no connection to the file is open.
         if self._leaves_none:
-            await asyncio.to_thread(files.leave_none, self.path)
+            await asyncio.to_thread(files.leave_none, self._file)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists with as many partitions."""

@@ -25,9 +25,12 @@ class ConnectionPool:
 
     def __init__(self, path: Path, wait_ms: int) -> None:
         self._path = path
+        """The path as the user gave it, for messages."""
+        self._file = path.absolute()
+        """The same after a connector has changed the working directory."""
         self._wait_ms = wait_ms
         self._identity = FileIdentity(path)
-        self._frozen = is_frozen(path)
+        self._frozen = is_frozen(self._file)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -60,7 +63,7 @@ class ConnectionPool:
         with self._lock:
             if self._closed:
                 raise LogUnavailable(f"The log {self._path} is closed: open it again")
-            if self._frozen and wal_of(self._path).exists():
+            if self._frozen and wal_of(self._file).exists():
                 raise LogUnavailable(f"{self._path} was opened as immutable, {_NOT_AT_REST}")
             if self._idle:
                 return self._idle.pop()
@@ -70,7 +73,7 @@ class ConnectionPool:
         """Open one more connection, to the same file as the others."""
         # Checked before and after, because the file may be replaced while the connection opens.
         self._identity.check()
-        connection = connect(self._path, "ro", self._wait_ms)
+        connection = connect(self._file, "ro", self._wait_ms)
         try:
             self._identity.check()
         except LogNotUsable:

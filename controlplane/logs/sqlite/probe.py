@@ -25,7 +25,7 @@ class WriteProbe:
     def __init__(
         self, path: Path, submit: Callable[[Callable[[Ledger], int]], Awaitable[int]]
     ) -> None:
-        self._path = path
+        self._path, self._file = path, path.absolute()
         self._submit = submit
         self._trial: asyncio.Task[int] | None = None
         self._valid_until = 0.0
@@ -46,7 +46,7 @@ class WriteProbe:
 
     async def _try_write(self) -> int:
         newest = await self._submit(_touch)
-        free = os.statvfs(self._path)
+        free = os.statvfs(self._file)
         if free.f_bavail * free.f_frsize < ROOM_BYTES:
             raise LogUnavailable(
                 f"The log {self._path} cannot grow, because the disk is full: make room"

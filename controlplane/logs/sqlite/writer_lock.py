@@ -41,12 +41,12 @@ def writer_lock(path: Path) -> Iterator[None]:
         LogHeld: another process holds the lock.
         LogNotUsable: the companion is a symbolic link.
     """
-    companion = path.with_name(path.name + SUFFIX)
+    companion = path.absolute().with_name(path.name + SUFFIX)
     try:
         lock_descriptor = _open_locked(companion, path)
     except OSError as failure:
         if failure.errno == errno.ELOOP:
-            raise LogNotUsable(f"{companion} is a symbolic link: remove it") from None
+            raise LogNotUsable(f"{path}{SUFFIX} is a symbolic link: remove it") from None
         yield
         return
     try:

@@ -41,7 +41,7 @@ class CredentialFile:
         Raises:
             SettingsError: the file cannot be read, or a line is not a credential.
         """
-        self._path = path
+        self._path, self._file = path, path.absolute()
         self._line = line
         self._logger = logger
         # The stamp comes first: a change during the read is then found by the next `current`.
@@ -65,7 +65,7 @@ class CredentialFile:
 
     def _stamped(self) -> _Stamp | None:
         try:
-            status = self._path.stat()
+            status = self._file.stat()
         except OSError:
             return None
         return _Stamp(status.st_ino, status.st_mtime_ns, status.st_size)
@@ -80,7 +80,7 @@ class CredentialFile:
 
     def _content(self) -> str:
         try:
-            with self._path.open("rb") as file:
+            with self._file.open("rb") as file:
                 content = file.read(FILE_BYTES + 1)
             if len(content) > FILE_BYTES:
                 raise SettingsError(

@@ -15,6 +15,7 @@ from selectors import DefaultSelector
 from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
+from controlplane.core.text.failure_text import description_of
 
 T = TypeVar("T")
 
@@ -159,7 +160,7 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
         task = asyncio.current_task()
         if isinstance(ended, asyncio.CancelledError) and task is not None and task.cancelling():
             raise  # the runtime has cancelled the call
-        raise AuthorExit(f"The connector raised {ended!r}") from ended
+        raise AuthorExit(f"The connector raised {description_of(ended)}") from ended
     finally:
         end_if_forked(process)
 

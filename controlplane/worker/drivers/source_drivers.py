@@ -8,13 +8,15 @@ import asyncio
 import inspect
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from math import isnan
 from time import monotonic
 from typing import Any, Protocol
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import (
+    OffsetPair,
     RecordMetadata,
     SourceRecord,
 )
@@ -30,7 +32,13 @@ from controlplane.connect.source import (
 )
 from controlplane.worker.drivers.author_thread import AuthorThread, end_if_forked
 from controlplane.worker.drivers.source_context import PolledItem, TaskContext, TransactionRequests
-from controlplane.worker.drivers.source_items import checked_offsets, checked_record
+from controlplane.worker.drivers.source_items import (
+    checked,
+    checked_offsets,
+    checked_record,
+    method_of,
+    suspended_at,
+)
 
 Acknowledged = tuple[SourceRecord, RecordMetadata | None]
 """A record and its place; None: it was filtered or dropped."""
@@ -103,7 +111,9 @@ class PollingDriver:
 
     async def poll(self) -> Sequence[PolledItem]:
         """Return the records of one `poll`."""
-        return await self._thread.checked_call(self._items, self._task.poll)
+        origin = partial(method_of, self._task, "poll")
+        check = partial(checked, origin, self._items)
+        return await self._thread.checked_call(check, self._task.poll)
 
     def _items(self, polled: Any) -> Sequence[PolledItem]:
         """Return what `poll` has returned, with the requested boundaries.
@@ -115,8 +125,7 @@ class PollingDriver:
             polled = []
         if not isinstance(polled, Iterable):
             raise ConnectError(
-                f"{type(self._task).__name__}.poll returned {type(polled).__name__} instead of "
-                "a list of records"
+                f"The source returned {type(polled).__name__} instead of a list of records"
             )
         records = [(record, checked_record(record)) for record in polled]
         requests = self._context.transaction
@@ -133,7 +142,9 @@ class PollingDriver:
         """Ask for further offsets, if the task has the method."""
         if not self.has_offsets_hook:
             return None
-        return await self._thread.checked_call(checked_offsets, self._task.update_offsets, offsets)
+        return await self._thread.checked_call(
+            _offsets_check(self._task), self._task.update_offsets, offsets
+        )
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `commit_record` for each record, if the task has the method."""
@@ -229,12 +240,16 @@ class GeneratorDriver:
                     item = await self._next()
                 except (StopAsyncIteration, _GeneratorEnd):
                     return True
-                self._gathered.append(self._checked_item(item))
+                self._gathered.append(checked(self._place, self._checked_item, item))
                 if count == 1:
                     self._loop.call_soon_threadsafe(self._arrived.set)
                 if not isinstance(item, SourceRecord) or monotonic() > until:
                     return False
             return False
+
+    def _place(self) -> str:
+        """Return file and line of the `yield`, or the method if `read` is no plain generator."""
+        return suspended_at(self._generator) or method_of(self._source, "read")
 
     def _checked_item(self, item: Any) -> Any:
         """Return an item with copies of its offsets: the generator may change its own at once.
@@ -299,7 +314,7 @@ class GeneratorDriver:
             return None
         hook = self._source.update_offsets
         arguments = self._alone, hook, self._run, offsets
-        return await self._thread.checked_call(checked_offsets, *arguments)
+        return await self._thread.checked_call(_offsets_check(self._source), *arguments)
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `acked` for each record, if the source has the method."""
@@ -340,6 +355,11 @@ class GeneratorDriver:
 
 class _GeneratorEnd(Exception):
     """A plain generator has ended; `StopIteration` cannot leave a coroutine."""
+
+
+def _offsets_check(author: object) -> Callable[[Any], list[OffsetPair] | None]:
+    """Return the check of what the author's `update_offsets` returns."""
+    return partial(checked, partial(method_of, author, "update_offsets"), checked_offsets)
 
 
 def _overrides(instance: object, base: type, method: str) -> bool:

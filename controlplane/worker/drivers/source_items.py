@@ -1,13 +1,50 @@
-"""Checked copies of the records and offsets that a source hands over."""
+"""Checked copies of the records and offsets that a source hands over.
 
-from collections.abc import Mapping
-from typing import Any
+The traceback of a failed check has no line of the author, so its message names the origin.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from types import GeneratorType
+from typing import Any, TypeVar
 
 import msgspec
 
-from controlplane.connect.errors import ConnectError
+from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import OffsetPair, SourceRecord
+from controlplane.core.text.failure_text import message_of
 from controlplane.worker.offsets.source_offsets import plain_fields
+
+T = TypeVar("T")
+
+
+def checked(origin: Callable[[], str], check: Callable[[Any], T], value: object) -> T:
+    """Return the result of a check; its failure names the origin of the value.
+
+    Raises:
+        ConnectError, DataError: the check has failed.
+        Exception: reading the value has run code of the author, which raised it.
+    """
+    try:
+        return check(value)
+    except ConnectError as failure:
+        if type(failure) not in {ConnectError, DataError}:
+            raise
+        raise type(failure)(f"{origin()}: {message_of(failure)}") from failure
+
+
+def method_of(author: object, method: str) -> str:
+    """Return a method as messages name it: `Class.method`."""
+    return f"{type(author).__name__}.{method}"
+
+
+def suspended_at(generator: AsyncIterator[Any] | Iterator[Any] | None) -> str | None:
+    """Return file and line of the `yield` at which a generator waits; None if it has no frame."""
+    while isinstance(generator, GeneratorType) and isinstance(
+        generator.gi_yieldfrom, GeneratorType
+    ):
+        generator = generator.gi_yieldfrom
+    frame = getattr(generator, "ag_frame", None) or getattr(generator, "gi_frame", None)
+    return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def checked_record(record: object) -> SourceRecord:
@@ -26,8 +63,16 @@ def checked_record(record: object) -> SourceRecord:
         record,
         source_partition=None if partition is None else plain_fields(partition),
         source_offset=None if offset is None else plain_fields(offset),
-        headers=tuple(record.headers),
+        headers=_checked_headers(record.headers),
     )
+
+
+def _checked_headers(headers: object) -> tuple[Any, ...]:
+    if not isinstance(headers, Iterable):
+        raise ConnectError(
+            f"The source returned a record with {type(headers).__name__} instead of headers"
+        )
+    return tuple(headers)
 
 
 def checked_offsets(offsets: Any) -> list[OffsetPair] | None:

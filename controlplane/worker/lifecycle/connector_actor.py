@@ -15,13 +15,13 @@ from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PublishTasks
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import RestartRequest, State, Target
+from controlplane.core.text.failure_text import description_of, trace_of
 from controlplane.event_loop import first_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment, assignment_of
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.running_tasks import RunningTasks
-from controlplane.worker.lifecycle.statuses import trace_of
 from controlplane.worker.lifecycle.tasks_max import excess_tasks, tasks_max
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.startups import Startup
@@ -157,6 +157,9 @@ class ConnectorActor:
             with connector_logs(self._name):
                 while not await self._ended_after_change():
                     pass
+        except Exception as defect:
+            self._parts.statuses.connector(self._name, State.FAILED, trace_of(defect), safe=True)
+            raise
         finally:
             for request in self._requests:
                 if isinstance(request, _Restart):
@@ -167,8 +170,7 @@ class ConnectorActor:
         await self._changed.wait()
         self._changed.clear()
         if self._closing.is_set():
-            await self._stop_connector()
-            await self._tasks.stop_all()
+            await self._stop_all()
             return True
         if self._assigned is None:
             await self._remove()
@@ -186,8 +188,19 @@ class ConnectorActor:
 
     def _report_connector(self, failure: Exception) -> None:
         """Report a connector that cannot be run as FAILED."""
-        self._parts.notices.warning("connector_not_run", connector=self._name, reason=repr(failure))
         self._parts.statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
+        with suppress(Exception):  # a log that cannot be written must not end the actor
+            self._parts.notices.warning(
+                "connector_not_run", connector=self._name, reason=description_of(failure)
+            )
+
+    async def _stop_all(self) -> None:
+        """Stop the connector and its tasks; a defect at one of them does not spare the others."""
+        for stop in (self._stop_connector, self._tasks.stop_all):
+            try:
+                await stop()
+            except Exception as failure:  # noqa: BLE001 - the end must be reported
+                self._report_connector(failure)
 
     async def _remove(self) -> None:
         """End a deleted connector; then no status and no active topic of it is left (KIP-558).
@@ -195,8 +208,7 @@ class ConnectorActor:
         A worker that ends does not wait for the log; the next one removes the rest.
         """
         self._parts.reloads.cancel(self._name)
-        await self._stop_connector()
-        await self._tasks.stop_all()
+        await self._stop_all()
         self._parts.factory.forget(self._name)
         statuses = self._parts.statuses
         await first_of(statuses.flush(), self._closed())
@@ -310,7 +322,9 @@ class ConnectorActor:
                 await self._publish_once()
             except Exception as failure:  # noqa: BLE001 - a connector may raise anything
                 self._parts.notices.warning(
-                    "task_configs_not_published", connector=self._name, reason=repr(failure)
+                    "task_configs_not_published",
+                    connector=self._name,
+                    reason=description_of(failure),
                 )
                 await asyncio.sleep(next(pauses))
             else:

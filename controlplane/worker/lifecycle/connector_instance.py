@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from controlplane.core.records import State, Target
+from controlplane.core.text.failure_text import description_of, trace_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver
-from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
+from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.metrics.startups import Startup
 
 
@@ -112,13 +113,12 @@ class ConnectorInstance:
             self._settled.set()
 
     async def _transition(self, target: Target) -> None:
-        if target is Target.STOPPED:
-            await self._stop()
-            return
-        if self._failure is not None:
-            return
         try:
-            if target is Target.STARTED:
+            if target is Target.STOPPED:
+                await self._stop()
+            elif self._failure is not None:
+                return
+            elif target is Target.STARTED:
                 await self._start()
             else:
                 await self._pause()
@@ -146,7 +146,7 @@ class ConnectorInstance:
                 await self.driver.stop()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             self._notices.warning(
-                "connector_stop_failed", connector=self._name, reason=repr(failure)
+                "connector_stop_failed", connector=self._name, reason=description_of(failure)
             )
         self._failure = None
         self._reached(Target.STOPPED, State.STOPPED)

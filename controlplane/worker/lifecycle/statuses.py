@@ -1,7 +1,6 @@
 """Reports of connectors and tasks in the status topic (Kafka: `KafkaStatusBackingStore`)."""
 
 import asyncio
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from controlplane.core.records import (
     TaskStatus,
 )
 from controlplane.core.state import ClusterState, StatusState
+from controlplane.core.text.failure_text import shortened
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
 from controlplane.logs.log import Fenced, Log, LogError, Record
@@ -27,9 +27,6 @@ from controlplane.worker.data_topics.outage_retry import until_available
 
 CLOSE_S = 5.0
 """Longest wait for the log when a worker ends: the next start reports anew."""
-
-MAX_TRACE_CHARACTERS = 30_000
-"""Length of a trace in a status record; the middle of a longer one is left out."""
 
 MAX_GENERATION = 2**31 - 1
 """Greatest generation: an INT in Kafka."""
@@ -146,7 +143,7 @@ class StatusWriter:
         await ended([self._task])
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
-        trace = None if trace is None else _shortened(self._hidden(trace))
+        trace = None if trace is None else shortened(self._hidden(trace))
         return Status(state, trace, self._worker_id, self._generation(), version)
 
     def _may_replace(self, cached: Status | None) -> bool:
@@ -208,16 +205,3 @@ def _newest_generation(statuses: StatusState) -> int:
     tasks = (status for listed in statuses.tasks.values() for status in listed.values())
     reports = (*statuses.connectors.values(), *tasks)
     return max((status.generation for status in reports), default=-1)
-
-
-def trace_of(failure: BaseException) -> str:
-    """Return the trace of a failure with its causes."""
-    return "".join(traceback.format_exception(failure)).rstrip()
-
-
-def _shortened(text: str) -> str:
-    """Return a trace without its middle if it is too long."""
-    if len(text) <= MAX_TRACE_CHARACTERS:
-        return text
-    half = MAX_TRACE_CHARACTERS // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from controlplane.core.records import State
+from controlplane.core.text.failure_text import description_of, trace_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
-from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
+from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.log_context import task_logs
 from controlplane.worker.metrics.task_metrics import TaskMetrics
@@ -99,6 +100,14 @@ class TaskInstance:
         self._statuses.task(self._name, self.number, state, version=self._version)
 
     def _end(self, failure: BaseException | None) -> None:
+        try:
+            self._report_end(failure)
+        except Exception as defect:  # noqa: BLE001 - else the status stays RUNNING
+            state = State.UNASSIGNED if self._control.stopping else State.FAILED
+            trace = None if self._control.stopping else trace_of(defect)
+            self._statuses.task(self._name, self.number, state, trace, safe=True)
+
+    def _report_end(self, failure: BaseException | None) -> None:
         stopping = self._control.stopping
         trace = None
         if failure is not None:
@@ -126,7 +135,7 @@ def report_task_failure(
         "task_failed_while_stopping" if stopping else "task_failed",
         connector=task.connector,
         task=task.number,
-        reason=repr(failure),
+        reason=description_of(failure),
         trace=trace,
     )
     return trace

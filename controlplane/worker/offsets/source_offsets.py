@@ -64,7 +64,10 @@ class SourceOffsetStore:
 
     def get(self, partition: PartitionFields) -> OffsetFields | None:
         """Return a copy of the committed offset; None: there is none."""
-        offset = self._committed.get(frozen(dict(partition)))
+        try:
+            offset = self._committed.get(frozen(plain_fields(partition)))
+        except DataError:
+            return None
         return None if offset is None else dict(offset)
 
     def batches(self, offsets: Iterable[OffsetPair]) -> OffsetBatches:
@@ -143,7 +146,8 @@ def _apply(
 def plain_fields(fields: Any) -> dict[str, Any]:
     """Return a copy of a partition or offset as it is stored (`OffsetUtils#validateFormat`).
 
-    Bytes become Base64, as Kafka's JsonConverter writes them.
+    Bytes become Base64, as Kafka's JsonConverter writes them. Values of a subclass, such as members
+    of an enum, become plain texts and numbers: the log has no other types.
 
     Raises:
         DataError: a value is not primitive, or a name is no text.
@@ -155,16 +159,22 @@ def plain_fields(fields: Any) -> dict[str, Any]:
         if not isinstance(name, str):
             kind = type(name).__name__
             raise DataError(f"Offsets may only use String keys, not {kind}")
-        plain[name] = _plain_value(name, value)
+        plain[str.__str__(name)] = _plain_value(name, value)
     return plain
 
 
 def _plain_value(name: str, value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
-    is_primitive = value is None or isinstance(value, str | bool | int | float)
-    if is_primitive and not (isinstance(value, int) and not fits_long(value)):
+    if value is None or isinstance(value, bool):
         return value
+    # The methods of the base class: an enum has its own `__str__`.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, int) and fits_long(value):
+        return int.__int__(value)
     kind = _SCHEMA_TYPES.get(type(value), f"class {type(value).__name__}")
     raise DataError(
         f"Offsets may only contain primitive types as values, but field {name} contains {kind}"

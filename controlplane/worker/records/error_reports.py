@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from controlplane.core.entry import Entry
+from controlplane.core.text.failure_text import description_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import Producer, ProducerRecord
 from controlplane.worker.records.record_errors import (
@@ -88,7 +89,7 @@ class ErrorReporter:
             task=str(self._task),
             stage=failed.stage.value,
             class_name=failed.class_name,
-            reason=repr(failed.error),
+            reason=description_of(failed.error),
             **facts,
         )
 

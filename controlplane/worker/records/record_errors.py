@@ -4,7 +4,6 @@ Kafka: `RetryWithToleranceOperator`. Everything here runs in the task's thread, 
 there; `stop` ends the wait.
 """
 
-import traceback
 from collections.abc import Callable, Mapping
 from enum import Enum
 from threading import Event
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.core.entry import Entry, Headers
+from controlplane.core.text.failure_text import message_of, shortened, trace_of
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
 
 T = TypeVar("T")
@@ -161,11 +161,11 @@ def dead_letter_headers(
         "stage": failed.stage.value,
         "class.name": failed.class_name,
         "exception.class.name": _java_name(failed.error),
-        "exception.message": str(failed.error),
-        "exception.stacktrace": "".join(traceback.format_exception(failed.error)),
+        "exception.message": message_of(failed.error),
+        "exception.stacktrace": trace_of(failed.error),
     }
     return tuple(
-        (f"__connect.errors.{name}", hidden(str(value)).encode("utf-8", "replace"))
+        (f"__connect.errors.{name}", shortened(hidden(str(value))).encode("utf-8", "replace"))
         for name, value in context.items()
     )
 

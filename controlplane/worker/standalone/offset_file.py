@@ -32,6 +32,9 @@ class OffsetFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        """The path as the user gave it, for messages."""
+        self._file = path.absolute()
+        """The same after a connector has changed the working directory."""
 
     def load(self) -> LoadedOffsets:
         """Return the offsets; none if there is no file, or an empty one.
@@ -69,27 +72,27 @@ class OffsetFile:
             OSError: it cannot be written; the former file is as it was.
         """
         content = encode_offsets(offsets)
-        with replacing(self.path) as draft:
+        with replacing(self._file) as draft:
             draft.write_bytes(content)
             with suppress(FileNotFoundError):
-                if draft != self.path:
-                    draft.chmod(stat.S_IMODE(self.path.stat().st_mode))
+                if draft != self._file:
+                    draft.chmod(stat.S_IMODE(self._file.stat().st_mode))
 
     @property
     def changed_ms(self) -> int:
         """Time of the last change in ms since 1970; 0: there is no file."""
         try:
-            return self.path.stat().st_mtime_ns // 1_000_000
+            return self._file.stat().st_mtime_ns // 1_000_000
         except OSError:
             return 0
 
     def _content(self) -> bytes:
-        with self.path.open("rb") as file:
+        with self._file.open("rb") as file:
             return file.read(LARGEST_BYTES + 1)
 
     def _check_folder(self) -> None:
         """Refuse a folder that is missing: no commit could write the file."""
-        folder = self.path.resolve().parent
+        folder = self._file.resolve().parent
         if not folder.is_dir():
             raise LogNotUsable(
                 f"{self.path} cannot be written (there is no folder {folder}): make the folder, or "

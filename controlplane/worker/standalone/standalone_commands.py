@@ -21,6 +21,7 @@ from controlplane.core.plan import (
     Rejected,
 )
 from controlplane.core.releases.profiles import Profile
+from controlplane.core.text.failure_text import message_of, shortened
 from controlplane.logs.log import LogError
 from controlplane.worker.lifecycle.connector_actor import StartTimedOut
 from controlplane.worker.worker import ConnectWorker
@@ -78,7 +79,9 @@ class StandaloneCommands:
             return Rejected(Reason.FAILED, "Request timed out")
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             text = f"Failed to transition connector {name} to state STARTED"
-            return Rejected(Reason.FAILED, text, self._worker.hidden(str(failure)))
+            return Rejected(
+                Reason.FAILED, text, shortened(self._worker.hidden(message_of(failure)))
+            )
         left = outcome.connector
         if left is None:
             return outcome

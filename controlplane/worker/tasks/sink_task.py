@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.connect.records import SinkRecord
 from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.text.failure_text import description_of, message_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import (
@@ -128,7 +129,7 @@ class SinkTaskRun:
         try:
             await self._close([*self._consumer.assignment])
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._parts.notices.warning("partitions_not_closed", reason=repr(failure))
+            self._parts.notices.warning("partitions_not_closed", reason=description_of(failure))
 
     async def _rest(self, paused: Callable[[bool], None]) -> None:
         """Commit, then take part in rebalances only, until the task shall go on."""
@@ -270,7 +271,7 @@ class SinkTaskRun:
             await self._parts.driver.put(self._batch)
         except RetriableError as failure:
             self._redelivering = True
-            self._parts.notices.warning("sink_put_again", reason=str(failure))
+            self._parts.notices.warning("sink_put_again", reason=message_of(failure))
         except Exception as failure:
             raise ConnectError(
                 "Exiting WorkerSinkTask due to unrecoverable exception."
@@ -322,7 +323,7 @@ class SinkTaskRun:
             offered = await self._parts.driver.pre_commit(dict(self._consumed))
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             self._parts.metrics.commit_failed()
-            self._parts.notices.warning("sink_not_flushed", reason=repr(failure))
+            self._parts.notices.warning("sink_not_flushed", reason=description_of(failure))
             if not closing:
                 await self._rewind_to_committed()
             return

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from controlplane.connect.errors import RetriableError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
+from controlplane.core.text.failure_text import description_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
@@ -73,7 +74,7 @@ class SourceTaskParts(NamedTuple):
         try:
             return await self.driver.update_offsets(shown) or ()
         except RetriableError as failure:
-            self.notices.warning("offsets_hook_skipped", reason=repr(failure))
+            self.notices.warning("offsets_hook_skipped", reason=description_of(failure))
             return ()
 
     async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
@@ -81,14 +82,14 @@ class SourceTaskParts(NamedTuple):
         try:
             await self.driver.acknowledged(records)
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self.notices.warning("acked_hook_failed", reason=repr(failure))
+            self.notices.warning("acked_hook_failed", reason=description_of(failure))
 
     async def tell_committed(self) -> None:
         """Call the task's `commit` or `committed`; Kafka only logs failures."""
         try:
             await self.driver.committed()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self.notices.warning("commit_hook_failed", reason=repr(failure))
+            self.notices.warning("commit_hook_failed", reason=description_of(failure))
 
 
 class Delivery(Protocol):
@@ -195,7 +196,7 @@ class SourceTaskRun:
         except RetriableError as failure:
             if not self._parts.driver.repeats_polls:
                 raise
-            self._parts.notices.warning("source_polled_again", reason=repr(failure))
+            self._parts.notices.warning("source_polled_again", reason=description_of(failure))
             await asyncio.sleep(RETRIED_POLL_S)
             return []
         finally:

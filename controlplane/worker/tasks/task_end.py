@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from controlplane.core.text.failure_text import description_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.records.conversion import SinkPipeline, SourcePipeline
@@ -23,7 +24,7 @@ async def pipeline_closed(
         try:
             await thread.call(pipeline.close)
         except Exception as failure:  # noqa: BLE001 - a transformation may raise anything
-            notices.warning("transformations_not_closed", reason=repr(failure))
+            notices.warning("transformations_not_closed", reason=description_of(failure))
         finally:
             thread.abandon()
 
@@ -41,4 +42,4 @@ async def stop_quietly(driver: Stoppable, notices: Notices) -> None:
     try:
         await driver.stop()
     except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-        notices.warning("task_stop_failed", reason=repr(failure))
+        notices.warning("task_stop_failed", reason=description_of(failure))

@@ -1,0 +1,57 @@
+"""Texts of exceptions that plugins raise: their `__str__` and `__repr__` may raise, too.
+
+No function here raises. Each text is bounded; `shortened` bounds it further once secrets are
+hidden. Secrets are hidden first, or a cut through a secret would show its rest.
+"""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+MAX_CHARACTERS = 30_000
+"""Length of a text in a status, an answer or a log line; the middle of a longer one is left out."""
+
+_MAX_UNHIDDEN_CHARACTERS = 1_000_000
+"""Length of a text before secrets are hidden. `shortened` removes the place of this cut."""
+
+
+def message_of(failure: BaseException) -> str:
+    """Return the message of an exception (`str`); it may be empty."""
+    return _text(str, failure, f"{_class_of(failure)}: <exception str() failed>")
+
+
+def description_of(failure: BaseException) -> str:
+    """Return the class and the arguments of an exception (`repr`)."""
+    return _text(repr, failure, f"{_class_of(failure)}: <exception repr() failed>")
+
+
+def trace_of(failure: BaseException) -> str:
+    """Return the trace of an exception with its causes."""
+    return _text(_formatted, failure, f"{_class_of(failure)}: <exception traceback failed>")
+
+
+def shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """Return a text without its middle if it has more characters than the limit."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+def _text(read: Callable[[Any], str], failure: BaseException, otherwise: str) -> str:
+    try:
+        # A plain `str`: the plugin may return a subclass with methods of its own.
+        return shortened(str.__str__(read(failure)), _MAX_UNHIDDEN_CHARACTERS)
+    except BaseException:  # noqa: BLE001 - the plugin's code may raise anything
+        return otherwise
+
+
+def _formatted(failure: BaseException) -> str:
+    return "".join(traceback.format_exception(failure)).rstrip()
+
+
+def _class_of(failure: BaseException) -> str:
+    try:
+        return str.__str__(type(failure).__name__)
+    except BaseException:  # noqa: BLE001 - a metaclass may raise anything
+        return "exception"

@@ -1,0 +1,82 @@
+"""Texts of exceptions whose own methods misbehave."""
+
+import pytest
+
+from controlplane.core.text.failure_text import (
+    MAX_CHARACTERS,
+    description_of,
+    message_of,
+    shortened,
+    trace_of,
+)
+
+
+class Textless(Exception):
+    """Exception whose text cannot be read."""
+
+    def __init__(self, raised: type[BaseException]) -> None:
+        self.raised = raised
+
+    def __str__(self) -> str:
+        raise self.raised
+
+    __repr__ = __str__
+
+
+class Nameless(type):
+    """Class of classes without a readable name."""
+
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        """Fail."""
+        raise RuntimeError
+
+
+class NamelessError(Exception, metaclass=Nameless):
+    """Exception whose class has no readable name."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_an_exception_whose_text_raises(raised: type[BaseException]) -> None:
+    """Each text names the class, whatever its methods raise."""
+    failure = Textless(raised)
+    assert message_of(failure) == "Textless: <exception str() failed>"
+    assert description_of(failure) == "Textless: <exception repr() failed>"
+    assert trace_of(failure).endswith("Textless: <exception str() failed>")
+    assert description_of(NamelessError()) == "exception: <exception repr() failed>"
+
+
+def test_a_usual_exception() -> None:
+    """The texts are those of Python."""
+    failure = ValueError("wrong")
+    assert (message_of(failure), description_of(failure)) == ("wrong", "ValueError('wrong')")
+    assert trace_of(failure) == "ValueError: wrong"
+    assert message_of(ValueError()) == ""
+
+
+def test_a_text_of_another_class() -> None:
+    """A subclass of `str` becomes a plain text: its methods may raise."""
+
+    class OwnText(str):
+        __slots__ = ()
+
+        def replace(self, *_: object) -> str:
+            raise RuntimeError
+
+    class Wrapped(Exception):
+        def __str__(self) -> str:
+            return OwnText("wrong")
+
+    assert type(message_of(Wrapped())) is str
+
+
+@pytest.mark.parametrize("text_of", [message_of, description_of, trace_of])
+def test_a_long_text(text_of: type) -> None:
+    """A text of megabytes keeps its beginning and its end."""
+    text = shortened(text_of(ValueError("a" * 3_000_000 + "z")))
+    assert len(text) < MAX_CHARACTERS + 100
+    assert "characters left out" in text
+    assert text.rstrip("')").endswith("z")
