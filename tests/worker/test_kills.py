@@ -37,7 +37,7 @@ def live(log: Path, out: Path, mode: str, seconds: float) -> None:
         process.kill()
 
 
-class Evidence:
+class LifeChecks:
     """Records, file and committed offsets after each life of the process."""
 
     def __init__(self, log: Path, out: Path, *, exactly_once: bool) -> None:
@@ -131,10 +131,10 @@ def task_of(order: dict[str, object]) -> int:
 async def test_kills(tmp_path: Path, mode: str) -> None:
     """Each life continues at the committed offsets; topic and file have all that is committed."""
     log, out = tmp_path / "state.db", tmp_path / "out.txt"
-    evidence = Evidence(log, out, exactly_once=mode == "exactly-once")
+    checks = LifeChecks(log, out, exactly_once=mode == "exactly-once")
     draw = seeded(f"kills {mode}")
     for _ in range(KILLS):
         live(log, out, mode, draw.uniform(0.1, 1.0))
-        await evidence.check_life()
-    assert sum(evidence.committed.values()) > 0
-    assert evidence.group_offset > 0
+        await checks.check_life()
+    assert sum(checks.committed.values()) > 0
+    assert checks.group_offset > 0

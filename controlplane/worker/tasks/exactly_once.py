@@ -170,6 +170,7 @@ class ExactlyOnce:
             await self._producer.write_offsets(batches.removals_of_copy)
             places = await self._producer.transact(self._records, batches.primary)
         parts.metrics.written += len(self._records)
+        parts.metrics.transaction_records.record(len(self._records))
         # Only now: the task must not read offsets of a transaction that is not committed.
         parts.offsets.committed(batches)
         await write_copy(self._producer, batches.values_of_copy, parts.notices)
