@@ -11,11 +11,15 @@ T = TypeVar("T")
 SLICE_S = 0.01
 """Longest time for which sliced work holds the event loop, in seconds."""
 
+SLICE_ITEMS = 1_000
+"""Maximum number of items in a slice."""
+
 
 async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
-    """Iterate in slices of `SLICE_S`; other tasks run, and a cancellation acts, between two slices.
+    """Iterate in slices; other tasks run, and a cancellation acts, between two slices.
 
-    A slice includes the caller's work on the items. The work on a single item must be short.
+    A slice ends after `SLICE_S` or `SLICE_ITEMS`. It includes the caller's work on the items. The
+    work on a single item must be short.
     """
     slice_ = _Slice()
     for item in items:
@@ -24,7 +28,7 @@ async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def sliced_parts(parts: AsyncIterable[Iterable[T]]) -> AsyncIterator[T]:
-    """Iterate over the items of all parts, in slices of `SLICE_S` that may span several parts."""
+    """Iterate over the items of all parts, in slices (`sliced`) that may span several parts."""
     slice_ = _Slice()
     async for items in parts:
         for item in items:
@@ -37,12 +41,15 @@ class _Slice:
 
     def __init__(self) -> None:
         self._began = perf_counter()
+        self._items = 0
 
     async def end_if_over(self) -> None:
-        """If the slice has lasted for `SLICE_S`, let other tasks run, then begin the next slice."""
-        if perf_counter() - self._began > SLICE_S:
+        """Count an item. At the end of the slice let other tasks run, then begin the next slice."""
+        self._items += 1
+        if self._items >= SLICE_ITEMS or perf_counter() - self._began > SLICE_S:
             await asyncio.sleep(0)
             self._began = perf_counter()
+            self._items = 0
 
 
 LARGE = 300

@@ -1,10 +1,13 @@
 """Log in memory: the reference implementation of the contract. Scenarios run on it."""
 
+import asyncio
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, count
+from typing import TypeVar
 
-from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position
+from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogUnavailable, Record
@@ -22,8 +25,14 @@ from controlplane.logs.offset_rules import (
 from controlplane.logs.spans import OffsetSpan, below_ends, spans, topic_in, trim_limits
 from controlplane.logs.tail import ChangeCounter, follow
 
+T = TypeVar("T")
+
 BATCH_ENTRIES = 65_536
 """Maximum entries per batch: other tasks of the event loop run between batches."""
+
+
+STEP_RECORDS = 1_000
+"""Maximum records of an append that are prepared before other tasks run."""
 
 
 class PartitionColumns:
@@ -49,6 +58,18 @@ class PartitionColumns:
         self._add(offset, record)
         self._aborted.append(False)
         return offset
+
+    def add_all(self, staged: "PartitionColumns") -> int:
+        """Append the entries of columns that begin at offset 0; return their first offset."""
+        first = self.end
+        self.end += staged.end
+        self._offsets += range(first, self.end)
+        self._timestamps += staged._timestamps  # noqa: SLF001 - columns of the same class
+        self._keys += staged._keys  # noqa: SLF001
+        self._values += staged._values  # noqa: SLF001
+        self._headers += staged._headers  # noqa: SLF001
+        self._aborted += staged._aborted  # noqa: SLF001
+        return first
 
     def extend(self, ascending: Iterable[Entry]) -> None:
         """Add entries of another log; all their offsets lie at the end or after it."""
@@ -125,6 +146,14 @@ def _sparse(headers: Sequence[Headers]) -> dict[int, Headers]:
     return {index: each for index, each in enumerate(headers) if each} if any(headers) else {}
 
 
+async def _steps(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """Yield `STEP_RECORDS` items at a time; other tasks run in between."""
+    for first in range(0, len(items), STEP_RECORDS):
+        if first:
+            await asyncio.sleep(0)
+        yield items[first : first + STEP_RECORDS]
+
+
 class MemoryLog:
     """Log in memory. It belongs to one event loop; only `tail` waits."""
 
@@ -188,22 +217,26 @@ class MemoryLog:
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append all records in order, or none."""
+        """Append all records in order, or none; other tasks run while a large batch is prepared."""
+        staged: defaultdict[TopicPartition, PartitionColumns] = defaultdict(PartitionColumns)
+        indexes = [
+            staged[record.topic, record.partition].append(record)
+            async for step in _steps(records)
+            for record in step
+        ]
+        # From here to `tell` no other task runs: the append is atomic.
         self._check_open()
         check_epoch(epoch, self._epoch)
-        topic_partitions = {(record.topic, record.partition) for record in records}
-        columns = {
-            topic_partition: self._columns(*topic_partition) for topic_partition in topic_partitions
-        }
-        for topic_partition, each in columns.items():
-            check_room(*topic_partition, each.end, len(records))
-        positions = [
-            Position(topic, partition, columns[topic, partition].append(record))
-            for record in records
-            for topic, partition in [(record.topic, record.partition)]
-        ]
+        columns = {place: self._columns(*place) for place in staged}
+        for place, each in columns.items():
+            check_room(*place, each.end, len(records))
+        starts = {place: each.add_all(staged[place]) for place, each in columns.items()}
         self._changes.tell()
-        return positions
+        return [
+            Position(record.topic, record.partition, starts[record.topic, record.partition] + index)
+            async for step in _steps([*zip(records, indexes, strict=True)])
+            for record, index in step
+        ]
 
     async def put(self, entries: Sequence[Entry]) -> int:
         """Import entries of another log unchanged; return the number of new entries."""

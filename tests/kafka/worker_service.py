@@ -97,6 +97,11 @@ async def until_failed(client: httpx.AsyncClient, name: str) -> str:
 
 async def records_in(broker: Broker, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     """Keys and values of the committed records of a topic, by partition and offset."""
+    return [(record.key, record.value) for record in await consumed(broker, topic)]
+
+
+async def consumed(broker: Broker, topic: str) -> list[Any]:
+    """Committed records of a topic (`ConsumerRecord`), by partition and offset."""
     async with reading(broker.bootstrap) as reader:
         if topic not in await reader.topics():
             return []  # a consumer would create it
@@ -115,7 +120,7 @@ async def records_in(broker: Broker, topic: str) -> list[tuple[bytes | None, byt
             while any([await consumer.position(place) < ends[place] for place in places]):
                 for place, fetched in (await consumer.getmany(timeout_ms=READ_MS)).items():
                     records[place] += fetched
-        return [(record.key, record.value) for place in places for record in records[place]]
+        return [record for place in places for record in records[place]]
     finally:
         await consumer.stop()
 

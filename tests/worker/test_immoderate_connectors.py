@@ -167,9 +167,10 @@ async def test_very_many_partitions() -> None:
     async with with_neighbour(Wide) as worker:
         await create_bad(worker, Wide, count=str(PARTITIONS))
         async with rest_of(worker) as client:
-            while len(await values_in(worker.plane.log, "bad")) < PARTITIONS:
+            while len(offsets(worker, "bad")) < PARTITIONS:
                 assert (await client.get("/connectors/good/status")).status_code == 200
                 await asyncio.sleep(0.05)
+        assert len(await values_in(worker.plane.log, "bad")) == PARTITIONS
         await worker.plane.execute(StopConnector("bad"))
         await until_state(worker, "bad", "STOPPED")
         assert len(offsets(worker, "bad")) == PARTITIONS

@@ -2,10 +2,10 @@
 
 import asyncio
 import gc
-import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -26,6 +26,9 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.logs.log import Log
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.worker import ConnectWorker
 from tests.conftest import PROVE
@@ -40,6 +43,8 @@ from tests.worker.worker_fixture import (
 )
 
 CYCLES = 1_000 if PROVE else 200
+SQLITE_CYCLES = 1_000 if PROVE else 40
+LOG_FILE = "cycles.db"
 
 
 class Ticking(Source):
@@ -118,7 +123,7 @@ class Draining(Sink):
 
 
 class Inventory(NamedTuple):
-    """Tasks, threads and open files of this process."""
+    """Tasks, threads and open files of this process, without those of a log."""
 
     tasks: Counter[str]
     threads: Counter[str]
@@ -130,8 +135,22 @@ def inventory() -> Inventory:
     return Inventory(
         Counter(task.get_name().rstrip("0123456789") for task in asyncio.all_tasks()),
         Counter(thread.name.rstrip("0123456789") for thread in threading.enumerate()),
-        len([*Path("/proc/self/fd").iterdir()]) if os.name == "posix" else 0,
+        len(_open_files()) - len(_files_of_log()),
     )
+
+
+def _open_files() -> list[str]:
+    """Targets of the open file descriptors; empty on systems without `/proc`."""
+    folder = Path("/proc/self/fd")
+    targets: list[str] = []
+    for descriptor in folder.iterdir() if folder.exists() else ():
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
+            targets.append(str(descriptor.readlink()))
+    return targets
+
+
+def _files_of_log() -> list[str]:
+    return [target for target in _open_files() if LOG_FILE in target]
 
 
 CLASSES = {"ticking": Ticking, "plain": PlainTicking, "forgetful": Forgetful, "sink": Draining}
@@ -170,7 +189,28 @@ async def settled(worker: ConnectWorker, name: str, state: str) -> None:
 @pytest.mark.slow
 async def test_cycles_leave_nothing() -> None:
     """The inventory stays equal over many cycles; after the deletion it is that of the start."""
-    async with running(*CLASSES.values()) as worker:
+    await _check_cycles(MemoryLog(), CYCLES)
+
+
+@pytest.mark.slow
+async def test_cycles_on_sqlite_leave_nothing(tmp_path: Path) -> None:
+    """The same holds on a log with open files; the closed log leaves none.
+
+    The log keeps a connection for each thread that has read it: two files, and one for its lock.
+    """
+    log = await SqliteLog.open(tmp_path / LOG_FILE)
+    try:
+        await _check_cycles(log, SQLITE_CYCLES)
+        threads = inventory().threads["asyncio_"]
+        assert 0 < len(_files_of_log()) <= 3 * (threads + 3)
+    finally:
+        await log.close()
+    assert _files_of_log() == []
+
+
+async def _check_cycles(log: Log, cycles: int) -> None:
+    """Run commands in cycles; compare the inventory before, in between and behind them."""
+    async with running(*CLASSES.values(), log=log) as worker:
         empty = await _idle()
         for name, config in CONFIGS.items():
             await worker.plane.execute(CreateConnector(name, config))
@@ -178,7 +218,7 @@ async def test_cycles_leave_nothing() -> None:
             await settled(worker, name, "RUNNING")
         await until(lambda: inventory().tasks["consumer"])
         before = inventory()
-        for name, command, state in islice(cycle(steps()), CYCLES):
+        for name, command, state in islice(cycle(steps()), cycles):
             await worker.plane.execute(command)
             await settled(worker, name, state)
         for name in CONFIGS:

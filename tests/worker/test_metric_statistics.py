@@ -37,21 +37,27 @@ class FakeClock:
         return self.now_s
 
 
-def test_old_values_leave_averages_and_maxima() -> None:
+def test_old_values_leave_averages_and_extremes() -> None:
     """A value counts for 30 to 60 seconds; count and sum keep it."""
     clock = FakeClock()
     values = Distribution(clock)
     assert isnan(values.average)
     assert isnan(values.maximum)
+    assert isnan(values.minimum)
     values.record(10)
     clock.now_s = WINDOW_S
-    values.record(2)
-    assert (values.average, values.maximum) == (6, 10)
+    for value in (2, 12, 4):
+        values.record(value)
+    assert (values.average, values.maximum, values.minimum) == (7, 12, 2)
     clock.now_s = 2 * WINDOW_S
-    assert (values.average, values.maximum) == (2, 2)
+    values.record(5)
+    assert (values.average, values.maximum, values.minimum) == (23 / 4, 12, 2)
     clock.now_s = 3 * WINDOW_S
+    assert (values.average, values.maximum, values.minimum) == (5, 5, 5)
+    clock.now_s = 4 * WINDOW_S
     assert isnan(values.maximum)
-    assert (values.count, values.total) == (2, 12)
+    assert isnan(values.minimum)
+    assert (values.count, values.total) == (5, 33)
 
 
 def test_windows_after_a_pause() -> None:
@@ -112,7 +118,8 @@ KAFKAS = {
     "source-task-metrics": """
         source-record-poll-total source-record-write-total poll-batch-max-time-ms
         poll-batch-avg-time-ms source-record-active-count source-record-active-count-max
-        source-record-active-count-avg""",
+        source-record-active-count-avg transaction-size-min transaction-size-max
+        transaction-size-avg""",
     "sink-task-metrics": """
         sink-record-read-total sink-record-send-total partition-count offset-commit-seq-no
         offset-commit-completion-total offset-commit-skip-total put-batch-max-time-ms

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from math import isnan
 from typing import Any
 
 import msgspec
@@ -175,7 +176,22 @@ async def test_transactions() -> None:
             source_task_source_record_active_count=0,
             connector_task_offset_commit_time_ms_count=2,
             connector_task_offset_commit_success_percentage=1,
+            source_task_transaction_size_max=2,
+            source_task_transaction_size_min=0,  # the offset of the aborted record
+            source_task_transaction_size_avg=1,
+            source_task_transaction_size_sum=2,
+            source_task_transaction_size_count=2,
         )
+
+
+async def test_a_source_without_transactions() -> None:
+    """A task that delivers at least once has no sizes of transactions."""
+    async with running(ValuesSource) as worker:
+        await create_source(worker, "a,b")
+        await until_measured(worker, source_task_source_record_write_total=2)
+        shown = measured(worker)
+        assert shown["source_task_transaction_size_count"] == 0
+        assert isnan(shown["source_task_transaction_size_max"])
 
 
 # --- sinks ----------------------------------------------------------------------------------------

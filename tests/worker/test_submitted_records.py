@@ -149,6 +149,38 @@ def test_an_added_offset_waits_for_earlier_records_of_its_partition() -> None:
     assert committable(records) == {1: 5}
 
 
+def test_an_added_offset_does_not_pass_one_that_no_snapshot_has() -> None:
+    """An acknowledged record is given out before a later offset of its partition (KIP-910)."""
+    records = SubmittedRecords()
+    submit(records, PARTITION_1, 1).ack()
+    assert records.submit_acked([(PARTITION_1, {"at": 5})]) == {}
+    assert committable(records) == {1: 5}
+
+
+def test_remove_between_records() -> None:
+    """The records before and behind a removed one stay in their order."""
+    records = SubmittedRecords()
+    first, removed, last = (submit(records, PARTITION_1, at) for at in range(3))
+    last.ack()
+    assert records.remove(removed)
+    assert committable(records) == {}
+    first.ack()
+    assert committable(records) == {1: 2}
+    submit(records, PARTITION_1, 3).ack()
+    assert committable(records) == {1: 3}
+
+
+def test_remove_the_last_and_submit_again() -> None:
+    """A record behind a removed last one follows the records before it."""
+    records = SubmittedRecords()
+    first, removed = (submit(records, PARTITION_1, at) for at in range(2))
+    assert records.remove(removed)
+    submit(records, PARTITION_1, 2).ack()
+    assert committable(records) == {}
+    first.ack()
+    assert committable(records) == {1: 2}
+
+
 def test_a_mark_waits_for_every_earlier_record_of_the_task() -> None:
     """A mark also waits for records of other partitions, unlike the hook of KIP-910."""
     records = SubmittedRecords()

@@ -12,6 +12,7 @@ from controlplane.core.entry import Entry, Position, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
+from controlplane.event_loop import sliced
 from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.worker.data_topics.clients import (
     ProducerFailure,
@@ -115,18 +116,21 @@ class LogProducer:
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
     ) -> Sequence[RecordMetadata]:
         """Append records and offsets in one batch; return the places of the records."""
-        placed = [await self._placed(record) for record in records]
-        placed += [await self._placed_offset(draft) for draft in offsets]
+        placed = [await self._placed(record) async for record in sliced(records)]
+        placed += [await self._placed_offset(draft) async for draft in sliced(offsets)]
         positions = await self._append_once(placed)
+        written = zip(positions, placed[: len(records)], strict=False)
         return [
             RecordMetadata(*position, record.timestamp)
-            for position, record in zip(positions, placed[: len(records)], strict=False)
+            async for position, record in sliced(written)
         ]
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
         """Append offsets; durable when this returns."""
         if offsets:
-            await self._append([await self._placed_offset(draft) for draft in offsets])
+            await self._append(
+                [await self._placed_offset(draft) async for draft in sliced(offsets)]
+            )
 
     async def close(self) -> None:
         """Send what is queued, then end."""

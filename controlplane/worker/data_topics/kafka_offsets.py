@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
+from controlplane.event_loop import sliced
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.limits import ReadLimits
@@ -81,7 +82,7 @@ class BrokerOffsetWriter:
             ProducerFailure: the brokers refuse them.
         """
         async with self._turn:
-            records = [await self._placer.placed_offset(draft) for draft in offsets]
+            records = [await self._placer.placed_offset(draft) async for draft in sliced(offsets)]
             try:
                 async with aclosing(appended(self._appends, records)) as outcomes:
                     async for _, outcome in outcomes:

@@ -10,6 +10,7 @@ from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
+from controlplane.event_loop import sliced
 from controlplane.logs.kafka.admin.client_topics import ClientTopics
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.appends.transactions import Transactions
@@ -239,8 +240,8 @@ class TransactionalTaskProducer:
     ) -> Sequence[RecordMetadata]:
         """Append records and offsets in one transaction; return the places of the records."""
         self._placer.next_turn()
-        placed = [await self._placer.placed(record) for record in records]
-        written = [await self._placer.placed_offset(draft) for draft in offsets]
+        placed = [await self._placer.placed(record) async for record in sliced(records)]
+        written = [await self._placer.placed_offset(draft) async for draft in sliced(offsets)]
         try:
             positions = await self._transactions.append([*placed, *written])
         except Fenced as failure:
@@ -249,7 +250,7 @@ class TransactionalTaskProducer:
             raise ProducerFailure(str(failure)) from failure
         return [
             RecordMetadata(*position, record.timestamp)
-            for position, record in zip(positions, placed, strict=False)
+            async for position, record in sliced(zip(positions, placed, strict=False))
         ]
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:

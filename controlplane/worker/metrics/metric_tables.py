@@ -189,6 +189,24 @@ OF_SOURCES: Sequence[MetricRow[SourceTaskMetrics]] = (
         "Average number of records that were not yet in the log, of late.",
         lambda task: task.active_records.average,
     ),
+    MetricRow(
+        SOURCE,
+        "transaction-size-min",
+        "Records in the smallest recent transaction that was committed.",
+        lambda task: task.transaction_records.minimum,
+    ),
+    MetricRow(
+        SOURCE,
+        "transaction-size-max",
+        "Records in the largest recent transaction that was committed.",
+        lambda task: task.transaction_records.maximum,
+    ),
+    MetricRow(
+        SOURCE,
+        "transaction-size-avg",
+        "Average number of records in recent transactions that were committed.",
+        lambda task: task.transaction_records.average,
+    ),
 )
 
 OF_SINKS: Sequence[MetricRow[SinkTaskMetrics]] = (
@@ -269,6 +287,12 @@ TASK_SUMMARIES: Sequence[SummaryRow[TaskMetrics]] = (
 SOURCE_SUMMARIES: Sequence[SummaryRow[SourceTaskMetrics]] = (
     SummaryRow(
         SOURCE, "poll-batch-time-ms", "Polls that returned records.", lambda task: task.poll_ms
+    ),
+    SummaryRow(
+        SOURCE,
+        "transaction-size",
+        "Records in transactions that were committed.",
+        lambda task: task.transaction_records,
     ),
 )
 SINK_SUMMARIES: Sequence[SummaryRow[SinkTaskMetrics]] = (

@@ -74,6 +74,8 @@ class SourceTaskMetrics(TaskMetrics):
         self.poll_ms = Distribution(clock)
         self.active_records = Distribution(clock)
         """Number of active records, observed at each poll with records."""
+        self.transaction_records = Distribution(clock)
+        """Numbers of records in committed transactions; none without exactly-once support."""
 
     def polled_batch(self, records: int, took_s: float) -> None:
         """Count the records of a poll."""

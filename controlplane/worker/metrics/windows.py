@@ -4,7 +4,7 @@ Kafka: `SampledStat` with its default settings, and `StateTracker`.
 """
 
 from collections.abc import Callable
-from math import isnan, nan
+from math import inf, isnan, nan
 from time import monotonic
 
 from controlplane.core.records import State
@@ -20,17 +20,18 @@ Clock = Callable[[], float]
 class _Window:
     """Values of one window."""
 
-    __slots__ = ("began_s", "count", "maximum", "total")
+    __slots__ = ("began_s", "count", "maximum", "minimum", "total")
 
     def __init__(self, began_s: float) -> None:
         self.began_s = began_s
         self.count = 0
         self.total = 0.0
         self.maximum = -1.0
+        self.minimum = inf
 
 
 class Distribution:
-    """Measured values, none negative: count and sum since the start, recent average and maximum.
+    """Measured values, none negative: count and sum since the start, recent average and extremes.
 
     One thread records; any thread reads.
     """
@@ -53,6 +54,7 @@ class Distribution:
         window.count += 1
         window.total += value
         window.maximum = max(window.maximum, value)
+        window.minimum = min(window.minimum, value)
         self.count += 1
         self.total += value
 
@@ -67,6 +69,12 @@ class Distribution:
     def maximum(self) -> float:
         """Maximum of the last 30 to 60 seconds; NaN without a value."""
         return max((window.maximum for window in self._recent()), default=nan)
+
+    @property
+    def minimum(self) -> float:
+        """Minimum of the last 30 to 60 seconds; NaN without a value."""
+        # A reader of another thread may see a window before its first value.
+        return min((window.minimum for window in self._recent() if window.count), default=nan)
 
     def fraction(self, outcome: int) -> float:
         """Return the fraction of recent values that are `outcome` (0 or 1); 0 without values.

@@ -5,7 +5,7 @@ The key bytes of the log are reused, as by commands (`core.decide.source_offsets
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import DataError
@@ -18,6 +18,7 @@ from controlplane.core.java.json_values import fits_long
 from controlplane.core.plan import Draft
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
+from controlplane.event_loop import sliced
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -40,6 +41,8 @@ class OffsetBatches(NamedTuple):
     primary: Sequence[Draft]
     values_of_copy: Sequence[Draft]
     """Best effort: readers prefer the primary topic."""
+    changes: Mapping[SourcePartitionId, OffsetFields | None]
+    """Offsets by partition once `primary` is written; None: removed."""
 
 
 class SourceOffsetStore:
@@ -70,31 +73,32 @@ class SourceOffsetStore:
             return None
         return None if offset is None else dict(offset)
 
-    def batches(self, offsets: Iterable[OffsetPair]) -> OffsetBatches:
-        """Return the records that commit these offsets.
+    async def batches(self, offsets: Sequence[OffsetPair]) -> OffsetBatches:
+        """Return the records that commit these offsets. Other tasks run meanwhile.
 
         Raises:
             DataError: a partition or offset is not made of primitive values.
         """
-        pairs = [(plain_fields(partition), _plain_offset(offset)) for partition, offset in offsets]
+        pairs: list[OffsetPair] = []
+        changes: dict[SourcePartitionId, OffsetFields | None] = {}
+        async for partition, offset in sliced(offsets):
+            pairs.append((plain_fields(partition), _plain_offset(offset)))
+            changes[frozen(dict(partition))] = None if offset is None else dict(offset)
         primary, *copies = self._topics
         removals = [pair for pair in pairs if pair[1] is None] if copies else []
         values = [pair for pair in pairs if pair[1] is not None] if copies else []
         return OffsetBatches(
-            [draft for copy in copies for draft in self._drafts(copy, removals)],
-            self._drafts(primary, pairs),
-            [draft for copy in copies for draft in self._drafts(copy, values)],
+            [draft for copy in copies for draft in await self._drafts(copy, removals)],
+            await self._drafts(primary, pairs),
+            [draft for copy in copies for draft in await self._drafts(copy, values)],
+            changes,
         )
 
-    def committed(self, offsets: Iterable[OffsetPair]) -> None:
-        """Take note that these offsets are in the log."""
-        changes = {
-            frozen(dict(partition)): None if offset is None else dict(offset)
-            for partition, offset in offsets
-        }
-        _apply(changes, self._committed)
+    def committed(self, batches: OffsetBatches) -> None:
+        """Take note that the offsets of these batches are in the log."""
+        _apply(batches.changes, self._committed)
         for newer in self._newer:
-            newer.update(changes)
+            newer.update(batches.changes)
 
     async def read_again(self, read: Callable[[], Awaitable[ClusterState]]) -> None:
         """Replace the offsets by those of a state that is read now.
@@ -110,9 +114,9 @@ class SourceOffsetStore:
         _apply(newer, committed)  # the state that was read may be older than these commits
         self._committed = committed
 
-    def _drafts(self, topic: str, pairs: Iterable[OffsetPair]) -> list[Draft]:
+    async def _drafts(self, topic: str, pairs: Sequence[OffsetPair]) -> list[Draft]:
         drafts: list[Draft] = []
-        for partition, offset in pairs:
+        async for partition, offset in sliced(pairs):
             keys = self._keys.of(topic, partition)
             value = None if offset is None else json_converter.encode_hash_order(offset)
             # A removal needs a tombstone for every spelling of the partition that the topic has.
@@ -186,20 +190,17 @@ def _plain_offset(offset: OffsetFields | None) -> dict[str, Any] | None:
 
 
 async def write_offsets(
-    producer: Producer, offsets: SourceOffsetStore, pairs: Sequence[OffsetPair]
-) -> Sequence[Draft]:
-    """Commit offsets without records; return the copy to write (`write_copy`).
+    producer: Producer, offsets: SourceOffsetStore, batches: OffsetBatches
+) -> None:
+    """Commit offsets without records. The caller writes the copy (`write_copy`).
 
     Raises:
-        DataError: an offset is not made of primitive values; nothing was written.
         ProducerFailure, ProducerFenced: they are not committed.
     """
-    batches = offsets.batches(pairs)
     # The order of `OffsetBatches`: a crash between two appends revives no old offset.
     await producer.write_offsets(batches.removals_of_copy)
     await producer.write_offsets(batches.primary)
-    offsets.committed(pairs)
-    return batches.values_of_copy
+    offsets.committed(batches)
 
 
 async def write_copy(

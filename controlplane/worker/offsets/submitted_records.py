@@ -18,19 +18,28 @@ SourcePartitionId = tuple[Any, ...]
 class SubmittedRecord:
     """A record in flight. `ack` may be called in any order."""
 
-    __slots__ = ("acked", "number", "offset", "partition")
+    __slots__ = ("_records", "acked", "identity", "next", "number", "offset", "partition")
 
     def __init__(
-        self, number: int, partition: PartitionFields | None, offset: OffsetFields | None
+        self,
+        records: "SubmittedRecords",
+        number: int,
+        partition: PartitionFields | None,
+        offset: OffsetFields | None,
     ) -> None:
+        self._records = records
         self.number = number
         self.partition = partition
+        self.identity = _identity(partition)
         self.offset = offset
         self.acked = False
+        self.next: SubmittedRecord | None = None
+        """Next record of the same partition."""
 
     def ack(self) -> None:
         """Record that the log has the record, or that its loss is tolerated."""
         self.acked = True
+        self._records.take_acked(self.identity)
 
 
 class CommittableOffsets(NamedTuple):
@@ -39,45 +48,62 @@ class CommittableOffsets(NamedTuple):
     offsets: Mapping[SourcePartitionId, OffsetPair]
     """Latest committable offset of each partition."""
     acked: int
-    """Records that left their queues with this snapshot."""
+    """Records that left their queues since the previous snapshot."""
     in_flight: int
     """Records that are still in a queue."""
 
 
 class SubmittedRecords:
-    """Records of one task in flight."""
+    """Records of one task in flight.
+
+    An acknowledgement takes records from their queue at once. So a snapshot of very many
+    partitions takes no time of its own.
+    """
 
     def __init__(self) -> None:
-        self._queues: dict[SourcePartitionId, deque[SubmittedRecord]] = {}
+        # Linked records: a deque for each of very many partitions would take some 700 bytes.
+        self._heads: dict[SourcePartitionId, SubmittedRecord] = {}
+        self._tails: dict[SourcePartitionId, SubmittedRecord] = {}
+        self._in_flight = 0
         self._marks: deque[tuple[int, tuple[OffsetPair, ...]]] = deque()
         self._number = 0
-        self._committed: dict[SourcePartitionId, int] = {}
-        """Number of the record or mark whose offset was given out last, by partition."""
+        self._offsets: dict[SourcePartitionId, OffsetPair] = {}
+        """Latest committable offset of each partition since the previous snapshot."""
+        self._acked = 0
+        """Records that left their queues since the previous snapshot."""
+        self._latest: dict[SourcePartitionId, int] = {}
+        """Number of the latest committable record or mark by partition, while a mark waits."""
 
     def submit(
         self, partition: PartitionFields | None, offset: OffsetFields | None
     ) -> SubmittedRecord:
         """Add a record that is about to be sent."""
         self._number += 1
-        submitted = SubmittedRecord(self._number, partition, offset)
-        self._queues.setdefault(_identity(partition), deque()).append(submitted)
+        submitted = SubmittedRecord(self, self._number, partition, offset)
+        identity = submitted.identity
+        if identity in self._heads:
+            self._tails[identity].next = submitted
+        else:
+            self._heads[identity] = submitted
+        self._tails[identity] = submitted
+        self._in_flight += 1
         return submitted
 
     def submit_acked(self, offsets: Iterable[OffsetPair]) -> Mapping[SourcePartitionId, OffsetPair]:
         """Add offsets that count as acknowledged (KIP-910); return those that may be committed now.
 
-        The others wait for earlier records of their partitions.
+        The others wait for earlier records of their partitions, or for the next snapshot.
         """
         committable: dict[SourcePartitionId, OffsetPair] = {}
         for partition, offset in offsets:
             identity = _identity(partition)
-            if identity in self._queues:
+            if identity in self._heads or identity in self._offsets:
                 self.submit(partition, offset).ack()
             else:
                 self._number += 1
                 committable[identity] = partition, offset
                 if self._marks:  # an older mark must not turn this offset back
-                    self._committed[identity] = self._number
+                    self._latest[identity] = self._number
         return committable
 
     def mark(self, offsets: Iterable[OffsetPair]) -> None:
@@ -87,48 +113,67 @@ class SubmittedRecords:
 
     def remove(self, submitted: SubmittedRecord) -> bool:
         """Drop a record that will be sent again; return False if it is no longer in a queue."""
-        queue = self._queues.get(_identity(submitted.partition), deque())
-        if submitted not in queue:
+        identity = submitted.identity
+        before, record = None, self._heads.get(identity)
+        while record is not None and record is not submitted:
+            before, record = record, record.next
+        if record is None:
             return False
-        queue.remove(submitted)
-        if not queue:
-            del self._queues[_identity(submitted.partition)]
+        if before is None:
+            self._set_head(identity, record.next)
+        else:
+            before.next = record.next
+            if record.next is None:
+                self._tails[identity] = before
+        self._in_flight -= 1
+        self.take_acked(identity)
         return True
 
     @property
     def in_flight(self) -> int:
         """Number of records that wait for their own acknowledgement, or for an earlier one's."""
-        return sum(map(len, self._queues.values()))
+        return self._in_flight
+
+    def take_acked(self, identity: SourcePartitionId) -> None:
+        """Take the acknowledged records from the head of a queue; keep the last offset."""
+        record = first = self._heads.get(identity)
+        while record is not None and record.acked:
+            self._acked += 1
+            self._in_flight -= 1
+            if record.partition is not None:
+                self._offsets[identity] = record.partition, record.offset
+                if self._marks:
+                    self._latest[identity] = record.number
+            record = record.next
+        if record is not first:
+            self._set_head(identity, record)
+
+    def _set_head(self, identity: SourcePartitionId, record: SubmittedRecord | None) -> None:
+        if record is None:
+            del self._heads[identity], self._tails[identity]
+        else:
+            self._heads[identity] = record
 
     def committable(self) -> CommittableOffsets:
-        """Take the acknowledged records from the heads of the queues; return their last offsets."""
-        latest: dict[SourcePartitionId, tuple[int, OffsetPair]] = {}
-        acked = 0
-        for identity, queue in [*self._queues.items()]:
-            while queue and queue[0].acked:
-                record = queue.popleft()
-                acked += 1
-                if record.partition is not None:
-                    latest[identity] = record.number, (record.partition, record.offset)
-            if not queue:
-                del self._queues[identity]
+        """Return the offsets that became committable since the previous call."""
         # A mark and the records of a partition compete by their numbers: the later offset wins.
         for number, offsets in self._passed_marks():
             for partition, offset in offsets:
                 identity = _identity(partition)
-                before = latest[identity][0] if identity in latest else 0
-                if number > max(before, self._committed.get(identity, 0)):
-                    latest[identity] = number, (partition, offset)
-        if self._marks:
-            self._committed |= {identity: number for identity, (number, _) in latest.items()}
-        else:  # a later mark has a greater number than all of these
-            self._committed.clear()
-        committable = {identity: pair for identity, (_, pair) in latest.items()}
-        return CommittableOffsets(committable, acked, self.in_flight)
+                if number > self._latest.get(identity, 0):
+                    self._latest[identity] = number
+                    self._offsets[identity] = partition, offset
+        if not self._marks:  # a later mark has a greater number than all of these
+            self._latest.clear()
+        committable = CommittableOffsets(self._offsets, self._acked, self._in_flight)
+        self._offsets, self._acked = {}, 0
+        return committable
 
     def _passed_marks(self) -> Iterable[tuple[int, tuple[OffsetPair, ...]]]:
         """Take the marks before which no record is in flight."""
-        heads = (queue[0].number for queue in self._queues.values())
+        if not self._marks:
+            return
+        heads = (record.number for record in self._heads.values())
         first = min(heads, default=self._number + 1)
         while self._marks and self._marks[0][0] < first:
             yield self._marks.popleft()

@@ -14,7 +14,7 @@ from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
 from controlplane.core.state import Topics
 from controlplane.core.text.file_errors import unwritable
-from controlplane.event_loop import close
+from controlplane.event_loop import close, sliced
 from controlplane.logs.log import (
     EmbeddedLog,
     HasClusterId,
@@ -220,7 +220,7 @@ class StandaloneLog:
         """Write the file, then append: what readers of the log see is durable."""
         async with self._saving:
             offsets = dict(self._offsets)
-            for record in records:
+            async for record in sliced(records):
                 if record.topic != self._topics.offsets:
                     continue
                 if record.value is None:

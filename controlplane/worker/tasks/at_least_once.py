@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
-from controlplane.core.plan import Draft
-from controlplane.event_loop import ended
+from controlplane.event_loop import SLICE_ITEMS, ended
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -26,6 +26,12 @@ from controlplane.worker.offsets.submitted_records import (
     SubmittedRecords,
 )
 from controlplane.worker.tasks.source_task import DispatchItem, SentRecord, SourceTaskParts
+
+COMMIT_OFFSETS = 10_000
+"""Maximum number of offsets in one write of a commit.
+
+Each write has the flush time-out for itself. So a commit of any size makes progress.
+"""
 
 
 class _InFlight(NamedTuple):
@@ -82,7 +88,14 @@ class AtLeastOnce:
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
-        # Every record is registered before the first one is sent, in the order of the source. So a
+        for first in range(0, len(items), SLICE_ITEMS):
+            if first:
+                await asyncio.sleep(0)  # a very long list lets other tasks run
+                self._raise_failure()
+            await self._dispatch_slice(items[first : first + SLICE_ITEMS])
+
+    async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
+        # A record is registered before it or a later one is sent, in the order of the source. So a
         # commit or an acknowledgement meanwhile passes none of them.
         in_flight: list[_InFlight] = []
         for item in items:
@@ -177,28 +190,36 @@ class AtLeastOnce:
             if not self._asks:
                 self._merge()
             offsets, self._committable = self._committable, {}
-            pairs = [*offsets.values()]
-            parts = self._parts
-            timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
-            deadline = asyncio.get_running_loop().time() + timeout_s
-            copy: Sequence[Draft] = ()
+            pairs, parts, done = [*offsets.values()], self._parts, 0
             try:
                 with parts.metrics.commit():
-                    async with asyncio.timeout_at(deadline):
-                        if pairs:
-                            copy = await write_offsets(self._producer, parts.offsets, pairs)
+                    for done in range(0, len(pairs), COMMIT_OFFSETS):
+                        await self._commit_part(pairs[done : done + COMMIT_OFFSETS])
             except asyncio.CancelledError:
-                self._committable = offsets | self._committable  # for the last commit of the task
+                self._keep(offsets, done)  # for the last commit of the task
                 raise
             except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
-                self._committable = offsets | self._committable
+                self._keep(offsets, done)
                 reason = str(failure) or "the commit timed out"
                 parts.notices.warning("offsets_not_committed", reason=reason)
                 return
-            if copy:  # the offsets are durable: a failure of the copy does not repeat their commit
-                await write_copy(self._producer, copy, parts.notices, deadline)
             if tell and self._failure is None:
                 await parts.tell_committed()
+
+    async def _commit_part(self, pairs: Sequence[OffsetPair]) -> None:
+        """Commit some offsets within the flush time-out; it begins after their conversion."""
+        parts = self._parts
+        batches = await parts.offsets.batches(pairs)
+        timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        async with asyncio.timeout_at(deadline):
+            await write_offsets(self._producer, parts.offsets, batches)
+        # The offsets are durable: a failure of the copy does not repeat their commit.
+        await write_copy(self._producer, batches.values_of_copy, parts.notices, deadline)
+
+    def _keep(self, offsets: Mapping[SourcePartitionId, OffsetPair], done: int) -> None:
+        """Leave the offsets behind the first `done` to the next commit, with later ones."""
+        self._committable = dict(islice(offsets.items(), done, None)) | self._committable
 
     def _merge(self) -> None:
         self._committable |= self._submitted.committable().offsets

@@ -12,6 +12,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
+from controlplane.event_loop import sliced
 from controlplane.worker.data_topics.clients import (
     ProducerFailure,
     ProducerFenced,
@@ -69,7 +70,7 @@ class ExactlyOnce:
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Add the items to the transaction; the connector may end it between two of them."""
-        for item in items:
+        async for item in sliced(items):
             match item:
                 case Mark(offsets):
                     self._add_offsets(offsets)
@@ -165,12 +166,13 @@ class ExactlyOnce:
         await self._producer.ensure_topics({record.topic for record in self._records})
         with parts.metrics.commit():
             # The order of `OffsetBatches`: a crash between two appends revives no old offset.
-            batches = parts.offsets.batches(pairs)
+            batches = await parts.offsets.batches(pairs)
             await self._producer.write_offsets(batches.removals_of_copy)
             places = await self._producer.transact(self._records, batches.primary)
         parts.metrics.written += len(self._records)
+        parts.metrics.transaction_records.record(len(self._records))
         # Only now: the task must not read offsets of a transaction that is not committed.
-        parts.offsets.committed(pairs)
+        parts.offsets.committed(batches)
         await write_copy(self._producer, batches.values_of_copy, parts.notices)
         for topic in dict.fromkeys(record.topic for record in self._records):
             parts.note_topic(topic)

@@ -11,6 +11,7 @@ from controlplane.connect.errors import RetriableError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
 from controlplane.core.text.failure_text import description_of
+from controlplane.event_loop import sliced
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
@@ -70,7 +71,9 @@ class SourceTaskParts(NamedTuple):
 
         A `RetriableError` is an empty answer.
         """
-        shown = deepcopy([*about_to_commit])
+        if not self.driver.has_offsets_hook:
+            return ()
+        shown = [deepcopy(pair) async for pair in sliced([*about_to_commit])]
         try:
             return await self.driver.update_offsets(shown) or ()
         except RetriableError as failure:
