@@ -263,8 +263,6 @@ class HookFailure(msgspec.Struct, frozen=True):
     """The hook threw. `text` is the message in the worker's answer; None: it has none."""
 
     text: str | None
-    is_defect: bool = False
-    """True: the hook itself failed; False: it refuses the offsets."""
 
 
 HookOutcome = HookSuccess | HookFailure

@@ -216,14 +216,6 @@ def test_a_hook_that_throws_is_the_answer(command: Any) -> None:
         assert rejected == Rejected(Reason.FAILED, text)
 
 
-@by_name
-def test_a_refusal_of_the_hook_is_the_clients_error(command: Any) -> None:
-    """Offsets that the hook refuses are invalid under `kip`; a defect of the hook is a failure."""
-    for is_defect, reason in ((False, Reason.INVALID), (True, Reason.FAILED)):
-        hook = HookFailure("no", is_defect=is_defect)
-        assert refused(STOPPED_A, command, "kip", hooks=(hook,)) == Rejected(reason, "no")
-
-
 PERHAPS_TEXT = (
     "The Connect framework-managed offsets for this connector have been {0} successfully. However, "
     "if this connector manages offsets externally, they will need to be manually {0} in the system "

@@ -90,7 +90,7 @@ class TestFailures:
         status, message = await connect.status_and_message(
             "POST", "/connectors", creation_body(config=config)
         )
-        assert status == 400
+        assert status == 500
         assert message.startswith(f"Failed to {step} of connector new: Offset")
         assert await connect.everything() == before
 

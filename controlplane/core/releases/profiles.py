@@ -182,8 +182,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- reading request bodies (Jackson) ---------------------------------------------------
     rest_bad_body_is_client_error: bool
-    """An unreadable body, and offsets that a connector refuses, are the client's fault; elsewhere
-    a failure of the worker."""
+    """An unreadable body is the client's fault; elsewhere a failure of the worker."""
     rest_body_read_to_end: bool
     """Text after the JSON value of a body is read and refused."""
     rest_body_source_hidden: bool
