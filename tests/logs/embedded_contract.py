@@ -49,6 +49,12 @@ class EmbeddedContract(LogContract):
         with pytest.raises(LogNotUsable, match="offsets"):
             await filled.add_partitions("offsets", 10**9)
 
+    async def test_the_first_missing_partition_is_named(self, filled: EmbeddedLog) -> None:
+        """Of several records without a partition, the error names the first one."""
+        for first, second in ((7, 5), (5, 7)):
+            with pytest.raises(LogNotUsable, match=f"there is no {first}"):
+                await filled.append([record("offsets", first), record("offsets", second)])
+
     async def test_append_keeps_odd_bytes(self, log: EmbeddedLog) -> None:
         """Reads return the appended records: headers with odd names, empty and missing bytes."""
         await make_topics(log)

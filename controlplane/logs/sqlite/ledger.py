@@ -107,7 +107,8 @@ class Ledger:
             LogNotUsable: a topic or partition is missing or full.
         """
         check_epoch(epoch, self.epoch)
-        topic_partitions = {(record.topic, record.partition) for record in records}
+        # In the order of the records: an error names the first one without a partition.
+        topic_partitions = dict.fromkeys((record.topic, record.partition) for record in records)
         slots = {
             topic_partition: self.slot(*topic_partition) for topic_partition in topic_partitions
         }
