@@ -50,7 +50,7 @@ class EmbeddedContract(LogContract):
             await filled.add_partitions("offsets", 10**9)
 
     async def test_the_first_missing_partition_is_named(self, filled: EmbeddedLog) -> None:
-        """Of several records without a partition, the error names the first one."""
+        """The error names the first of several records without a partition."""
         for first, second in ((7, 5), (5, 7)):
             with pytest.raises(LogNotUsable, match=f"there is no {first}"):
                 await filled.append([record("offsets", first), record("offsets", second)])
