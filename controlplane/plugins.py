@@ -35,8 +35,8 @@ from controlplane.core.plugins import (
     unsupported,
     with_descriptions,
 )
-from controlplane.core.text.failure_text import description_of, message_of, shortened
 from controlplane.core.text.file_errors import unreadable
+from controlplane.failure_text import description_of, message_of, shortened
 
 GROUP = "controlplane.connectors"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from controlplane.core.text.failure_text import description_of, shortened
+from controlplane.failure_text import description_of, shortened
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from controlplane.core.text.failure_text import description_of
+from controlplane.failure_text import description_of
 from controlplane.projection.notices import Notices
 
 

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
-from controlplane.core.text.failure_text import shortened
+from controlplane.failure_text import shortened
 from controlplane.projection.notices import Notices
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import REFERENCE, Providers

@@ -20,7 +20,7 @@ from typing import Any
 from controlplane import connectors
 from controlplane.connect import Sink, SinkConnector, Source, SourceConnector
 from controlplane.connect.transforms import Predicate, Transformation
-from controlplane.core.text.failure_text import message_of, shortened
+from controlplane.failure_text import message_of, shortened
 from controlplane.plugins import Unloadable, declared_connectors
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 

@@ -30,9 +30,9 @@ from controlplane.core.plan import (
     RestartInstances,
 )
 from controlplane.core.records import ConnectorConfig, RestartRequest
-from controlplane.core.text.failure_text import message_of, shortened
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import ended
+from controlplane.failure_text import message_of, shortened
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.worker.background_tasks import background_task

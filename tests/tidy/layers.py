@@ -16,6 +16,7 @@ BESIDE = {
         "logger_levels",
         "observe",
         "clock",
+        "failure_text",
         "plugins",
         "tls",
     )
@@ -79,8 +80,12 @@ TOP = {"controlplane", "controlplane.cli", "controlplane.__main__"}
 IMPURE = {
     *("asyncio", "logging", "os", "random", "secrets", "select", "selectors", "signal"),
     *("socket", "sqlite3", "subprocess", "threading", "time", "uuid", "pathlib", "io"),
+    *("linecache", "traceback"),
 }
-"""Modules with effects or chance: time, randomness, identity, files, other processes."""
+"""Modules with effects or chance: time, randomness, identity, files, other processes.
+
+A traceback quotes the lines of source files.
+"""
 
 PRESENT = {"now", "today", "utcnow"}
 """Methods of `datetime` that read the clock."""

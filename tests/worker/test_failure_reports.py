@@ -8,7 +8,7 @@ import pytest
 from controlplane.connect import RetriableError, Sink, Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, DeleteConnector, RestartTask, StopConnector
-from controlplane.core.text.failure_text import MAX_CHARACTERS
+from controlplane.failure_text import MAX_CHARACTERS
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.lifecycle.connector_actor import ConnectorActor
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance

@@ -15,7 +15,7 @@ from selectors import DefaultSelector
 from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
-from controlplane.core.text.failure_text import description_of
+from controlplane.failure_text import description_of
 
 T = TypeVar("T")
 

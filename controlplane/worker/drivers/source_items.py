@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import OffsetPair, SourceRecord
-from controlplane.core.text.failure_text import message_of
+from controlplane.failure_text import message_of
 from controlplane.worker.offsets.source_offsets import plain_fields
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from controlplane.core.records import State, Target
-from controlplane.core.text.failure_text import description_of, trace_of
+from controlplane.failure_text import description_of, trace_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver
 from controlplane.worker.lifecycle.statuses import StatusWriter

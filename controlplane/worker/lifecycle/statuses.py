@@ -17,9 +17,9 @@ from controlplane.core.records import (
     TaskStatus,
 )
 from controlplane.core.state import ClusterState, StatusState
-from controlplane.core.text.failure_text import shortened
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
+from controlplane.failure_text import shortened
 from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.projection.notices import Notices
 from controlplane.worker.background_tasks import background_task

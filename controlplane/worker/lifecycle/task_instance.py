@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from controlplane.core.records import State
-from controlplane.core.text.failure_text import description_of, trace_of
+from controlplane.failure_text import description_of, trace_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.lifecycle.statuses import StatusWriter

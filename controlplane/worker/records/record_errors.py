@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.core.entry import Entry, Headers
-from controlplane.core.text.failure_text import message_of, shortened, trace_of
+from controlplane.failure_text import message_of, shortened, trace_of
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from controlplane.core.plan import (
     Rejected,
 )
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.text.failure_text import message_of, shortened
+from controlplane.failure_text import message_of, shortened
 from controlplane.logs.log import LogError
 from controlplane.worker.lifecycle.connector_actor import StartTimedOut
 from controlplane.worker.worker import ConnectWorker

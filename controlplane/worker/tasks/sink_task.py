@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.connect.records import SinkRecord
 from controlplane.core.entry import Entry, TopicPartition
-from controlplane.core.text.failure_text import description_of, message_of
+from controlplane.failure_text import description_of, message_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import (

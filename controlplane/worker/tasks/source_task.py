@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from controlplane.connect.errors import RetriableError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
-from controlplane.core.text.failure_text import description_of
 from controlplane.event_loop import sliced
+from controlplane.failure_text import description_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from controlplane.core.text.failure_text import description_of
+from controlplane.failure_text import description_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.records.conversion import SinkPipeline, SourcePipeline

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.core.text.failure_text import (
+from controlplane.failure_text import (
     MAX_CHARACTERS,
     description_of,
     message_of,
