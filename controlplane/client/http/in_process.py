@@ -17,9 +17,8 @@ import httpx
 
 from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.transport import AppTransport
-from controlplane.clock import now_ms
 from controlplane.core.releases.profiles import KIP, resolve
-from controlplane.logger_levels import LOGGER, Loggers
+from controlplane.logger_levels import LOGGER, separate_hierarchy
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.memory import MemoryLog
@@ -104,7 +103,7 @@ async def _opened_for_writing(where: str, settings: Configuration) -> AsyncItera
 
 def _app_of(plane: ControlPlane) -> App:
     """Application of a plane. It logs only problems, whatever level a command sets."""
-    level = Loggers(now_ms).named(LOGGER)
+    level = separate_hierarchy().getLogger(LOGGER)
     level.setLevel(logging.WARNING)
     return App(plane.service, logger(level=level))
 

@@ -82,8 +82,9 @@ class SourceOffsetStore:
         pairs: list[OffsetPair] = []
         changes: dict[SourcePartitionId, OffsetFields | None] = {}
         async for partition, offset in sliced(offsets):
-            pairs.append((plain_fields(partition), _plain_offset(offset)))
-            changes[frozen(dict(partition))] = None if offset is None else dict(offset)
+            fields, plain_offset = plain_fields(partition), _plain_offset(offset)
+            pairs.append((fields, plain_offset))
+            changes[frozen(fields)] = plain_offset
         primary, *copies = self._topics
         removals = [pair for pair in pairs if pair[1] is None] if copies else []
         values = [pair for pair in pairs if pair[1] is not None] if copies else []
