@@ -49,7 +49,7 @@ def history(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    """The same log as `kcat -J` prints it, without empty partitions."""
+    """Output of `kcat -J` for the log, without empty partitions."""
     lines = [
         {"topic": topic, "partition": partition, "offset": at, "ts": 1 + at, "tstype": "create"}
         | {"broker": 1, "key": key, "payload": value}

@@ -57,7 +57,7 @@ def marker(base: int, producer: int, kind: bytes) -> bytes:
 
 
 def checked(made: bytearray) -> bytes:
-    """The same batch with a valid checksum."""
+    """Return a copy of the batch with a valid checksum."""
     struct.pack_into(">I", made, CRC_AT, calc_crc32c(bytes(made[ATTRIBUTES_AT:])))
     return bytes(made)
 
@@ -235,7 +235,7 @@ def test_header_names_that_are_no_text(codec: int) -> None:
 
 
 def _compressed(made: bytearray, codec: int) -> bytearray:
-    """The same batch with its records compressed."""
+    """Return a copy of the batch with its records compressed."""
     from aiokafka import codec as codecs  # noqa: PLC0415 - hides the argument elsewhere
 
     name = next(name for name, number in CODECS.items() if number == codec)

@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_S
 
 @pytest.fixture
 async def impatient(path: Path, log: SqliteLog) -> AsyncIterator[SqliteLog]:
-    """The same file, opened by a log that waits only a tenth of a second for the lock."""
+    """Second log on the file, which waits only a tenth of a second for the lock."""
     impatient = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
     yield impatient
     await impatient.close()

@@ -138,7 +138,7 @@ def _with_connector(case: SchemaCase, name: str | None) -> SchemaCase:
 
 
 def _configured(case: SchemaCase) -> SchemaCase:
-    """The same request with a valid config that includes the generated keys."""
+    """Return a request whose valid config includes the generated keys."""
     body: Any = case.body
     match body:
         case {"config": dict(drawn)}:

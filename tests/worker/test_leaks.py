@@ -194,7 +194,7 @@ async def test_cycles_leave_nothing() -> None:
 
 @pytest.mark.slow
 async def test_cycles_on_sqlite_leave_nothing(tmp_path: Path) -> None:
-    """The same holds on a log with open files; the closed log leaves none.
+    """Cycles on a log with open files leak none; the closed log leaves none.
 
     The log keeps a connection for each thread that has read it: two files, and one for its lock.
     """

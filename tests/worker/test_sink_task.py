@@ -204,7 +204,7 @@ async def test_a_stop_commits_closes_and_stops() -> None:
 
 
 async def test_a_redelivery_puts_the_same_records() -> None:
-    """The same batch is put again without further records; nothing of it is committed before."""
+    """A failed batch is put again without further records; nothing of it is committed before."""
     async with running(ScriptedSink) as worker:
         sinks.acts["put"] = raising(RetriableError("later"), 3)
         await produce(worker.plane.log, "t", "a", "b")

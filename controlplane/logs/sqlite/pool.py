@@ -27,7 +27,7 @@ class ConnectionPool:
         self._path = path
         """The path as the user gave it, for messages."""
         self._file = path.absolute()
-        """The same after a connector has changed the working directory."""
+        """Absolute path: it stays valid if a connector changes the working directory."""
         self._wait_ms = wait_ms
         self._identity = FileIdentity(path)
         self._frozen = is_frozen(self._file)

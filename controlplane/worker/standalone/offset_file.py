@@ -34,7 +34,7 @@ class OffsetFile:
         self.path = path
         """The path as the user gave it, for messages."""
         self._file = path.absolute()
-        """The same after a connector has changed the working directory."""
+        """Absolute path: it stays valid if a connector changes the working directory."""
 
     def load(self) -> LoadedOffsets:
         """Return the offsets; none if there is no file, or an empty one.

@@ -89,7 +89,7 @@ async def _failed(
 
 
 def _another(life: Life, groups: Groups) -> SimulatedCluster:
-    """The same cluster, with these groups after a crash."""
+    """Return a copy of the cluster that has these groups after a crash."""
     return SimulatedCluster(
         life.profile,
         exactly_once=life.cluster.exactly_once,

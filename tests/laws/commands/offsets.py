@@ -46,7 +46,7 @@ def o3(life: Life) -> Iterator[None]:
 
 
 def o4(life: Life) -> Iterator[None]:
-    """The same request again, also after a crash, succeeds and gives the same final state."""
+    """A repeated request, also after a crash, succeeds and leads to the same final state."""
     for first, again in life.repeated(*CHANGES):
         assert again.succeeded()
         assert again.after.offsets(again.name) == first.after.offsets(first.name)

@@ -217,7 +217,7 @@ def test_a_damaged_snapshot_is_not_used(ending: str, tmp_path: Path) -> None:
 
 
 def lasting_days(log: list[Entry]) -> list[Entry]:
-    """The same log with timestamps stretched over weeks."""
+    """Copy of a log whose timestamps are stretched over weeks."""
     first_ms = log[0].timestamp
     return [
         replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log

@@ -323,7 +323,7 @@ def test_quiet_connectors_stay_quiet_afterwards(tmp_path: Path) -> None:
 
 
 def wrapped(log: Planted) -> Planted:
-    """The same log from a worker whose converters write schema envelopes."""
+    """Return the log as a worker writes it whose converters add schema envelopes."""
     copy = Planted()
     for entry in log.entries:
         key, value = (entry.key or b"").decode(), entry.value

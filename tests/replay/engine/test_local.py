@@ -97,7 +97,7 @@ def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -
 
 
 def spread(log: list[Entry]) -> list[Entry]:
-    """The same log stretched over some days: 50 ms become 50 thirds of a day."""
+    """Stretch a log over some days: 50 ms become 50 thirds of a day."""
     return [
         Entry(
             entry.topic,

@@ -133,7 +133,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
 
 
 def up_to(answers: FoldAnswers, logs: Mapping[str, Sequence[Entry]]) -> list[FoldTask]:
-    """The same questions about logs that end at their moments."""
+    """Return a task per reader that folds the log, cut at the moment of the question."""
     cut, readers = answers.question
     log = tuple(before(logs[cut.cluster], cut.ends or {}))
     return [FoldTask(log, reader, Topics(), cut.exactly_once) for reader in readers]

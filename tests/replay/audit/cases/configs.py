@@ -62,7 +62,7 @@ def changed() -> PlantedLog:
 
 @resembles("config-changed")
 def written_again() -> PlantedLog:
-    """The same config is written again, with its members in another order."""
+    """A config is written again, with its members in another order."""
     log = PlantedLog().config("a", rows="1", topics="t")
     return log.config("a", topics="t", rows="1")
 

@@ -237,7 +237,7 @@ def one_key_each() -> PlantedLog:
 
 @resembles("key-in-two-partitions")
 def own_topic() -> PlantedLog:
-    """The same raw key in the connector's own topic and in the workers' topic."""
+    """One raw key in both the connector's own topic and the workers' topic."""
     return (
         PlantedLog()
         .running("a")
