@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.terminal.exit_codes import INTERRUPTED, NOT_PRINTED, REFUSED
 from tests.cli.command_calls import ROOT, CommandResult, call
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 LIFE = ROOT / "tests/histories/life-3.9.log.jsonl"
 
@@ -29,6 +29,11 @@ def bash(words: str) -> CommandResult:
     line = words.replace("CP", f"{sys.executable} -m controlplane")
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, check=False)
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def sleeps(process: int) -> bool:
+    """True if the main thread waits; a signal before that would be seen only after an answer."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def has(log: str, connector: str) -> bool:
@@ -73,13 +78,18 @@ def test_ctrl_c_at_a_prompt_changes_nothing(log: str, answer: bytes) -> None:
     words = [sys.executable, "-m", "controlplane", "delete", "--all", "-c", log]
     process = subprocess.Popen(words, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    shown = b""
-    while b"[y/N]" not in shown:
-        shown += os.read(ours, 1024)
-    process.send_signal(signal.SIGINT)
-    os.write(ours, answer)
-    assert process.wait(PATIENCE_S) == INTERRUPTED
-    os.close(ours)
+    try:
+        shown = b""
+        while b"[y/N]: " not in shown:
+            shown += os.read(ours, 1024)
+        wait_until(lambda: sleeps(process.pid), "the wait for the answer")
+        process.send_signal(signal.SIGINT)
+        os.write(ours, answer)
+        assert process.wait(PATIENCE_S) == INTERRUPTED
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
     assert has(log, "pages")
 
 
