@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -162,6 +162,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def _is_left_out(item: pytest.Item) -> bool:
     """True for a test of a longer tier."""
     return any(map(item.get_closest_marker, LEFT_OUT))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without garbage collection, which would take a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
