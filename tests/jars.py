@@ -137,7 +137,8 @@ def _compile(files: list[Path], folder: Path, against: str) -> None:
     if compiler is None:
         raise JarsUnavailable("there is no Java compiler: apt-get install openjdk-17-jdk-headless")
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
-    options = ["-nowarn", "-d", str(unfinished), "-cp", against]
+    quick = [f"-J{option}" for option in SHORT_LIVED]
+    options = [*quick, "-nowarn", "-d", str(unfinished), "-cp", against]
     command = [str(compiler), *options, *map(str, files)]
     subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
     try:

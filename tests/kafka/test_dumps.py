@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.dumps import read_dump
-from tests.jars import classpath, java
+from tests.jars import SHORT_LIVED, classpath, java
 from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, in_order, writer
 from tests.kafka.real_kafka import Broker
@@ -25,7 +25,8 @@ def consume(broker: Broker, topic: str, records: int) -> bytes:
     """Output of the console consumer of the broker's release for a topic."""
     option = "--formatter-property" if broker.release.startswith("4.") else "--property"
     command = [
-        *(str(java()), "-cp", classpath(f"org.apache.kafka:kafka-tools:{broker.release}")),
+        *(str(java()), *SHORT_LIVED),
+        *("-cp", classpath(f"org.apache.kafka:kafka-tools:{broker.release}")),
         *(CONSUMER, "--bootstrap-server", broker.bootstrap, "--topic", topic),
         *("--from-beginning", "--max-messages", str(records)),
         *(part for name in COLUMNS for part in (option, f"print.{name}=true")),
