@@ -5,6 +5,7 @@ fixtures of a module. The longest ones begin first, so that the processes end to
 brokers mostly wait: one process always has others, so that every core is busy.
 """
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -26,6 +27,12 @@ ALONE = tuple(
 )
 """Modules of such a folder that share nothing with the others: they start their own brokers."""
 
+BROKERS = "tests/kafka/"
+"""Folder of `SHARING` whose tests share one broker per release: each release is a group."""
+
+RELEASES = ("3.9.1", "4.3.0")
+"""Releases of these brokers; a test that names neither runs with those of the first."""
+
 SPLIT = (*("tests/rest/plugins/test_recordings.py", "tests/oracle/test_oracle.py"),)
 """Long modules whose tests share nothing: each test is a group."""
 
@@ -39,12 +46,21 @@ RANKS = (*SHARING, *ALONE, *SPLIT, *LONG)
 
 
 def group_of(node: str) -> str:
-    """Name of the tests that run in the same process: a folder, a module, or one test."""
+    """Name of the tests that run in the same process: those of a folder, release or module."""
     module = node.partition("::")[0]
     if module in SPLIT:
         return node
-    shared = (folder for folder in SHARING if module.startswith(folder) and module not in ALONE)
-    return next(shared, module)
+    if module in ALONE:
+        return module
+    if module.startswith(BROKERS):
+        return f"{BROKERS}{broker_of(node)}"
+    return next(filter(module.startswith, SHARING), module)
+
+
+def broker_of(node: str) -> str:
+    """Release of the broker that a test uses, by the parameters in its name."""
+    parameters = re.split(r"[\[\]-]", node)
+    return next((release for release in RELEASES if release in parameters), RELEASES[0])
 
 
 def waits(group: str) -> bool:
