@@ -15,7 +15,7 @@ from controlplane.logger_levels import Loggers
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.change_feed import ChangeEvent
 from controlplane.projection.past_states import PastState
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.errors import InvalidParameter, WorkerAnswer
 from controlplane.rest.requests import Request
@@ -168,7 +168,8 @@ class Service(NamedTuple):
     planner: Planner | None = None
     """Planner of dry runs for a read-only service; None disables them."""
     groups: SinkGroups | None = None
-    """Reader of consumer groups; None: there is no cluster to ask. Commands may read offsets."""
+    """Reader of consumer groups; None: there is no cluster. `commands`, if any, reads committed
+    offsets instead."""
     cluster_id: str | None = None
     worker: DecisionSettings = DecisionSettings()
     """Settings of the worker that the service represents."""
@@ -185,7 +186,7 @@ class Service(NamedTuple):
     workers: Workers | None = None
     """Workers that answer about plugins and validate configs; None: the catalogues do."""
     trail: ReadableLog | None = None
-    """Log with the command topic; None: `log`."""
+    """Log with the command topic; None: `log` has it."""
 
     def behind_metrics(self) -> "Service":
         """Return the service with `/metrics` in front of its application."""

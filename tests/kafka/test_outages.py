@@ -14,7 +14,7 @@ from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.service import Service
 from tests.kafka.conftest import up
 from tests.kafka.producer import create_topic_on, reading, writer

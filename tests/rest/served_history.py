@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log_factory import open_log
 from controlplane.projection.follower import Follower
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.service import Service
 
 HISTORIES = Path(__file__).parent.parent / "histories"

@@ -16,7 +16,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.errors import Answer
 from controlplane.rest.service import Service
 from tests.outages import FarAway, until

@@ -23,7 +23,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.service import Service
 from tests.controller.scene import plane_on, written_texts
 from tests.rest.plane import orders_plane

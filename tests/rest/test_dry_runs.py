@@ -15,7 +15,7 @@ from controlplane.logger_levels import Loggers
 from controlplane.projection.follower import Follower
 from controlplane.read_only.read_only_service import ReadOnlyPlanner
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.endpoints.router import find
 from controlplane.rest.endpoints.table import ENDPOINTS
 from controlplane.rest.service import Service

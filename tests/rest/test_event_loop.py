@@ -24,7 +24,7 @@ from controlplane.projection.loader import load
 from controlplane.projection.past_states import cut_at, read_records
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.errors import Answer
 from controlplane.rest.http.responses import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics

@@ -24,7 +24,7 @@ from controlplane.plane import ControlPlane, Surroundings
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.metrics import Metrics, exposition
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
@@ -81,7 +81,7 @@ async def measured(protection: Protection | None = None) -> AsyncIterator[Measur
     front = MiddlewareStack(protection or Protection(), KIP, silent())
     around = Surroundings(plugins=catalogue(), notices=front.logger)
     async with ControlPlane.open("memory:", around=around) as plane:
-        transport = httpx.ASGITransport(front.before(plane.service))
+        transport = httpx.ASGITransport(front.application(plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             yield Measured(plane, client)
 
@@ -206,7 +206,7 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
         front = MiddlewareStack(Protection(), KIP, silent())
         service = Service(follower, KIP, BodyProcesses(), catalogue())
         texts = []
-        for app in (front.before(service), front.before(service)):
+        for app in (front.application(service), front.application(service)):
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
                 scraped = Scraped.of((await client.get("/metrics")).text)

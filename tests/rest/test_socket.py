@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.http.server import NoListener, listen, serving, url_of
 from controlplane.rest.service import Service
 from tests.rest.served_history import following

@@ -131,10 +131,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         service = msgspec.structs.replace(service, attached=AttachedOptions(connect, release))
     elif flags:
         raise InputRefused("--connect-url steers a cluster: leave out --read-only and --no-follow")
-    of_listeners = listener_configuration(log, reading.configuration, own=own)
-    serve_until_signal(
-        service, of_listeners, ListenOptions(host, port), _opening(service), announce
-    )
+    listeners = listener_configuration(log, reading.configuration, own=own)
+    serve_until_signal(service, listeners, ListenOptions(host, port), _opening(service), announce)
 
 
 def _is_default(parameter: str) -> bool:

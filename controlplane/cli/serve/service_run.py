@@ -140,10 +140,10 @@ async def _serve(
     log_refused_connections(front.logger)
     async with AsyncExitStack() as stack:
         rest_service, log = await stack.enter_async_context(opened(service, front.logger, loggers))
-        app = front.before(rest_service)
+        app = front.application(rest_service)
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if admin is not None:
-            admin_app = front.before(rest_service.admin_only())
+            admin_app = front.application(rest_service.admin_only())
             await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.is_configured:

@@ -128,7 +128,10 @@ def _event(kind: str, content: Any) -> bytes:
 
 
 def _document(event: ChangeEvent, *, record: bool) -> dict[str, Any]:
-    """Return a change as JSON. The record comes once, with its last change, and on request."""
+    """Return a change as JSON.
+
+    With `record`, the last change of a record also has the record's value.
+    """
     change = event.change
     before, after = (
         plain(json_value(change.aspect, change.item, value))

@@ -22,7 +22,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest import worker_endpoints
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.service import Service
 from controlplane.rest.worker_endpoints import health
