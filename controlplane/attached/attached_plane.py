@@ -94,7 +94,7 @@ class _QueuedRequest:
         self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
         self.since_ms = request.at_ms
         self.took_ms = 0
-        """Time from its turn to its answer."""
+        """Time from the connector's lock to the answer."""
 
 
 class AttachedPlane:
@@ -313,7 +313,7 @@ class AttachedPlane:
     async def _own_refusal(self, request: CommandRequest, plan: Plan | Rejected) -> Rejected | None:
         """Refuse a command that no worker of this cluster can carry out; None: the workers decide.
 
-        No request of a release has initial offsets, so this program checks them itself.
+        No release of Kafka accepts initial offsets, so this program checks them itself.
         """
         command = request.command
         refused = self._planner.lacking(command)

@@ -31,7 +31,7 @@ from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.worker_api import connector_path
 
-WORDS = {
+STEP_PREFIXES = {
     CreateConnector: "create",
     ResetOffsets: "reset",
     AlterOffsets: "offsets",
@@ -137,7 +137,7 @@ class ClusterPlanner:
             planned = await self._decided(state, part, self.context)
             if isinstance(planned, Rejected):
                 return planned
-            word = WORDS[type(part)]
+            word = STEP_PREFIXES[type(part)]
             steps += (_prefixed(step, word) for step in planned.steps)
             assumed += planned.assumed
             state = predicted_state(state, planned)

@@ -163,7 +163,7 @@ class CommandsInDoubt:
     def _warn_unreadable(self, trace: CommandTrace) -> None:
         assert trace.accepted is not None
         self._notices.warning(
-            "command_left_alone",
+            "command_record_unreadable",
             command_id=trace.accepted.command_id,
             reason="its record is of a newer version, or damaged: it stays unfinished",
         )

@@ -9,7 +9,7 @@ import httpx
 
 from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
-from controlplane.attached.cluster_check import meet
+from controlplane.attached.cluster_check import identify_cluster
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import RequestListener
 from controlplane.attached.settings import ConnectSettings
@@ -95,7 +95,7 @@ async def _service(
     trail: Path | None,
     around: AttachedSurroundings,
 ) -> AsyncIterator[Service]:
-    cluster = await meet(client)
+    cluster = await identify_cluster(client)
     where, access = login
     flags = Configuration(flag_values((key, key, value) for key, value in access.items()))
     async with await open_log(where, OpenOptions(names, configuration=flags)) as opened:

@@ -155,7 +155,7 @@ async def _serve(
 
 def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:
     """Warn if other machines can reach a listener without authentication."""
-    steers = service.commands or service.attached is not None
+    steers = service.runs_commands or service.attached is not None
     may = "do everything" if steers else "read everything, configs with their secrets"
     for listener, permission in ((bound, may), (admin, "set the levels of loggers")):
         host = None if listener is None else listener.getsockname()[0]

@@ -57,7 +57,7 @@ class Endpoint(NamedTuple):
 class EndpointSet(Enum):
     """The endpoints that a listener serves.
 
-    Those for administrators may have a listener of their own (KIP-495).
+    Endpoints for administrators may have a listener of their own (KIP-495).
     """
 
     ALL = "all"

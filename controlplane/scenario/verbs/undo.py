@@ -8,7 +8,7 @@ from controlplane.scenario.notation import printable
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.transcript import NO_RESPONSE
 from controlplane.scenario.verbs import step_options
-from controlplane.scenario.verbs.print_steps import attempted
+from controlplane.scenario.verbs.print_steps import attempt_lines
 from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
@@ -50,4 +50,4 @@ async def undo(world: World, step: ScenarioStep) -> list[str]:
             result = printable(f"refused: {text}")
         case _:
             result = "done"
-    return await attempted(world, attempt, result)
+    return await attempt_lines(world, attempt, result)
