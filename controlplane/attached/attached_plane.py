@@ -94,7 +94,7 @@ class _QueuedRequest:
         self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
         self.since_ms = request.at_ms
         self.took_ms = 0
-        """Time from the connector's lock to the answer."""
+        """Time in ms from the moment at which it has the connector's lock to its answer."""
 
 
 class AttachedPlane:

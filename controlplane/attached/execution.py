@@ -189,7 +189,7 @@ class CommandExecution:
 
         The log shows whether the connector is the one that this command has created. A creation
         that was sent may still lie in a worker's queue, so its record is waited for. A connector
-        that another client has changed since is left alone.
+        that another client has changed since stays as it is.
         """
         created = STEP_PREFIXES[CreateConnector]
         name = command.connector

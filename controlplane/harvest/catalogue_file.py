@@ -27,6 +27,7 @@ _FACTS = tuple(name for name in _FIELDS if name not in {"valid", "documentation"
 
 _SECRET = "[hidden]"  # noqa: S105 - a placeholder
 _DEFAULTS = ConfigKey(name="", type="STRING")
+"""Setting whose fields have their default values; such fields are left out of the file."""
 
 
 def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str:

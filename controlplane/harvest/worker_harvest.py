@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 ATTEMPTS_MOST = 20
 """Most connectors that are tried until a worker validates a config."""
 
-SILENT_SHOWN = 5
+CLASSES_SHOWN = 5
 """Number of classes without settings that a message names; others are counted."""
 
 _TYPE_SAMPLES = {
@@ -152,10 +152,12 @@ class _HarvestRun:
             )
         )
         if self._without_settings:
-            names = ", ".join(map(short, self._without_settings[:SILENT_SHOWN]))
-            ellipsis = ", …" if len(self._without_settings) > SILENT_SHOWN else ""
-            silent = count(len(self._without_settings), "plugin")
-            self._lacking.append(f"the worker returns no settings of {silent}: {names}{ellipsis}")
+            names = ", ".join(map(short, self._without_settings[:CLASSES_SHOWN]))
+            ellipsis = ", …" if len(self._without_settings) > CLASSES_SHOWN else ""
+            plugin_count = count(len(self._without_settings), "plugin")
+            self._lacking.append(
+                f"the worker returns no settings of {plugin_count}: {names}{ellipsis}"
+            )
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
@@ -222,6 +224,7 @@ class _HarvestRun:
         return [key for key in keys if key.name in names or key.name not in shared]
 
     def _keep_connects_own(self, kind: str, keys: Iterable[ConfigKey]) -> None:
+        """Keep the settings that Connect itself adds to connectors of a kind."""
         scopes = {
             key.name: scope for scope in ("connector", kind) for key in self._path.definition(scope)
         }
@@ -286,6 +289,7 @@ class _HarvestRun:
         }
 
     def _keep_clients(self, keys: Iterable[ConfigKey]) -> None:
+        """Keep the settings of clients that a connector may override."""
         for client in CLIENTS:
             client_keys = _beneath(f"{client}.override.", keys)
             self._definitions.setdefault(client, {}).update({key.name: key for key in client_keys})

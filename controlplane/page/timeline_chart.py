@@ -65,7 +65,7 @@ def _row(name: str, picture: Html) -> HtmlContent:
 
 
 def lane(name: str, spans: Sequence[StateSpan], axis: TimeAxis, links: RecordLinks | None) -> Html:
-    """Draw states one after the other; without links the lane is small and has no links."""
+    """Draw states one after the other. If `links` is None, the lane is small and has no links."""
     drawn = [_span(span, axis, links) for span in spans]
     words = f"{name}: {spans[-1].words} at the end, {count(len(spans), 'span')}"
     kind = "lane" if links else "lane small"

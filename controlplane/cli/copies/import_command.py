@@ -163,8 +163,8 @@ def _check_one_cluster(entries: Sequence[Entry]) -> None:
 
 
 _ONE_CLUSTER = (
-    "import the records of each cluster into a log of its own, and those of a topic that was "
-    "deleted and created again, too"
+    "use one log per cluster; for a topic that was deleted and created again, use one log for the "
+    "records before and one for those after"
 )
 
 

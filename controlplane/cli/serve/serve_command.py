@@ -304,7 +304,7 @@ async def announce(
         )
     if service.runs_commands:
         _note_unknown_classes(service, rest_service.plugins, state)
-    say("Ctrl-C ends it. To try:")
+    say("Ctrl-C ends the service. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")
     sys.stdout.flush()

@@ -210,5 +210,5 @@ async def _passed(world: World, passed_ms: int) -> list[str]:
     takeover = await world.cluster.takeover()
     if takeover is None:
         return []
-    did = [f"leads instead of {before}", *await takeover_lines(world, takeover)]
-    return [takeover.worker.title, *(INDENT + line for line in did)]
+    lines = [f"leads instead of {before}", *await takeover_lines(world, takeover)]
+    return [takeover.worker.title, *(INDENT + line for line in lines)]
