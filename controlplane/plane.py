@@ -17,7 +17,6 @@ from uuid import uuid4
 
 import msgspec
 
-from controlplane.clock import now_ms
 from controlplane.controller import (
     Alone,
     CommandLimits,
@@ -44,7 +43,7 @@ from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.core.views.diff import Change
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History
-from controlplane.event_loop import in_thread_if_large
+from controlplane.event_loop import in_thread_if_large, now_ms
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError

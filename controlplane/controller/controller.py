@@ -248,7 +248,8 @@ class Controller:
         self._check_open()
         job = self._running.get(request.command_id)
         if job is None:
-            answer = self._earlier_answer(request, self.state)
+            # A repeated key need not wait for its turn. No other request repeats a command id.
+            answer = self._earlier_answer(request, self.state) if request.keyed else None
             if answer is not None:
                 return answer
             job = self._begin(request, profile)
@@ -419,13 +420,11 @@ class Controller:
 
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """State of a release, with every offsets topic that the command may concern."""
-        state = self.state
         if isinstance(command, OffsetsCommand):
-            topics = own_offsets_topics(state, command)
+            topics = own_offsets_topics(self.state, command)
             if topics:
                 await self._reader.follow(topics)
-                state = self.state
-        return state if profile is None else await self._reader.state(profile)
+        return self.state if profile is None else await self._reader.state(profile)
 
     async def _state_at_end(self) -> ClusterState:
         await self._read_to_end()

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from controlplane.clock import backoff
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActionFailed, ExternalActions
 from controlplane.controller.log_view import LogView
@@ -20,7 +19,7 @@ from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import LARGE, in_thread_if_large
+from controlplane.event_loop import LARGE, backoff, in_thread_if_large
 from controlplane.logs.log import Fenced, Log, LogNotUsable, LogUnavailable, Record
 from controlplane.projection.notices import Notices
 

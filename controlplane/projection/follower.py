@@ -40,6 +40,15 @@ class Follower:
     entered.
     """
 
+    present: Callable[[Profile], ClusterState | None]
+    """Returns the state of a release that is loaded; else None."""
+    moved: Callable[[int], Awaitable[None]]
+    """Waits until `moves` differs from the given number."""
+    wait_for: Callable[[Ends], Awaitable[None]]
+    """Waits until every record before these ends has been folded; see `ReadPositions`."""
+    wait_for_records: Callable[[Sequence[Position]], Awaitable[None]]
+    """Waits until the records at these positions have been folded; an outage is waited out."""
+
     def __init__(  # noqa: PLR0913 - settings, by name only
         self,
         log: ReadableLog,
@@ -57,7 +66,10 @@ class Follower:
         self._live = live
         self._past = Past(log, topics=topics, exactly_once=exactly_once)
         self._folds = ReleaseFolds(self._load, limits.profiles_kept, self._past.forget)
-        self._positions = self._folds.positions
+        self._positions = positions = self._folds.positions
+        self.present = self._folds.present
+        self.moved, self.wait_for = positions.moved, positions.wait_for
+        self.wait_for_records = positions.wait_for_records
         self._followed = FollowedTopics(log, topics, self._folds, limits.topics_poll_ms)
         self._tail = LogTail(log, self._followed, self._folds, limits, notices)
         self._task: asyncio.Task[None] | None = None
@@ -95,7 +107,6 @@ class Follower:
             UnknownRelease: the log is read with exactly-once support, which the release lacks.
             LogUnavailable: the release is not loaded yet and the log cannot be read.
         """
-        check_support(profile, exactly_once=self._exactly_once)
         if self._task is not None and self._task.done():
             self._task.result()  # raises the exception that ended the task
         return (await self._folds.load(profile)).state()
@@ -110,11 +121,6 @@ class Follower:
         """
         check_support(profile, exactly_once=self._exactly_once)
         return await self._past.state(moment, profile, self.ends)
-
-    def present(self, profile: Profile) -> ClusterState | None:
-        """Return the state of a release that is loaded; else None."""
-        fold = self._folds.get(profile)
-        return None if fold is None else fold.state()
 
     @contextmanager
     def subscribed(
@@ -172,22 +178,6 @@ class Follower:
         """Counter that increases with each fold of new entries."""
         return self._positions.moves
 
-    def moved(self, moves: int) -> Awaitable[None]:
-        """Wait until `moves` differs from the given number."""
-        return self._positions.moved(moves)
-
-    def wait_for(self, ends: Ends) -> Awaitable[None]:
-        """Wait until every record before these ends has been folded.
-
-        Raises:
-            LogError: the log cannot be read; an outage (`LogUnavailable`) is waited out.
-        """
-        return self._positions.wait_for(ends)
-
-    def wait_for_records(self, positions: Sequence[Position]) -> Awaitable[None]:
-        """Wait until the records at these positions have been folded; an outage is waited out."""
-        return self._positions.wait_for_records(positions)
-
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
@@ -200,6 +190,7 @@ class Follower:
             await self.wait_for(await self._log.ends(new_topics))
 
     async def _load(self, profile: Profile, stop: Ends) -> Fold:
+        check_support(profile, exactly_once=self._exactly_once)
         return await load(
             self._log, profile, topics=self._topics, exactly_once=self._exactly_once, stop=stop
         )

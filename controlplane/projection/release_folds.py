@@ -231,6 +231,11 @@ class ReleaseFolds:
         """
         return self._pinned.get(profile.release) or self._recent.use(profile.release)
 
+    def present(self, profile: Profile) -> ClusterState | None:
+        """Return the state of a release that is loaded; else None."""
+        fold = self.get(profile)
+        return None if fold is None else fold.state()
+
     def any(self) -> ReleaseFold | None:
         """Return the fold of some release; None if none is loaded."""
         return next(iter(self._recent.values()), None)

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from controlplane.core.java import java_library, json_converter
 from controlplane.core.records import (
@@ -47,11 +47,11 @@ def decode_config(
         return Invalid(str(error), STACK_OVERFLOW, advances=False, about=_text(key))
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    return _by_prefix(java_library.decode_key(key), content, profile)
+    return _by_prefix(json_converter.decode_key(key), content, profile)
 
 
 def _text(key: bytes | None) -> str:
-    return "" if key is None else java_library.decode_key(key)
+    return "" if key is None else json_converter.decode_key(key)
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
@@ -137,7 +137,7 @@ def _count(key: str, content: Any, field: str) -> int | Invalid:
     number = content.get(field)
     if type(number) is not int:
         return Invalid(f"{field} is missing or not an integer", CONNECT, about=key)
-    return java_library.narrow_int(number)
+    return number if number in _INT_RANGE else java_library.narrow_int(number)
 
 
 def _session_key(_: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
@@ -184,6 +184,7 @@ def _logger(namespace: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
     return LoggerLevel(namespace, level)
 
 
+_INT_RANGE: Final = range(-(2**31), 2**31)
 _SESSION_KEY = "session-key"
 _TASK_KEY_PARTS = 3
 _TARGETS_V1 = ("STARTED", "PAUSED")
@@ -211,7 +212,7 @@ def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes 
     """
     key, content = _content(record, profile)
     value = None if content is None else json_converter.encode(content)
-    return java_library.encode_key(key), value
+    return json_converter.encode_key(key), value
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:

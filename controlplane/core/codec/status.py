@@ -38,7 +38,7 @@ def decode_status(
         return Invalid("this release has no status topic")
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    text = java_library.decode_key(key)
+    text = json_converter.decode_key(key)
     try:
         if text.startswith(_CONNECTOR):
             return _connector(text, value, profile)
@@ -160,7 +160,7 @@ def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes 
             key = f"{_TOPIC}{topic}{_TOPIC_SEPARATOR}{name}"
             content = None if activity is None else {"topic": _activity_content(activity)}
     encoded = None if content is None else json_converter.encode(content)
-    return java_library.encode_key(key), encoded
+    return json_converter.encode_key(key), encoded
 
 
 def _status_content(status: Status | None, profile: Profile) -> dict[str, Any] | None:

@@ -16,7 +16,8 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.decide.steps import privileged
 from controlplane.core.decide.task_configs import task_set
-from controlplane.core.java.java_library import encode_key, patched_hash_map
+from controlplane.core.java.java_library import patched_hash_map
+from controlplane.core.java.json_converter import encode_key
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.records import (
     ConfigRecord,

@@ -249,11 +249,11 @@ class ConfigFold:
         if self._orphan(name):
             return self._discard(name)
         deferred = self._deferred.items.get(name)
+        # More tasks than the count are complete, too, and are all applied.
+        complete = _holds_all(deferred or {}, count)
         self._note_change(Aspect.TASKS, name)
         if not deferred and self.profile.commit_needs_deferred:
             return RecordFate(FateKind.POISON, "commit with nothing deferred", NULL_POINTER)
-        # More tasks than the count are complete, too, and are all applied.
-        complete = _holds_all(deferred or {}, count)
         if complete:
             self._apply_tasks(name, deferred)
         else:
