@@ -37,7 +37,7 @@ class WalkLength(NamedTuple):
     switches: int
 
 
-OF_A_RECORD = WalkLength(14, 30)
+OF_A_RECORD = WalkLength(12, 27)
 OF_A_STOP = WalkLength(24, 116)
 OF_A_STOP_BY_HTTP = WalkLength(43, 175)
 
