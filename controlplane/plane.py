@@ -19,10 +19,10 @@ import msgspec
 
 from controlplane.clock import now_ms
 from controlplane.controller import (
-    Alone,
     CommandLimits,
     Controller,
     ExternalActions,
+    NoExternalSystems,
     StepListener,
     WriterEnvironment,
 )
@@ -113,7 +113,7 @@ class Surroundings(NamedTuple):
     plugins: Plugins | None = None
     """Available connector classes. None: Kafka's own, those of installed packages, and those of the
     configured catalogue (`controlplane.plugins`)."""
-    outside: ExternalActions = Alone()
+    outside: ExternalActions = NoExternalSystems()
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -461,7 +461,7 @@ def _check_text(name: str, value: object) -> None:
 
 
 async def _normalized(command: AnyCommand) -> AnyCommand:
-    """Return the command as the command topic would return it: with tuples and dicts.
+    """Return the command as the command topic would return it (`as_stored`).
 
     Raises:
         TypeError: the value is no command, or holds invalid data.
@@ -475,7 +475,7 @@ async def _normalized(command: AnyCommand) -> AnyCommand:
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:
-    """Cancel a task and wait for its end; raise its error, unlike `event_loop.ended`."""
+    """Cancel a task and wait for its end; raise its error, unlike `event_loop.cancel_all`."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -128,18 +128,18 @@ async def _nearest_snapshot(
     return None
 
 
-def starts_of(begun: StartSnapshots) -> Ends:
+def starts_of(snapshots: StartSnapshots) -> Ends:
     """Return the offsets after the snapshots, by topic."""
-    return {topic: snapshot.about.ends for topic, snapshot in begun.items()}
+    return {topic: snapshot.about.ends for topic, snapshot in snapshots.items()}
 
 
-def precedes_snapshot_end(batch: Batch, begun: StartSnapshots) -> bool:
+def precedes_snapshot_end(batch: Batch, snapshots: StartSnapshots) -> bool:
     """Return True if the batch begins before the last record of its topic's snapshot.
 
     Call it with the first batch of each partition only: the running maximum never decreases.
     Records are compared by running maximum of timestamps, then partition (`core.order`).
     """
-    snapshot = begun.get(batch.topic)
+    snapshot = snapshots.get(batch.topic)
     if snapshot is None:
         return False
     latest = dict(enumerate(snapshot.about.latest))

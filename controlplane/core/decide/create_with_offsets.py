@@ -57,8 +57,8 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
         return hook_result
     steps = (
         *store.fence(),
-        *_described(WIPE, command, store.start_over(stored)),
-        *_described(SET, command, store.start_at(requested)),
+        *_described(WIPE, command, store.wipe_before_creation(stored)),
+        *_described(SET, command, store.write_after_wipe(requested)),
         *_creation(state, command, config, context),
     )
     return Plan(steps, outcome_of(hook_result), COMMIT_POINT)

@@ -49,7 +49,10 @@ class ConnectorOffsets(Protocol):
         ...
 
     def removals(self) -> Offsets | AskGroup | Rejected:
-        """Every stored partition with offset None, a question if they are unread, or a refusal."""
+        """Every stored partition, paired with None.
+
+        Returns a question if the caller must read the partitions first, or a refusal.
+        """
         ...
 
     def fence(self) -> tuple[Step, ...]:
@@ -64,11 +67,11 @@ class ConnectorOffsets(Protocol):
         """Steps that set and remove the given offsets."""
         ...
 
-    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
+    def wipe_before_creation(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove all stored offsets. A failed removal is completed, not reverted."""
         ...
 
-    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
+    def write_after_wipe(self, requested: Offsets) -> tuple[Step, ...]:
         """Steps that set offsets where none are stored. The undo of each removes its offsets."""
         ...
 

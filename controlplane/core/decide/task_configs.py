@@ -94,12 +94,12 @@ def _fence_producers(
     state: ClusterState, name: str, count: int, context: Context
 ) -> tuple[Step, ...]:
     """Step that fences the old producers; none if no task had started."""
-    before = state.config.fenced_counts.get(name, 0)
+    old_count = state.config.fenced_counts.get(name, 0)
     # A single new task has the transactional id of the single old one, and so fences it itself.
-    if before <= 0 or before == count == 1:
+    if old_count <= 0 or old_count == count == 1:
         return ()
     group = context.worker.group_id
-    transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(before))
+    transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(old_count))
     admin = admin_overrides(state.config.connectors.get(name, {}))
     action = FenceProducers(name, transactional_ids, admin)
     return (Step("fence", action=action, read_back=(state.topics.config,)),)

@@ -70,17 +70,17 @@ MUTATIONS = [
     LawMutation(
         "created before its offsets are set",
         INITIAL,
-        "        *_described(SET, command, store.start_at(requested)),\n"
+        "        *_described(SET, command, store.write_after_wipe(requested)),\n"
         "        *_creation(state, command, config, context),\n",
         "        *_creation(state, command, config, context),\n"
-        "        *_described(SET, command, store.start_at(requested)),\n",
+        "        *_described(SET, command, store.write_after_wipe(requested)),\n",
         "N1 N5",
         (338,),
     ),
     LawMutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
-        "        *_described(WIPE, command, store.start_over(stored)),\n",
+        "        *_described(WIPE, command, store.wipe_before_creation(stored)),\n",
         "",
         "N1",
         (347,),
