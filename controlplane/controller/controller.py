@@ -305,7 +305,7 @@ class Controller:
         return command_log.ended(trace)
 
     def _conflict(self, request: CommandRequest) -> Rejected:
-        """Refuse an id that another command has, without a record: the id stays that command's."""
+        """Refuse an id that belongs to another command; log the refusal, but write no record."""
         rejected = command_log.other_command(request)
         self._report(QueuedCommand(request, None), rejected, records=0)
         return rejected

@@ -58,10 +58,9 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The result is also right for the entries that follow a prefix of the order, although the
-    timestamps of the prefix are missing. They could raise ranks only in the partition of the
-    prefix's last record: all other running maxima are lower than that record's. The next entries of
-    this partition come first in any case.
+    The order is also right for entries that follow a prefix of the order. Without the timestamps of
+    the prefix, only the next entries in the partition of its last record can get another rank, and
+    these come first in any case.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
@@ -158,7 +157,7 @@ SkippedPrefixes = Mapping[tuple[str, int], SkippedPrefix]
 def rank_batches(
     batches: Iterable[Batch], skipped: SkippedPrefixes = MappingProxyType({})
 ) -> Iterator[RankedBatch]:
-    """Yield each batch with the ranks of its records; `skipped`: prefixes skipped before them."""
+    """Yield each batch with the ranks of its records; `skipped`: prefixes that are not read."""
     latest = {topic_partition: prefix.latest_ms for topic_partition, prefix in skipped.items()}
     for batch in batches:
         topic_partition = batch.topic, batch.partition

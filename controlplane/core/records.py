@@ -247,7 +247,7 @@ StatusRecord = ConnectorStatus | TaskStatus | ActiveTopic
 class Invalid(Fact, frozen=True):
     """Bytes that are no record, and their effect on a worker.
 
-    - `thrown`: Java exception of the backing store; None: the record is logged and ignored.
+    - `thrown`: Java exception that the store throws; None: the record is logged and ignored.
     - `advances`: False if the worker's config offset stays, because the value is undecodable.
     - `about`: the key as text, for people.
     - `silent`: True if even the worker's log shows nothing (offset without partition, KAFKA-16392).

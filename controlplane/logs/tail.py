@@ -25,7 +25,7 @@ class ChangeCounter:
         self._next.set()
         self._next = asyncio.Event()
 
-    async def changed_since(self, count: int) -> None:
+    async def wait_for_change(self, count: int) -> None:
         """Wait until the count differs from the given one."""
         while self.count == count:
             await self._next.wait()
@@ -46,7 +46,7 @@ async def follow(
         for progress in progress_to(ends, received):
             yield progress
         at = next_starts(at, ends)
-        await changes.changed_since(count)
+        await changes.wait_for_change(count)
 
 
 class ReadProgress(LazyBatch):

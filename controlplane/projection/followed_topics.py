@@ -55,7 +55,7 @@ class FollowedTopics:
         while self._requested <= {*followed}:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_ms / 1_000):
-                    await self._requests.changed_since(self._requests.count)
+                    await self._requests.wait_for_change(self._requests.count)
             existing = frozenset(await self._log.topics())
             # The set can change only with a new config record or a new topic in the log.
             current = self._folds.positions.ends[self._topics.config], existing

@@ -57,7 +57,7 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
     snapshots = await start_snapshots(log, fold, stop)
     loading = await _load_batches(log, fold, snapshots, stop)
     for topic, snapshot in snapshots.items():
-        fold.adopt(topic, snapshot.part, snapshot.about.ends)
+        fold.adopt(topic, snapshot.part, snapshot.header.ends)
     # In a thread: it may take long, and would block the event loop.
     contested = await asyncio.to_thread(loading.finish)
     if contested:

@@ -74,8 +74,8 @@ async def _marks(log: ReadableLog, stop: Ends) -> Marks:
     if store is None:
         return {}
     for topic, ends in stop.items():
-        for _, about in await snapshot_headers(store, topic):
-            partition_marks = zip(about.ends, about.latest, ends, strict=False)
+        for _, header in await snapshot_headers(store, topic):
+            partition_marks = zip(header.ends, header.latest, ends, strict=False)
             for partition, (end, latest_ms, last) in enumerate(partition_marks):
                 if end <= last and latest_ms >= 0:
                     marks[topic, partition].add(SkippedPrefix(end, latest_ms))
@@ -147,7 +147,7 @@ def _rank(topic_partition: tuple[str, int], prefix: SkippedPrefix) -> Rank:
 async def _rank_records(
     log: ReadableLog, stop: Ends, skipped: SkippedPrefixes = MappingProxyType({})
 ) -> list[RankedBatch]:
-    """Read and rank the records between `skipped` and `stop`."""
+    """Read and rank the records between the `skipped` prefixes and `stop`."""
     nothing = SkippedPrefix(0, 0)
     start = {
         topic: [skipped.get((topic, partition), nothing).end for partition in range(len(parts))]

@@ -16,7 +16,7 @@ from controlplane.settings.kinds import (
     empty_is_unset,
     extra,
     fields_of,
-    read,
+    parse_value,
     required_values,
     split_list,
 )
@@ -144,7 +144,7 @@ class Configuration:
             return EffectiveValue(key, field.default, DEFAULT, idle=idle)
         with self._errors_with_source():
             text = self.providers.resolved(key, written.text)
-            value = read(key, trim(text), field.type)
+            value = parse_value(key, trim(text), field.type)
         return EffectiveValue(key, value, written.source, written.text, idle)
 
     @contextmanager

@@ -45,7 +45,7 @@ def fields_of(table: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
     return struct.fields
 
 
-def read(key: str, text: str, kind: inspect.Type) -> Any:
+def parse_value(key: str, text: str, kind: inspect.Type) -> Any:
     """Parse the value of a key.
 
     Raises:

@@ -74,7 +74,7 @@ _SURVIVORS: Final[dict[HugeExponent, tuple[float, ...]]] = {
     "infinity_only": _INFINITIES,
     "undecodable": (),
 }
-"""Accepted doubles of a number whose exponent is too large for BigDecimal."""
+"""Doubles that are accepted for a number whose exponent is too large for BigDecimal."""
 
 
 class NumberRules(NamedTuple):

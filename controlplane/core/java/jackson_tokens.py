@@ -94,9 +94,9 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyntaxPart(Enum):
-    """Part of a document that is missing or malformed: its name in our errors.
+    """Part of a document that is missing or malformed.
 
-    The number keeps parts of one name apart.
+    A value has the name of the part in our errors. Its number distinguishes parts of the same name.
     """
 
     VALUE = 1, "a value"

@@ -191,7 +191,7 @@ def encode(value: object) -> bytes:
 def encode_hash_order(value: object) -> bytes:
     """Encode as `encode`, but with the fields of every object in the order of a HashMap.
 
-    Connect writes a map that it has read before in this order.
+    Connect uses this order to write a map that it has read before.
     """
     return _encode(value, hash_map_order)
 

@@ -346,8 +346,8 @@ MUTATIONS = [
     LawMutation(
         "only the first offset is written",
         SOURCES,
-        "ordered = serialised(self._name, offsets, self._profile)",
-        "ordered = serialised(self._name, offsets, self._profile)[:1]",
+        "ordered = ordered_for_flush(self._name, offsets, self._profile)",
+        "ordered = ordered_for_flush(self._name, offsets, self._profile)[:1]",
         "O1",
         (267,),
     ),
