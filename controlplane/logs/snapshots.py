@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class StoredSnapshot(NamedTuple):
-    """A complete snapshot: its number, its kind, and its header, which only the writer interprets."""
+    """A complete snapshot: its number, its kind, and its header, which its writer interprets."""
 
     number: int
     kind: str

@@ -212,14 +212,14 @@ class ReleaseFolds:
     def __init__(
         self,
         load: Load,
-        kept: int,
+        folds_kept: int,
         log_replaced: Callable[[], None],
     ) -> None:
         self.positions = ReadPositions()
         self._load = load
         self._log_replaced = log_replaced
         """Called when the log was replaced."""
-        self._recent: LruCache[str, ReleaseFold] = LruCache(kept)
+        self._recent: LruCache[str, ReleaseFold] = LruCache(folds_kept)
         self._pinned: dict[str, ReleaseFold] = {}
         self.observers: list[FoldObserver] = []
         self._lock = asyncio.Lock()
