@@ -100,10 +100,10 @@ async def first_of(*works: Coroutine[Any, Any, None]) -> None:
         for task in done:
             task.result()
     finally:
-        await ended(tasks)
+        await cancel_all(tasks)
 
 
-async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     """Await work that must not stop half-way; raise a cancellation only after its end."""
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
@@ -116,7 +116,7 @@ async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
         raise asyncio.CancelledError
 
 
-async def ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
+async def cancel_all(tasks: Iterable["asyncio.Task[None]"]) -> None:
     """Cancel tasks and wait for their end; ignore their results and errors."""
     tasks = list(tasks)
     for task in tasks:

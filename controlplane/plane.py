@@ -18,10 +18,10 @@ from uuid import uuid4
 import msgspec
 
 from controlplane.controller import (
-    Alone,
     CommandLimits,
     Controller,
     ExternalActions,
+    NoExternalSystems,
     StepListener,
     WriterEnvironment,
 )
@@ -112,7 +112,7 @@ class Surroundings(NamedTuple):
     plugins: Plugins | None = None
     """Available connector classes. None: Kafka's own, those of installed packages, and those of the
     configured catalogue (`controlplane.plugins`)."""
-    outside: ExternalActions = Alone()
+    outside: ExternalActions = NoExternalSystems()
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -460,7 +460,7 @@ def _check_text(name: str, value: object) -> None:
 
 
 async def _normalized(command: AnyCommand) -> AnyCommand:
-    """Return the command as the command topic would return it: with tuples and dicts.
+    """Return the command as the command topic would return it (`as_stored`).
 
     Raises:
         TypeError: the value is no command, or holds invalid data.
@@ -474,7 +474,7 @@ async def _normalized(command: AnyCommand) -> AnyCommand:
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:
-    """Cancel a task and wait for its end; raise its error, unlike `event_loop.ended`."""
+    """Cancel a task and wait for its end; raise its error, unlike `event_loop.cancel_all`."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

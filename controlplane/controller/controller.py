@@ -51,7 +51,7 @@ from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
 
 PROBE_S = 1.0
-"""Time that a write without a change may take until the log counts as unavailable."""
+"""Time limit of a probe, which writes no record; a slower log counts as unavailable."""
 
 
 class TimedOut(Exception):
@@ -306,7 +306,7 @@ class Controller:
         return command_log.ended(trace)
 
     def _conflict(self, request: CommandRequest) -> Rejected:
-        """Refuse an id that another command has; the command topic has only that command."""
+        """Refuse an id that belongs to another command; log the refusal, but write no record."""
         rejected = command_log.other_command(request)
         self._report(QueuedCommand(request, None), rejected, records=0)
         return rejected

@@ -261,8 +261,8 @@ class LogWriter:
     """Appends batches as the writer of an epoch, and waits until each has been read back.
 
     Without an epoch it appends beside the writer, as any worker may do for some records. While the
-    log is unavailable, it retries for a bounded time. A later `LogUnavailable` leaves the outcome
-    open: the log has the whole batch, or nothing of it.
+    log is unavailable, it retries for a bounded time. If it raises `LogUnavailable` in the end, the
+    outcome is open: the log has the whole batch, or nothing of it.
     """
 
     def __init__(  # noqa: PLR0913 - settings, by name only

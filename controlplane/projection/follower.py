@@ -16,14 +16,14 @@ from controlplane.core.fold import Fold
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.followed_topics import FollowedTopics
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.loader import load
 from controlplane.projection.log_tail import LogTail
 from controlplane.projection.notices import Notices
-from controlplane.projection.past_states import Past, PastState, ends_now
+from controlplane.projection.past_states import PastState, PastStates, ends_now
 from controlplane.projection.release_folds import (
     FoldObserver,
     Listener,
@@ -64,7 +64,7 @@ class Follower:
         self._topics = topics
         self._exactly_once = exactly_once
         self._live = live
-        self._past = Past(log, topics=topics, exactly_once=exactly_once)
+        self._past = PastStates(log, topics=topics, exactly_once=exactly_once)
         self._folds = ReleaseFolds(self._load, limits.profiles_kept, self._past.forget)
         self._positions = positions = self._folds.positions
         self.present = self._folds.present
@@ -88,7 +88,7 @@ class Follower:
         trace: TracebackType | None,
     ) -> None:
         if self._task is not None:
-            await ended([self._task])
+            await cancel_all([self._task])
 
     @property
     def failure(self) -> LogError | None:
@@ -143,14 +143,14 @@ class Follower:
 
     @contextmanager
     def observed(
-        self, records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
+        self, on_records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
     ) -> Iterator[None]:
-        """Call `records` within the block with the records of each fold, in the one order.
+        """Call `on_records` within the block with the records of each fold, in the one order.
 
         The positions move after the call. If the log is replaced, `broken_off` is called. Unlike
         `subscribed`, this creates no states.
         """
-        observer = FoldObserver(records, broken_off)
+        observer = FoldObserver(on_records, broken_off)
         self._folds.observers.append(observer)
         try:
             yield

@@ -45,7 +45,7 @@ class PastState(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-class Past:
+class PastStates:
     """States of one log at past moments.
 
     `exactly_once`: True if the workers read committed records only (KIP-618).

@@ -144,25 +144,25 @@ def _session_key(_: str, content: Any, profile: Profile) -> ConfigRecord | Inval
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=_SESSION_KEY)
     # Kafka checks the fields in this order, so the first wrong one decides the fate.
-    missing = NULL_POINTER if profile.session_key_fields_required else None
+    thrown_if_missing = NULL_POINTER if profile.session_key_fields_required else None
     secret = content.get("key")
     if not isinstance(secret, str):
-        return _bad_session_key("key", secret, missing)
+        return _bad_session_key("key", secret, thrown_if_missing)
     decoded = java_library.decode_base64(secret)
     if decoded is None:
         return Invalid("key is not base64", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
     algorithm, created = content.get("algorithm"), content.get("creation-timestamp")
     if not isinstance(algorithm, str):
-        return _bad_session_key("algorithm", algorithm, missing)
+        return _bad_session_key("algorithm", algorithm, thrown_if_missing)
     if type(created) is not int:
-        return _bad_session_key("creation-timestamp", created, missing)
+        return _bad_session_key("creation-timestamp", created, thrown_if_missing)
     if not decoded:
         return Invalid("key is empty", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
     return SessionKey(decoded, algorithm, created)
 
 
-def _bad_session_key(field: str, content: Any, missing: str | None) -> Invalid:
-    thrown = missing if content is None else None
+def _bad_session_key(field: str, content: Any, thrown_if_missing: str | None) -> Invalid:
+    thrown = thrown_if_missing if content is None else None
     return Invalid(f"{field} is missing or of a wrong type", thrown, about=_SESSION_KEY)
 
 
@@ -205,7 +205,7 @@ _KINDS: tuple[tuple[str, Callable[[Profile], bool], DecodeKind], ...] = (
 
 
 def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Encode a config record to key and value, to the byte as a worker of this release does.
+    """Encode a config record to key and value, in the same bytes as a worker of this release.
 
     A kind of record that the release lacks is written as later releases do. The caller decides
     which kinds it writes.

@@ -150,7 +150,7 @@ def _optional_text(content: dict[str, Any], field: str) -> str | None:
 
 
 def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Encode a status record to key and value, to the byte as a worker of this release does."""
+    """Encode a status record to key and value, in the same bytes as a worker of this release."""
     match record:
         case ConnectorStatus(name, status):
             key, content = f"{_CONNECTOR}{name}", _status_content(status, profile)

@@ -24,7 +24,8 @@ _INT_DIGITS, _LONG_DIGITS = 10, 19
 _CAPACITY = 16
 _TREEIFY_CHAIN = 8
 _TREEIFY_CAPACITY = 64
-"""java.util.HashMap: initial capacity; a bucket of more than 8 doubles a table below 64."""
+"""java.util.HashMap: initial capacity; a bucket of more than 8 keys doubles a table of fewer than
+64 buckets."""
 
 _REMEMBERED_NAMES = 4096
 """Most keys whose hash is cached: maps share few different names."""

@@ -214,7 +214,7 @@ def encode(value: object) -> bytes:
 def encode_hash_order(value: object) -> bytes:
     """Encode as `encode`, but with the fields of every object in the order of a HashMap.
 
-    Connect writes a map in this order if it has read it before.
+    Connect uses this order to write a map that it has read before.
     """
     return _encode(value, hash_map_order)
 
