@@ -94,7 +94,9 @@ def runtime_settings(
     """
     worker = configuration.settings(WorkerSettings)
     converters = {
-        key: text for prefix in _CONVERTERS for key, text in configuration.below(prefix).items()
+        key: text
+        for prefix in _CONVERTERS
+        for key, text in configuration.texts_under(prefix).items()
     }
     return RuntimeSettings(
         worker_id=worker_id,

@@ -12,7 +12,7 @@ from enum import Enum
 import msgspec
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import json_converter
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
 
@@ -73,7 +73,7 @@ def again(committed: Entry | None, wrong: Entry) -> str:
     if committed is not None and committed.value is not None:
         return copied((committed.position,))
     return append_command(
-        wrong.topic, wrong.partition, java_library.decode_key(wrong.key or b""), ""
+        wrong.topic, wrong.partition, json_converter.decode_key(wrong.key or b""), ""
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
-from controlplane.event_loop import SLICE_ITEMS, ended
+from controlplane.event_loop import SLICE_ITEMS, cancel_all
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -152,7 +152,7 @@ class AtLeastOnce:
 
     async def finish(self, *, failed: bool) -> None:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
-        await ended(self._committers)
+        await cancel_all(self._committers)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
                 while self._in_flight() and self._failure is None:

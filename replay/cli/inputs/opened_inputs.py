@@ -4,11 +4,11 @@ import asyncio
 import functools
 from collections.abc import Iterable
 
-from controlplane.clock import now_ms
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.moments import check_not_future
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import OpenOptions, open_log
 from controlplane.terminal.output import note
