@@ -56,12 +56,12 @@ async def _batches(log_input: LogInput) -> list[Batch]:
     try:
         for problem in opened_log.problems:
             note(f"{log_input.where}: {problem}")
-        return await _read_connects(opened_log.log, topics)
+        return await _connect_batches(opened_log.log, topics)
     finally:
         await opened_log.log.close()
 
 
-async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:
+async def _connect_batches(log: ReadableLog, topics: Topics) -> list[Batch]:
     """Records of Connect's topics, without the data that connectors move."""
     existing = await log.topics()
     batches = [batch async for batch in log.read({topics.config} & existing.keys())]
