@@ -169,7 +169,6 @@ async def _open_attached(
         notices=tell,
         loggers=loggers,
     ) as rest_service:
-        assert rest_service.log is not None
         yield rest_service, rest_service.log
 
 
