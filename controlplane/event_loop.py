@@ -1,7 +1,14 @@
 """Helpers for the event loop: long work in slices or threads, and groups of tasks."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
@@ -34,6 +41,17 @@ async def sliced_parts(parts: AsyncIterable[Iterable[T]]) -> AsyncIterator[T]:
         for item in items:
             yield item
             await slice_.end_if_over()
+
+
+async def slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """Yield `SLICE_ITEMS` items at a time; other tasks run in between.
+
+    Unlike `sliced`, this costs a single item nothing: use it for work of a microsecond per item.
+    """
+    for first in range(0, len(items), SLICE_ITEMS):
+        if first:
+            await asyncio.sleep(0)
+        yield items[first : first + SLICE_ITEMS]
 
 
 class _Slice:

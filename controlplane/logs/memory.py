@@ -1,14 +1,13 @@
 """Log in memory: the reference implementation of the contract. Scenarios run on it."""
 
-import asyncio
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, count
-from typing import TypeVar
 
 from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position, TopicPartition
 from controlplane.core.order import Ends
+from controlplane.event_loop import slices
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.offset_rules import (
@@ -25,14 +24,8 @@ from controlplane.logs.offset_rules import (
 from controlplane.logs.spans import OffsetSpan, below_ends, spans, topic_in, trim_limits
 from controlplane.logs.tail import ChangeCounter, follow
 
-T = TypeVar("T")
-
 BATCH_ENTRIES = 65_536
 """Maximum entries per batch: other tasks of the event loop run between batches."""
-
-
-STEP_RECORDS = 1_000
-"""Maximum records of an append that are prepared before other tasks run."""
 
 
 class PartitionColumns:
@@ -146,14 +139,6 @@ def _sparse(headers: Sequence[Headers]) -> dict[int, Headers]:
     return {index: each for index, each in enumerate(headers) if each} if any(headers) else {}
 
 
-async def _steps(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
-    """Yield `STEP_RECORDS` items at a time; other tasks run in between."""
-    for first in range(0, len(items), STEP_RECORDS):
-        if first:
-            await asyncio.sleep(0)
-        yield items[first : first + STEP_RECORDS]
-
-
 class MemoryLog:
     """Log in memory. It belongs to one event loop; only `tail` waits."""
 
@@ -221,8 +206,8 @@ class MemoryLog:
         staged: defaultdict[TopicPartition, PartitionColumns] = defaultdict(PartitionColumns)
         indexes = [
             staged[record.topic, record.partition].append(record)
-            async for step in _steps(records)
-            for record in step
+            async for slice_ in slices(records)
+            for record in slice_
         ]
         # From here to `tell` no other task runs: the append is atomic.
         self._check_open()
@@ -234,8 +219,8 @@ class MemoryLog:
         self._changes.tell()
         return [
             Position(record.topic, record.partition, starts[record.topic, record.partition] + index)
-            async for step in _steps([*zip(records, indexes, strict=True)])
-            for record, index in step
+            async for slice_ in slices([*zip(records, indexes, strict=True)])
+            for record, index in slice_
         ]
 
     async def put(self, entries: Sequence[Entry]) -> int:

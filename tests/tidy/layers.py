@@ -38,14 +38,14 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.core": set(),
     **dict.fromkeys(BESIDE, CORE | BESIDE),
     "controlplane.harvest": CORE | BESIDE,
-    "controlplane.logs": CORE | BESIDE,
+    "controlplane.logs": CORE | BESIDE | EVENT_LOOP,
     "controlplane.worker_api": set(),
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.connect": CORE,
     "controlplane.connectors": CORE | {"controlplane.connect"},
     "controlplane.event_loop": set(),
     "controlplane.garbage_collection": set(),
-    "controlplane.projection": CORE | BESIDE | LOGS | EVENT_LOOP,
+    "controlplane.projection": CORE | BESIDE | EVENT_LOOP | LOGS,
     "controlplane.controller": BELOW_CONTROLLER,
     "controlplane.plane_settings": BELOW_REST | {"controlplane.plane"},
     "controlplane.rest": BELOW_REST | PAGE,
@@ -54,7 +54,7 @@ LAYERS: dict[str, set[str]] = {
     | {"controlplane.plane", "controlplane.connect", "controlplane.connectors"},
     "controlplane.read_only": REST_AND_BELOW,
     "controlplane.attached": REST_AND_BELOW | WORKER_API | {"controlplane.read_only"},
-    "controlplane.terminal": CORE | BESIDE | LOGS,
+    "controlplane.terminal": CORE | BESIDE | EVENT_LOOP | LOGS,
     "controlplane.client": REST_AND_BELOW
     | PLANE
     | TERMINAL
