@@ -15,7 +15,7 @@ from controlplane.logger_levels import Loggers
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.change_feed import ChangeEvent
 from controlplane.projection.past_states import PastState
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.errors import InvalidParameter, WorkerAnswer
 from controlplane.rest.requests import Request

@@ -12,7 +12,7 @@ from enum import Enum
 import msgspec
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import java_library, json_codec
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
 
@@ -95,7 +95,7 @@ def copied_topic(source: str, target: str, through: str) -> str:
 
 def offsets_of(connector: str) -> str:
     """Filter for kcat's lines that selects the offsets of a source: `["orders",{…}]`."""
-    key = json_converter.encode([connector]).decode("utf-8", "replace").removesuffix("]")
+    key = json_codec.encode([connector]).decode("utf-8", "replace").removesuffix("]")
     return "grep -a " + shlex.quote("^" + _PATTERN.sub(r"\\\g<0>", f"{key},"))
 
 

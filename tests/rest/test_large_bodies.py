@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest import bodies
-from controlplane.rest.bodies.fast_json import LargeBody, Unread
-from controlplane.rest.bodies.pool import (
+from controlplane.rest.bodies.body_processes import (
     PIECE_BYTES,
     PLAIN_BYTES,
     PROCESSES_MAX,
@@ -20,6 +19,7 @@ from controlplane.rest.bodies.pool import (
     BodyProcesses,
     hand_over,
 )
+from controlplane.rest.bodies.fast_json import LargeBody, Unread
 from controlplane.rest.endpoints.command_requests import PARSED_FIRST_BYTES
 from controlplane.rest.errors import RestError, TooBusy
 from controlplane.rest.http.limits import HttpLimits

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import java_library, json_codec
 from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -40,10 +40,10 @@ def decode_config(
     whatever its key is, and the worker's config offset does not move.
     """
     try:
-        content = None if value is None else json_converter.decode(value, profile)
-    except json_converter.Undecodable as error:
+        content = None if value is None else json_codec.decode(value, profile)
+    except json_codec.Undecodable as error:
         return Invalid(f"undecodable value: {error}", advances=False, about=_text(key))
-    except json_converter.StackOverflow as error:
+    except json_codec.StackOverflow as error:
         return Invalid(str(error), STACK_OVERFLOW, advances=False, about=_text(key))
     if key is None:
         return Invalid("null key", NULL_POINTER)
@@ -210,7 +210,7 @@ def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes 
     which kinds it writes.
     """
     key, content = _content(record, profile)
-    value = None if content is None else json_converter.encode(content)
+    value = None if content is None else json_codec.encode(content)
     return java_library.encode_key(key), value
 
 

@@ -37,7 +37,10 @@ PROCESSES_MAX = 4
 NICENESS = 10
 """Niceness of a reading process: its priority is below the serving process's."""
 
-_RUN = "import sys; sys.path[:] = {path!r}; from controlplane.rest.bodies.pool import main; main()"
+_RUN = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from controlplane.rest.bodies.body_processes import main; main()"
+)
 
 
 class BodyProcesses:
