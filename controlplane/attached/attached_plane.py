@@ -43,7 +43,6 @@ from controlplane.attached.trail import (
     plan_of,
     progress_of,
 )
-from controlplane.clock import now_ms
 from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
@@ -59,6 +58,7 @@ from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.redaction import redacted_refusal
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.projection.notices import Notices
 from controlplane.rest.errors import WorkerAnswer

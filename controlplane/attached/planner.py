@@ -13,7 +13,7 @@ from msgspec import UNSET
 from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
 from controlplane.attached.requests import validation_request
 from controlplane.controller.decision import Decider
-from controlplane.controller.external import Alone, ExternalActionFailed
+from controlplane.controller.external import ExternalActionFailed, NoExternalSystems
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -46,7 +46,7 @@ _TOO_OLD = (
 )
 
 
-class WorkerGroups(Alone):
+class WorkerGroups(NoExternalSystems):
     """Committed offsets of a sink connector, as a worker shows them (KIP-875)."""
 
     def __init__(self, client: ConnectClient, connector: str) -> None:

@@ -7,7 +7,7 @@ from itertools import compress, count
 
 from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position, TopicPartition
 from controlplane.core.order import Ends
-from controlplane.event_loop import slices
+from controlplane.event_loop import sliced
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.offset_rules import (
@@ -136,7 +136,7 @@ class PartitionColumns:
 
 def _sparse(headers: Sequence[Headers]) -> dict[int, Headers]:
     """Return the non-empty headers by index."""
-    return {index: each for index, each in enumerate(headers) if each} if any(headers) else {}
+    return {index: pairs for index, pairs in enumerate(headers) if pairs} if any(headers) else {}
 
 
 class MemoryLog:
@@ -155,7 +155,7 @@ class MemoryLog:
 
     async def starts(self, topics: Iterable[str]) -> Ends:
         """Offset of the first record that the log still holds, per partition."""
-        return {topic: [each.start for each in self._partitions(topic)] for topic in topics}
+        return {topic: [columns.start for columns in self._partitions(topic)] for topic in topics}
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Offset after the last record, per partition."""
@@ -179,7 +179,7 @@ class MemoryLog:
     async def close(self) -> None:
         """Close the log and wake waiting tails. The records go with the object."""
         self._closed = True
-        self._changes.tell()
+        self._changes.note_change()
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists with as many partitions."""
@@ -206,21 +206,19 @@ class MemoryLog:
         staged: defaultdict[TopicPartition, PartitionColumns] = defaultdict(PartitionColumns)
         indexes = [
             staged[record.topic, record.partition].append(record)
-            async for slice_ in slices(records)
-            for record in slice_
+            async for record in sliced(records)
         ]
-        # From here to `tell` no other task runs: the append is atomic.
+        # From here to `note_change` no other task runs: the append is atomic.
         self._check_open()
         check_epoch(epoch, self._epoch)
-        columns = {place: self._columns(*place) for place in staged}
-        for place, each in columns.items():
-            check_room(*place, each.end, len(records))
-        starts = {place: each.add_all(staged[place]) for place, each in columns.items()}
-        self._changes.tell()
+        targets = {place: self._columns(*place) for place in staged}
+        for place, columns in targets.items():
+            check_room(*place, columns.end, len(records))
+        starts = {place: columns.add_all(staged[place]) for place, columns in targets.items()}
+        self._changes.note_change()
         return [
             Position(record.topic, record.partition, starts[record.topic, record.partition] + index)
-            async for slice_ in slices([*zip(records, indexes, strict=True)])
-            for record, index in slice_
+            async for record, index in sliced(zip(records, indexes, strict=True))
         ]
 
     async def put(self, entries: Sequence[Entry]) -> int:
@@ -234,7 +232,7 @@ class MemoryLog:
             new.append((columns, ascending[border:]))
         for columns, ascending in new:
             columns.extend(ascending)
-        self._changes.tell()
+        self._changes.note_change()
         return sum(len(ascending) for _, ascending in new)
 
     async def add_marker(self, topic: str, partition: int) -> int:
@@ -242,7 +240,7 @@ class MemoryLog:
         columns = self._columns(topic, partition)
         check_room(topic, partition, columns.end, 1)
         columns.end += 1
-        self._changes.tell()
+        self._changes.note_change()
         return columns.end - 1
 
     async def compact(

@@ -175,6 +175,7 @@ class _JsonScan:
         if match is None or name is None:
             return None
         self._at = match.end()
+        # A name that only the lenient decoder reads encodes surrogate halves (`_hidden`).
         strict = self._names._replace(encoded_surrogates=False)
         halves = self._decoded(strict, match[1]) is None
         hidden = _text_without(name, lambda part: self._hidden_part(part, halves=halves))
@@ -203,6 +204,7 @@ class _JsonScan:
         if text is None:
             return False
         self._at = match.end()
+        # A string that only the lenient decoder reads encodes surrogate halves (`_hidden`).
         strict = self._strings._replace(encoded_surrogates=False)
         halves = self._decoded(strict, body) is None
         hidden = self._hidden(text, name, halves=halves)
@@ -231,7 +233,7 @@ class _JsonScan:
         self._copied = end
 
     def _rest(self, start: int) -> str:
-        """Replace the remainder by a unit that stops readers as before, and its hidden text.
+        """Replace the remainder by its hidden text, behind a unit at which readers stop as before.
 
         No release reads a number that is directly followed by other text, so the remainder begins
         at the number (`start`).

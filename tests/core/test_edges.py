@@ -10,7 +10,7 @@ from controlplane.core import views
 from controlplane.core.codec import decode_partition, decode_status
 from controlplane.core.fold import FateKind
 from controlplane.core.java import json_codec
-from controlplane.core.java.java_library import decode_key
+from controlplane.core.java.json_codec import decode_key
 from controlplane.core.order import in_order
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import ConnectorStatus, Invalid, State, Target

@@ -14,10 +14,10 @@ from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import RequestListener
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections
-from controlplane.clock import now_ms
 from controlplane.core.commands import CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.state import Topics
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import Log
 from controlplane.logs.log_factory import OpenOptions, open_log
 from controlplane.logs.memory import MemoryLog

@@ -40,8 +40,8 @@ async def test_a_large_append_lets_other_tasks_run() -> None:
     while not appending.done():
         await asyncio.sleep(0)
         ends.append((await log.ends(["config"]))["config"][0])
-    assert ends == [0, 0, *[count] * (len(ends) - 2)]
-    assert len(ends) == 5
+    assert ends[:2] == [0, 0]
+    assert {*ends} == {0, count}
 
 
 async def test_marker() -> None:

@@ -265,20 +265,20 @@ async def test_a_release_without_the_support_that_is_read_with() -> None:
         assert (await client.get("/connectors?profile=3.2")).status_code == 200
 
 
-READ_TO = "it is read to there, not to 99"
+READ_TO = "it is read to its end, not to 99"
 VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
     ({"connect-configs": [57], "connect-offsets": [0] * 5, "connect-status": [1, 2, 3]}, []),
     (
         {"connect-configs": [57], "connect-status": [1]},
         [
-            "the vector does not name connect-offsets: nothing of it is read",
-            "the vector names 1 of 3 partitions of connect-status: the rest is out",
+            "the vector does not name connect-offsets: that topic is not read",
+            "the vector names 1 of 3 partitions of connect-status: the others are not read",
         ],
     ),
     (
         {"connect-configs": [570], "connect-offsets": [99] * 5, "connect-status": [990] * 3},
         [
-            "connect-configs ends at 100: it is read to there, not to 570",
+            "connect-configs ends at 100: it is read to its end, not to 570",
             f"connect-offsets partition 0 ends at 25: {READ_TO}",
             f"connect-offsets partition 1 ends at 11: {READ_TO}",
             f"connect-offsets partition 2 ends at 6: {READ_TO}",

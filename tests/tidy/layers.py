@@ -15,7 +15,7 @@ BESIDE = {
         "private_files",
         "logger_levels",
         "observe",
-        "clock",
+        "event_loop",
         "failure_text",
         "plugins",
         "tls",
@@ -23,14 +23,13 @@ BESIDE = {
 }
 TERMINAL = {"controlplane.terminal"}
 LOGS = {"controlplane.logs"}
-EVENT_LOOP = {"controlplane.event_loop"}
 PROJECTION = {"controlplane.projection"}
 CONTROLLER = {"controlplane.controller"}
 REST = {"controlplane.rest"}
 PLANE = {"controlplane.plane", "controlplane.plane_settings"}
 PAGE = {"controlplane.page"}
 WORKER_API = {"controlplane.worker_api"}
-BELOW_CONTROLLER = CORE | BESIDE | LOGS | EVENT_LOOP | PROJECTION
+BELOW_CONTROLLER = CORE | BESIDE | LOGS | PROJECTION
 BELOW_REST = BELOW_CONTROLLER | CONTROLLER
 REST_AND_BELOW = BELOW_REST | PAGE | REST
 
@@ -38,14 +37,13 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.core": set(),
     **dict.fromkeys(BESIDE, CORE | BESIDE),
     "controlplane.harvest": CORE | BESIDE,
-    "controlplane.logs": CORE | BESIDE | EVENT_LOOP,
+    "controlplane.logs": CORE | BESIDE,
     "controlplane.worker_api": set(),
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.connect": CORE,
     "controlplane.connectors": CORE | {"controlplane.connect"},
-    "controlplane.event_loop": set(),
     "controlplane.garbage_collection": set(),
-    "controlplane.projection": CORE | BESIDE | EVENT_LOOP | LOGS,
+    "controlplane.projection": CORE | BESIDE | LOGS,
     "controlplane.controller": BELOW_CONTROLLER,
     "controlplane.plane_settings": BELOW_REST | {"controlplane.plane"},
     "controlplane.rest": BELOW_REST | PAGE,
@@ -54,7 +52,7 @@ LAYERS: dict[str, set[str]] = {
     | {"controlplane.plane", "controlplane.connect", "controlplane.connectors"},
     "controlplane.read_only": REST_AND_BELOW,
     "controlplane.attached": REST_AND_BELOW | WORKER_API | {"controlplane.read_only"},
-    "controlplane.terminal": CORE | BESIDE | EVENT_LOOP | LOGS,
+    "controlplane.terminal": CORE | BESIDE | LOGS,
     "controlplane.client": REST_AND_BELOW
     | PLANE
     | TERMINAL
@@ -67,7 +65,7 @@ LAYERS: dict[str, set[str]] = {
     | LOGS
     | TERMINAL
     | PAGE
-    | {f"controlplane.{name}" for name in ("clock", "settings", "private_files")},
+    | {f"controlplane.{name}" for name in ("event_loop", "settings", "private_files")},
 }
 """Per part of the program, the other parts it may import. A part in `TOP` is not listed: it may
 import every part of `controlplane`, and no part imports it."""

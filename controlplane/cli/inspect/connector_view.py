@@ -10,7 +10,6 @@ from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.sink_lag import consumer_group, print_group
 from controlplane.cli.inspect.unreadable_summary import places_of
 from controlplane.cli.opened_log import InputLog
-from controlplane.clock import now_ms
 from controlplane.core import views
 from controlplane.core.entry import Position
 from controlplane.core.moments import position_text, time_text
@@ -23,6 +22,7 @@ from controlplane.core.text.redaction import redacted, redacted_text, redacted_v
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
 from controlplane.core.views.source_progress import SourceProgress, source_progress
+from controlplane.event_loop import now_ms
 from controlplane.projection.past_states import read_offset_records
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.cli.serve.serve_options import ServeOptions
-from controlplane.clock import now_ms
+from controlplane.event_loop import now_ms
 from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog

@@ -42,8 +42,8 @@ from controlplane.client.connectors.selection import name_argument
 from controlplane.client.connectors.wait import STANDS, wait_for
 from controlplane.client.http.api import Api, ApiAnswer, connector
 from controlplane.client.http.request_errors import Declined
-from controlplane.clock import now_ms
 from controlplane.core.text.safe_text import count
+from controlplane.event_loop import now_ms
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note, say
 from controlplane.terminal.prompts import confirm

@@ -48,7 +48,7 @@ class JsonReader:
         return None if node is None else self._schema(node)
 
     def _schema(self, node: Any) -> Schema:
-        """Read a schema with all of its attributes; the default is read under the schema itself."""
+        """Read a schema with all of its attributes; its default is converted like any value."""
         name = node.get("type") if isinstance(node, dict) else None
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")

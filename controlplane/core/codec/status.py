@@ -38,7 +38,7 @@ def decode_status(
         return Invalid("this release has no status topic")
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    text = java_library.decode_key(key)
+    text = json_codec.decode_key(key)
     try:
         if text.startswith(_CONNECTOR):
             return _connector(text, value, profile)
@@ -150,7 +150,7 @@ def _optional_text(content: dict[str, Any], field: str) -> str | None:
 
 
 def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Encode a status record to key and value, to the byte as a worker of this release does."""
+    """Encode a status record to key and value, in the same bytes as a worker of this release."""
     match record:
         case ConnectorStatus(name, status):
             key, content = f"{_CONNECTOR}{name}", _status_content(status, profile)
@@ -160,7 +160,7 @@ def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes 
             key = f"{_TOPIC}{topic}{_TOPIC_SEPARATOR}{name}"
             content = None if activity is None else {"topic": _activity_content(activity)}
     encoded = None if content is None else json_codec.encode(content)
-    return java_library.encode_key(key), encoded
+    return json_codec.encode_key(key), encoded
 
 
 def _status_content(status: Status | None, profile: Profile) -> dict[str, Any] | None:

@@ -105,8 +105,7 @@ def changed_by(
     """Differences that one record made to its connector: the `diff` of the states around it.
 
     Reads only facts that the record can change. So the cost does not depend on the size of the
-    connector. If the log spells a source partition in several ways, the
-    record's spelling is used.
+    connector. If the log spells a source partition in several ways, the record's spelling is used.
     """
     topics = after.topics
     if entry.topic == topics.config:

@@ -211,7 +211,7 @@ class BodyTokens(Tokens):
                 self._fail_at_word(word[:length])
             self.at += 1
         unit = self.unit
-        if self._continues_word(unit):
+        if self._fails_after_word(unit):
             if self._is_lead():
                 # Jackson has not moved past this byte, and reads it again as the next one.
                 begins = _sequence_size(unit) > 0

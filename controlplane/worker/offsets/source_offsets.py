@@ -34,6 +34,9 @@ _SCHEMA_TYPES: Mapping[type, str] = {dict: "MAP", list: "ARRAY", tuple: "ARRAY"}
 class OffsetBatches(NamedTuple):
     """Records of one commit in the order of their writing (KAFKA-15018).
 
+    The primary topic is the connector's own offsets topic, and the copy is in the worker's topic.
+    Without an own topic, the worker's is the primary one and there is no copy.
+
     Removals go to the copy first, or a crash would revive an old offset.
     """
 

@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 )
 """Arrow schema of the rows; nested values are JSON text."""
 
-UNREADABLE_TOLD = 100
+UNREADABLE_LISTED = 100
 """Unreadable records that are listed with a reason; further ones are counted only."""
 
 
@@ -65,9 +65,9 @@ def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Itera
         halves.setdefault(name, []).append(half.value)
     names = {*views.connectors(state), *halves}
     only = set(wanted)
-    known_of = offsets_by_connector(state)
+    state_of = offsets_by_connector(state)
     for name in sorted(names & only if only else names):
-        yield _row(cluster, known_of(name), name, tuple(halves.get(name, ())))
+        yield _row(cluster, state_of(name), name, tuple(halves.get(name, ())))
 
 
 def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...]) -> ConnectorRow:
@@ -134,7 +134,7 @@ class UnreadableCounts(NamedTuple):
 
 def unreadable(state: ClusterState) -> UnreadableCounts:
     """Collect unusable records. Problems of offsets are remarks of their rows."""
-    first = sorted(state.unreadable.items())[:UNREADABLE_TOLD]
+    first = sorted(state.unreadable.items())[:UNREADABLE_LISTED]
     return UnreadableCounts(state.unreadable_count, [(at, redacted_text(why)) for at, why in first])
 
 

@@ -1,4 +1,4 @@
-"""JSON as Kafka's JsonConverter reads and writes it: Kafka's own results, and laws.
+"""Keys and JSON as a worker's converters read and write them: Kafka's own results, and laws.
 
 The results in `javajson_cases` and in the tables here come from Kafka's published jars.
 """
@@ -224,3 +224,48 @@ def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None
     """The fast encoder writes plain maps as Jackson does, or is not used."""
     for document in (value, {"properties": value}):
         assert json_codec.encode(document) == json_codec._encode(document, iter)
+
+
+KEYS = {
+    b"": "",
+    b"\xc3\xa9\xf0\x9f\x98\x80": "é\U0001f600",
+    b"\xef\xbb\xbfa": "\ufeffa",
+    b"\xed\x9f\xbf": "\ud7ff",
+    b"a\x80b": "a?b",
+    b"\xff": "?",
+    b"\xc3": "?",
+    b"\xe2\x82": "?",
+    b"\xe2\x82a": "?a",
+    b"\xf0\x9f\x98": "?",
+    b"\xf0\x9f\x98a": "?a",
+    b"\xc0\x80": "??",
+    b"\xe0\x80\x80": "???",
+    b"\xf4\x90\x80\x80": "????",
+    b"\xf8\x88\x80\x80\x80": "?????",
+    b"\xed": "?",
+    b"\xeda": "?a",
+    b"\xed\xa0": "?",
+    b"\xed\xa0a": "?a",
+    b"\xed\xa0\x80": "?",
+    b"\xed\xbf\xbf": "?",
+    b"\xed\xa0\xbd\xed\xb8\x80": "??",
+}
+
+
+@pytest.mark.parametrize(("key", "text"), KEYS.items(), ids=[f"{key!r}" for key in KEYS])
+def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
+    """`?` stands for U+FFFD in this table; Java writes the same number of them."""
+    assert json_codec.decode_key(key) == text.replace("?", "\ufffd")
+
+
+@given(key=st.binary(max_size=20))
+def test_no_key_is_undecodable(key: bytes) -> None:
+    """Valid UTF-8 stays as in Python; other bytes lose no more than in Java."""
+    ours, pythons = json_codec.decode_key(key), key.decode("utf-8", "replace")
+    assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
+    assert ours.count("\ufffd") <= pythons.count("\ufffd")
+
+
+def test_a_key_is_written_in_utf8() -> None:
+    """A surrogate pair is one character; a lone surrogate becomes a question mark."""
+    assert json_codec.encode_key("a\ud800b😀") == "a?b😀".encode()
