@@ -43,7 +43,7 @@ from controlplane.rest.errors import (
     refused,
 )
 from controlplane.rest.extensions import (
-    audit,
+    audit_trail,
     diff,
     history,
     openapi,
@@ -264,7 +264,7 @@ _OWN: Mapping[EndpointKey, Responder] = {
     ("POST", (*CONNECTOR, "undo")): _undo,
     ("GET", ("diff",)): diff.show_differences,
     ("GET", ("targets",)): target_states.show_targets,
-    ("GET", ("commands",)): audit.show_trail,
+    ("GET", ("commands",)): audit_trail.show_trail,
     ("GET", ("watch",)): watch.watch,
     ("GET", ("openapi.json",)): _describe,
 }

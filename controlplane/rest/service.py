@@ -155,14 +155,19 @@ class Workers(Protocol):
 
 
 class Service(NamedTuple):
-    """One cluster as this process serves it."""
+    """One cluster as this process serves it; `compose` builds it."""
 
     follower: States
+    log: ReadableLog
+    """Log for reading past states."""
+    watching: Changes
     dialect: Profile
     """Default release for requests that name none."""
     bodies: BodyProcesses
     """Processes that read large bodies; their number is limited per service."""
-    plugins: Plugins = Plugins()
+    plugins: Plugins
+    worker: DecisionSettings
+    """Settings of the worker that the service represents."""
     commands: Commands | None = None
     """Runner of commands; None if the service is read-only."""
     planner: Planner | None = None
@@ -171,11 +176,6 @@ class Service(NamedTuple):
     """Reader of consumer groups; None: there is no cluster. `commands`, if any, reads committed
     offsets instead."""
     cluster_id: str | None = None
-    worker: DecisionSettings = DecisionSettings()
-    """Settings of the worker that the service represents."""
-    log: ReadableLog | None = None
-    """Log for reading past states; None if only the present is served."""
-    watching: Changes | None = None
     loggers: Loggers | None = None
     """Loggers of this process; None hides them."""
     endpoint_set: EndpointSet = EndpointSet.ALL
@@ -222,16 +222,16 @@ def compose(  # noqa: PLR0913 - parts, by name
     """
     return Service(
         follower,
+        log,
+        watching,
         dialect or context.profile,
         BodyProcesses(),
         context.plugins,
+        context.worker,
         commands=commands,
         planner=planner,
         groups=groups,
         cluster_id=cluster_id,
-        worker=context.worker,
-        log=log,
-        watching=watching,
         loggers=loggers,
         endpoint_set=endpoint_set,
         worker_metrics=worker_metrics,

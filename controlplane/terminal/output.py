@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import plain
 from controlplane.terminal.command_errors import flush, write
@@ -49,7 +49,7 @@ def print_json(value: Any) -> None:
     """Print a JSON document, indented unless it is nested too deeply."""
     document = plain(value)
     if _is_deep(document):
-        text = json_converter.encode(document).decode()
+        text = json_codec.encode(document).decode()
     else:
         ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
         text = json.dumps(document, indent=2, ensure_ascii=ascii_only)

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.java.jackson_text import (
     DocumentText,
     StringDecoder,
@@ -288,7 +288,7 @@ def _has_halves(text: str) -> bool:
 
 def _quoted(text: str, *, halves: bool = False) -> str:
     """Token of a string; with `halves`, surrogate halves stay encoded instead of escaped."""
-    written = json_converter.encode(text).decode()
+    written = json_codec.encode(text).decode()
     if not halves:
         return written
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[0], written)
@@ -311,7 +311,7 @@ def _readers(token: str) -> tuple[bool, ...]:
 
 def _reads(token: bytes, profile: Profile) -> bool:
     try:
-        json_converter.decode(token, profile)
+        json_codec.decode(token, profile)
     except Undecodable:
         return False
     return True

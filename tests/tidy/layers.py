@@ -124,6 +124,9 @@ def _packages(cell: str) -> set[str]:
     return {name if name in PACKAGES else f"controlplane.{name}" for name in names}
 
 
+COMPOSITION_ROOT = "controlplane.rest.service"
+"""The module that builds the service of a log, for programs and for tests."""
+
 ONLY_IN = {"aiokafka": "controlplane/logs/kafka/", "pyspark": "replay/"}
 
 
@@ -204,3 +207,14 @@ def one_place(source: SourceFile) -> Iterator[Offence]:
         home = ONLY_IN.get(module.split(".")[0])
         if home and not source.inside(home):
             yield Offence(line, f"{module} belongs into {home}")
+
+
+def one_composition_root(source: SourceFile) -> Iterator[Offence]:
+    """Only `compose` builds a `Service`; so no program and no test leaves out one of its parts."""
+    imported = {name for _, name in imports(source)}
+    if not imported & {COMPOSITION_ROOT, f"{COMPOSITION_ROOT}.Service"}:
+        return
+    for node in source.nodes:
+        match node:
+            case ast.Call(func=ast.Name(id="Service") | ast.Attribute(attr="Service")):
+                yield Offence(node.lineno, f"a Service is built by {COMPOSITION_ROOT}.compose")

@@ -167,7 +167,6 @@ async def _open_attached(
         notices=notices,
         loggers=loggers,
     ) as rest_service:
-        assert rest_service.log is not None
         yield rest_service, rest_service.log
 
 

@@ -33,7 +33,7 @@ _QUADRUPLES: Final = re.compile(_QUADRUPLE)
 
 
 class JsonReader:
-    """Values and schemas from the trees of `json_converter.decode_tree`."""
+    """Values and schemas from the trees of `json_codec.decode_tree`."""
 
     def __init__(self, *, replace_nulls: bool) -> None:
         """`replace_nulls`: a null is read as the default of its schema, if there is one."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final
 
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import java_library, json_codec
 from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -40,18 +40,18 @@ def decode_config(
     whatever its key is, and the worker's config offset does not move.
     """
     try:
-        content = None if value is None else json_converter.decode(value, profile)
-    except json_converter.Undecodable as error:
+        content = None if value is None else json_codec.decode(value, profile)
+    except json_codec.Undecodable as error:
         return Invalid(f"undecodable value: {error}", advances=False, about=_text(key))
-    except json_converter.StackOverflow as error:
+    except json_codec.StackOverflow as error:
         return Invalid(str(error), STACK_OVERFLOW, advances=False, about=_text(key))
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    return _by_prefix(json_converter.decode_key(key), content, profile)
+    return _by_prefix(json_codec.decode_key(key), content, profile)
 
 
 def _text(key: bytes | None) -> str:
-    return "" if key is None else json_converter.decode_key(key)
+    return "" if key is None else json_codec.decode_key(key)
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
@@ -211,8 +211,8 @@ def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes 
     which kinds it writes.
     """
     key, content = _content(record, profile)
-    value = None if content is None else json_converter.encode(content)
-    return json_converter.encode_key(key), value
+    value = None if content is None else json_codec.encode(content)
+    return json_codec.encode_key(key), value
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:

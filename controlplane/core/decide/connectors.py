@@ -17,7 +17,7 @@ from controlplane.core.context import Context
 from controlplane.core.decide.steps import privileged_steps
 from controlplane.core.decide.task_configs import task_set
 from controlplane.core.java.java_library import patched_hash_map
-from controlplane.core.java.json_converter import encode_key
+from controlplane.core.java.json_codec import encode_key
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.records import (
     ConfigRecord,

@@ -20,7 +20,7 @@ from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
 from controlplane.core.decide.requested_offsets import as_map, ordered_for_flush, ordered_part
 from controlplane.core.decide.task_configs import fencing
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.java.json_values import fits_long
 from controlplane.core.plan import Draft, Offsets, PlannedOffset, Reason, Rejected, Step
 from controlplane.core.records import JsonObject, Properties
@@ -94,7 +94,7 @@ class SourceOffsets:
             return self._malformed(fault)
         try:
             read = [(self._read_back(partition), self._read_back(to)) for partition, to in pairs]
-        except json_converter.Undecodable:
+        except json_codec.Undecodable:
             return self._malformed(_UNREADABLE)
         return as_map(read, self._profile, as_longs=True)
 
@@ -108,7 +108,7 @@ class SourceOffsets:
             return None
         return cast(
             "JsonObject",
-            json_converter.decode(json_converter.encode_hash_order(fields), self._profile),
+            json_codec.decode(json_codec.encode_hash_order(fields), self._profile),
         )
 
     # --- written records ----------------------------------------------------------------------
@@ -148,7 +148,7 @@ class SourceOffsets:
             yield from ((key, offset) for key in (keys if offset is None else keys[:1]))
 
     def _draft(self, topic: str, key: bytes, offset: JsonObject | None) -> Draft:
-        value = None if offset is None else json_converter.encode_hash_order(offset)
+        value = None if offset is None else json_codec.encode_hash_order(offset)
         return Draft(topic, key, value, self._keys.place(topic, key))
 
 

@@ -15,9 +15,9 @@ from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader
 from controlplane.logs.sqlite.backup import back_up
+from controlplane.logs.sqlite.connection_pool import ConnectionPool
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.pool import ConnectionPool
 from controlplane.logs.sqlite.probe import WriteProbe
 from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.schema import cluster_id

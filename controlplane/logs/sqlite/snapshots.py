@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from controlplane.logs.snapshots import StoredSnapshot
+from controlplane.logs.sqlite.connection_pool import ConnectionPool
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.pool import ConnectionPool
 from controlplane.logs.sqlite.writer import Writer
 
 READ_PIECES = 256

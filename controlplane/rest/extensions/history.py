@@ -33,7 +33,6 @@ async def show_history(call: Call) -> Answer:
     """
     (name,) = call.names
     log = call.service.log
-    assert log is not None  # the endpoint exists only with a log
     with_records = call.flag("records")
     state, notices = await call.requested_state()
     records = await read_records(log, state, name)

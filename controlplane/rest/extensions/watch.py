@@ -41,7 +41,6 @@ async def watch(call: Call) -> Answer:
     if since is None:  # an empty id, `{}`, is a position, too: the beginning of the log
         since = await _since_moment(call)
     watching = call.service.watching
-    assert watching is not None  # the endpoint exists only with a log
     if watching.watchers >= WATCHERS_MOST:
         raise NotReady(f"{WATCHERS_MOST} clients are watching, the maximum: try again later")
     if not watching.may_watch(call.profile):

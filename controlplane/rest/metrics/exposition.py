@@ -84,7 +84,7 @@ def _of_worker(service: Service) -> Iterable[Metric]:
 async def _ends(service: Service) -> Ends | None:
     """Return the end offsets of the log; None if they do not arrive in time."""
     follower = service.follower
-    if service.log is None or follower.failure is not None:
+    if follower.failure is not None:
         return None
     try:
         async with asyncio.timeout(ENDS_PATIENCE_S):

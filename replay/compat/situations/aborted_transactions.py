@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from controlplane.core.codec.config import decode_config
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -176,5 +176,5 @@ def _emptied(records: _CommittedAndAborted, entries: Iterable[Entry]) -> Iterato
     for entry in entries:
         record = records.decoded[entry.key]
         if isinstance(record, TaskCommit) and record.tasks:
-            key = json_converter.decode_key(entry.key or b"")
+            key = json_codec.decode_key(entry.key or b"")
             yield append_command(entry.topic, entry.partition, key, '{"tasks":0}')

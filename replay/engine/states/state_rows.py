@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from controlplane.core import views
 from controlplane.core.entry import Position
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
@@ -149,9 +149,9 @@ def table_of(connector_rows: Iterable[ConnectorRow]) -> pa.Table:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, dict):
-        return json_converter.encode({str(key): item for key, item in value.items()}).decode()
+        return json_codec.encode({str(key): item for key, item in value.items()}).decode()
     if isinstance(value, list):
-        return json_converter.encode(value).decode()
+        return json_codec.encode(value).decode()
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     return value

@@ -90,7 +90,6 @@ async def show_trail(call: Call) -> Answer:
     `after=` (an id) page.
     """
     log = call.service.trail or call.service.log
-    assert log is not None  # the endpoint exists only with a log
     if call.service.trail is not None:
         call.check_present(_OTHER_LOG)
     state, notices = await call.requested_state()
@@ -112,7 +111,6 @@ async def show_trail(call: Call) -> Answer:
 async def _configs(call: Call, state: ClusterState) -> Sequence[Entry]:
     """Records of the config topic, in which foreign changes are found."""
     log, topic = call.service.log, state.topics.config
-    assert log is not None  # as above
     stop = {topic: state.ends_by_topic.get(topic, [0])}
     parts = (batch.entries() async for batch in log.read([topic], stop=stop))
     return [entry async for entry in sliced_parts(parts)]
