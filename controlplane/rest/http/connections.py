@@ -45,7 +45,7 @@ def connection_factory(limits: HttpLimits) -> Any:
     return partial(_Connection, limits, ResponseCache())
 
 
-class _Parser(h11.Connection):
+class _HttpParser(h11.Connection):
     """Parser and writer of h11 with two additions.
 
     - It refuses a request with two lengths, because a proxy may use the other one (request
@@ -95,7 +95,7 @@ class _Connection(H11Protocol):
     def __init__(self, limits: HttpLimits, cache: ResponseCache, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         most = self.config.h11_max_incomplete_event_size or 0
-        self.conn: _Parser = _Parser(h11.SERVER, most)
+        self.conn: _HttpParser = _HttpParser(h11.SERVER, most)
         self._limits = limits
         self._cache = cache
         self._question: tuple[bytes, Cacheability] | None = None
