@@ -44,12 +44,12 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
+from controlplane.rest.http.request_reader import RequestInfo, request_info
 from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.http.responses import response
 from controlplane.rest.jetty_errors import ServerRefusal
 from controlplane.rest.requests import Request, as_accepted
 from controlplane.rest.responders import RESPONDERS
-from controlplane.rest.security.request_info import RequestInfo, request_info
 from controlplane.rest.service import Call, Service
 
 __all__ = ["NOTICE", "App"]
@@ -59,6 +59,8 @@ CLIENT_LEFT = 499
 
 CHARACTERS_PER_MEMBER = 100
 """Characters of heavily escaped text that take as long to encode as one JSON member."""
+
+_LISTS = (list, tuple)
 
 T = TypeVar("T")
 
@@ -119,18 +121,15 @@ class App:
             failure = _defect(error)
             return failure, response(failure, request.method)
 
-    def _validity(self, moves: int) -> Callable[[], bool] | None:
-        """Return a check that an answer is valid: no record and no failure came since `moves`.
-
-        Returns None while the log is not followed, or while commands are refused.
-        """
+    def _validity(self, moves: int) -> Callable[[], bool]:
+        """Return a check that an answer is valid: no record and no failure came since `moves`."""
         follower, commands = self._service.follower, self._service.commands
 
-        def followed() -> bool:
+        def is_valid() -> bool:
             fenced = commands is not None and commands.failure is not None
-            return follower.failure is None and not fenced
+            return follower.moves == moves and follower.failure is None and not fenced
 
-        return (lambda: follower.moves == moves and followed()) if followed() else None
+        return is_valid
 
     async def answer(self, request: Request, info: RequestInfo, receive: Receive) -> Answer:
         """Answer a request. Never raises: an unexpected exception is answered as Connect does."""
@@ -197,7 +196,7 @@ def _members(body: Any) -> int:
     for value in waiting:  # the loop also visits the values that it appends
         if isinstance(value, str):
             count += len(value) // CHARACTERS_PER_MEMBER
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, _LISTS):
             waiting += islice(value, LARGE)
         elif isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - dict is quick
             waiting += islice(value.values(), LARGE)

@@ -18,6 +18,7 @@ from controlplane.projection.past_states import PastState
 from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.errors import InvalidParameter, WorkerAnswer
+from controlplane.rest.http.request_targets import Query
 from controlplane.rest.requests import Request
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class Call(NamedTuple):
     """The release that answers."""
     names: tuple[str, ...]
     """Decoded variable segments of the path."""
-    query: dict[str, list[str]]
+    query: Query
     body: bytes | None = None
 
     def parameter(self, name: str) -> str | None:

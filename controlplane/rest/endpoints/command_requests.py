@@ -13,6 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest import bodies
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import BadRequest, NotFound
+from controlplane.rest.http.request_targets import Query
 from controlplane.rest.signatures import Signature
 
 PARSED_FIRST_BYTES = 1 << 13
@@ -23,7 +24,7 @@ class CommandInput(NamedTuple):
     """The parts of a request that determine its command: release, query, body."""
 
     profile: Profile
-    query: dict[str, list[str]]
+    query: Query
     body: bytes | None = None
     signed: bool = False
     """True if a worker has signed the request with the cluster's key (KIP-507)."""

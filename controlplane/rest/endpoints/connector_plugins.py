@@ -21,6 +21,7 @@ from controlplane.rest import bodies
 from controlplane.rest.endpoints import entities
 from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.errors import OK, Answer, BadRequest, NotFound, RequestFailed, RestError
+from controlplane.rest.http.request_targets import Query
 
 KINDS = ("sink", "source", "transformation", "predicate", "converter", "header_converter")
 """Kinds of plugins in the order of the listing; connectors are the first two."""
@@ -47,7 +48,7 @@ def listed(reading: ReadInputs) -> Any:
     ]
 
 
-def _connectors_only(query: dict[str, list[str]]) -> bool:
+def _connectors_only(query: Query) -> bool:
     """Read a primitive Java boolean: empty means its default, true."""
     return (query.get("connectorsOnly", [""])[0] or "true").lower() == "true"
 

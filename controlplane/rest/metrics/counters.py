@@ -19,10 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.endpoints import router
+from controlplane.rest.http.request_reader import Layer, RequestInfo
 from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.metrics.exposition import PATH, MetricsEndpoint, StateCollector
-from controlplane.rest.security.layer import Layer
-from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.service import Service
 
 OTHER = "other"

@@ -17,9 +17,8 @@ from controlplane.core.order import Ends
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.rest.errors import OK
+from controlplane.rest.http.request_reader import Layer, RequestInfo
 from controlplane.rest.metrics import state_metrics
-from controlplane.rest.security.layer import Layer
-from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING
 from controlplane.rest.service import Service
 
