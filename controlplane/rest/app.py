@@ -44,12 +44,12 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
+from controlplane.rest.http.request_reader import RequestInfo, request_info
 from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.http.responses import response
 from controlplane.rest.jetty_errors import ServerRefusal
 from controlplane.rest.requests import Request, as_accepted
 from controlplane.rest.responders import RESPONDERS
-from controlplane.rest.security.request_info import RequestInfo, request_info
 from controlplane.rest.service import Call, Service
 
 __all__ = ["NOTICE", "App"]
@@ -57,8 +57,10 @@ __all__ = ["NOTICE", "App"]
 CLIENT_LEFT = 499
 """Status logged for a request whose client left before the answer; it is never sent."""
 
-TEXT_IN_A_MEMBER = 100
+CHARACTERS_PER_MEMBER = 100
 """Characters of heavily escaped text that take as long to encode as one JSON member."""
+
+_LISTS = (list, tuple)
 
 T = TypeVar("T")
 
@@ -105,6 +107,7 @@ class App:
         log(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
         cacheability = Cacheability.of(scope)
         if cacheability is not None and answer.pure and "principal" not in request.state:
+            # A cache hit does not pass through here, but is logged like this request.
             cacheability.listeners.append(lambda peer: log(peer=peer, duration_ms=0.0))
             cacheability.is_valid = self._validity(moves)
         await encoded(scope, receive, send)
@@ -118,18 +121,15 @@ class App:
             failure = _defect(error)
             return failure, response(failure, request.method)
 
-    def _validity(self, moves: int) -> Callable[[], bool] | None:
-        """Return a check that an answer is valid: no record and no failure came since `moves`.
-
-        Returns None while the log is not followed, or while commands are refused.
-        """
+    def _validity(self, moves: int) -> Callable[[], bool]:
+        """Return a check that an answer is valid: no record and no failure came since `moves`."""
         follower, commands = self._service.follower, self._service.commands
 
-        def followed() -> bool:
+        def is_valid() -> bool:
             fenced = commands is not None and commands.failure is not None
-            return follower.failure is None and not fenced
+            return follower.moves == moves and follower.failure is None and not fenced
 
-        return (lambda: follower.moves == moves and followed()) if followed() else None
+        return is_valid
 
     async def answer(self, request: Request, info: RequestInfo, receive: Receive) -> Answer:
         """Answer a request. Never raises: an unexpected exception is answered as Connect does."""
@@ -195,8 +195,8 @@ def _members(body: Any) -> int:
     count, waiting = 0, [body]
     for value in waiting:  # the loop also visits the values that it appends
         if isinstance(value, str):
-            count += len(value) // TEXT_IN_A_MEMBER
-        elif isinstance(value, list | tuple):
+            count += len(value) // CHARACTERS_PER_MEMBER
+        elif isinstance(value, _LISTS):
             waiting += islice(value, LARGE)
         elif isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - dict is quick
             waiting += islice(value.values(), LARGE)
@@ -241,7 +241,7 @@ async def _unless_left(work: Awaitable[T], receive: Receive) -> T:
 
 async def _left(receive: Receive) -> bool:
     """Return True once the client has left; False if its connection reports nothing more."""
-    with suppress(RestError):  # a body over its limit: the endpoint reads none
+    with suppress(RestError):  # raised for a body over the limit, which this endpoint does not read
         while (await receive())["type"] != "http.disconnect":
             pass
         return True

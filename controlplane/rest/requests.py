@@ -67,15 +67,21 @@ ANONYMOUS = "anonymous"
 """Principal of an unauthenticated request."""
 
 
-def check_origin(request: Request, profile: Profile) -> None:
-    """Refuse an absolute target as the server of a release does.
+def check_head(request: Request, profile: Profile) -> None:
+    """Refuse an absolute target or media types as the server of a release does, whatever the path.
 
     Raises:
-        BadMessage, BadTarget: the target holds a user name or contradicts the header `Host`.
+        ServerRefusal: the target holds a user name or contradicts the header `Host`, or the server
+            cannot read a media type.
     """
-    if request.origin is None:
-        return
-    scheme, _, authority = request.origin.partition("://")
+    if request.origin is not None:
+        _check_origin(request, request.origin, profile)
+    if profile.rest_server != "ours":
+        _check_readable(request, profile)
+
+
+def _check_origin(request: Request, origin: str, profile: Profile) -> None:
+    scheme, _, authority = origin.partition("://")
     if profile.rest_server == "jetty 9":
         if "@" in authority and not profile.jetty.takes_user:
             raise BadMessage(profile, "User info in Authority")
@@ -87,22 +93,7 @@ def check_origin(request: Request, profile: Profile) -> None:
             raise BadTarget(profile, "Authority!=Host", uri)
 
 
-class ExpectedMedia(Enum):
-    """Rule for the `Content-Type` of a body at an endpoint."""
-
-    JSON = "json"
-    JSON_IF_SENT = "json, if a type is sent at all"
-    ANYTHING = "anything"
-
-
-def check_readable(request: Request, profile: Profile) -> None:
-    """Refuse media types that the server of a release cannot read, whatever the path.
-
-    Raises:
-        ServerRefusal: the server answers with an error page.
-    """
-    if profile.rest_server == "ours":
-        return
+def _check_readable(request: Request, profile: Profile) -> None:
     types = request.headers.getlist("content-type")
     if types and not _is_readable(types):
         path = request.target.partition("?")[0]
@@ -112,6 +103,14 @@ def check_readable(request: Request, profile: Profile) -> None:
     accept = request.headers.get("accept", "")
     if request.method != "OPTIONS" and not _is_accept(accept):
         raise BadAccept(profile)
+
+
+class ExpectedMedia(Enum):
+    """Rule for the `Content-Type` of a body at an endpoint."""
+
+    JSON = "json"
+    JSON_IF_SENT = "json, if a type is sent at all"
+    ANYTHING = "anything"
 
 
 def check_media(request: Request, answer_type: str, *, expected: ExpectedMedia) -> None:

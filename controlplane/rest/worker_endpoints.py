@@ -31,6 +31,7 @@ from controlplane.rest.errors import (
     NotFound,
     refused,
 )
+from controlplane.rest.http.request_targets import Query
 from controlplane.rest.service import Call
 
 NO_PAST = "as_of= is ignored: no log holds this, so the answer is the present one"
@@ -154,7 +155,7 @@ def _requested_level(body: bytes | None, profile: Profile) -> str:
     return level
 
 
-def is_for_cluster(query: dict[str, list[str]], profile: Profile) -> bool:
+def is_for_cluster(query: Query, profile: Profile) -> bool:
     """Return True if `?scope=cluster` selects the loggers of all workers; then it is a command."""
     return profile.logger_levels and query.get("scope", [""])[0].lower() == "cluster"
 

@@ -13,6 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest import bodies
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import BadRequest, NotFound
+from controlplane.rest.http.request_targets import Query
 from controlplane.rest.signatures import Signature
 
 PARSED_FIRST_BYTES = 1 << 13
@@ -23,7 +24,7 @@ class CommandInput(NamedTuple):
     """The parts of a request that determine its command: release, query, body."""
 
     profile: Profile
-    query: dict[str, list[str]]
+    query: Query
     body: bytes | None = None
     signed: bool = False
     """True if a worker has signed the request with the cluster's key (KIP-507)."""
@@ -124,8 +125,8 @@ def fence_tasks(request: CommandInput, name: str) -> AnyCommand:
     return commands.FenceTasks(name)
 
 
-def checked_first(request: CommandInput, body: bytes | None) -> CommandInput:
-    """Verify a worker's signature before its long body is parsed.
+def with_checked_signature(request: CommandInput, body: bytes | None) -> CommandInput:
+    """Verify the signature of a long body before it is parsed.
 
     Raises:
         RestError: no worker of this cluster has signed the request.

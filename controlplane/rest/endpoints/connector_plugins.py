@@ -15,12 +15,13 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import ValidationFailure
 from controlplane.core.validation import validate as validated
 from controlplane.core.validation.connector_lookup import ABSTRACT
-from controlplane.core.validation.plugin_versions import connects_version
+from controlplane.core.validation.plugin_versions import version_default
 from controlplane.core.validation.result import BAD_REQUEST, key_info
 from controlplane.rest import bodies
 from controlplane.rest.endpoints import entities
 from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.errors import OK, Answer, BadRequest, NotFound, RequestFailed, RestError
+from controlplane.rest.http.request_targets import Query
 
 KINDS = ("sink", "source", "transformation", "predicate", "converter", "header_converter")
 """Kinds of plugins in the order of the listing; connectors are the first two."""
@@ -47,7 +48,7 @@ def listed(reading: ReadInputs) -> Any:
     ]
 
 
-def _connectors_only(query: dict[str, list[str]]) -> bool:
+def _connectors_only(query: Query) -> bool:
     """Read a primitive Java boolean: empty means its default, true."""
     return (query.get("connectorsOnly", [""])[0] or "true").lower() == "true"
 
@@ -123,7 +124,7 @@ def _keys(plugin: Plugin, path: ClassPath, profile: Profile) -> Iterator[ConfigK
     own = {key.name: key for key in path.definition_of(plugin).keys}
     yield from own.values()
     if plugin.type in CONNECTORS and profile.rest_framework_keys:
-        framework = path.connects(plugin.type, connects_version(plugin, profile))
+        framework = path.connector_definition(plugin.type, version_default(plugin, profile))
         yield from (key for key in framework.keys if key.name not in own)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 from controlplane.core.commands import AnyCommand
 from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, UnknownMoment, quoted, read_time_ms
 from controlplane.rest.errors import InvalidParameter
-from controlplane.rest.http.request_targets import path_of
+from controlplane.rest.http.request_targets import Query, path_of
 
 DRY_RUN = "dry_run"
 """Parameter that asks for the plan of a command instead of running it."""
@@ -45,7 +45,6 @@ ALIKE = 0.6
 DRY_ALIKE = 0.75
 """Minimum similarity to `dry_run` to refuse a name that a release would ignore."""
 
-Query = Mapping[str, Sequence[str]]
 EndpointKey = tuple[str, tuple[str, ...]]
 """A method and a path template."""
 
@@ -164,7 +163,8 @@ def check_as_kafka(endpoint: EndpointKey, query: Query, matrix: Sequence[str]) -
             f"{quoted(name)} is no parameter: did you mean {DRY_RUN}=? {_NOTHING}"
         )
     for name in (DRY_RUN, AS_OF, PROFILE):
-        _check_twice(name, query.get(name, ()))
+        if name in query:
+            _check_twice(name, query[name])
 
 
 @cache

@@ -3,8 +3,9 @@
 The endpoints, their shapes and their errors follow `state.profile`, field by field.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from controlplane.core import views
@@ -18,6 +19,7 @@ from controlplane.core.views.group_progress import in_worker_order
 from controlplane.rest.endpoints import entities
 from controlplane.rest.endpoints.query_parameters import CONNECTOR
 from controlplane.rest.errors import Forbidden, NotFound, RequestFailed
+from controlplane.rest.http.request_targets import Query
 
 
 class ReadInputs(NamedTuple):
@@ -26,7 +28,7 @@ class ReadInputs(NamedTuple):
     state: ClusterState
     plugins: Plugins = Plugins()
     cluster_id: str | None = None
-    query: dict[str, list[str]] = {}  # noqa: RUF012 - never written to
+    query: Query = MappingProxyType({})
     tracks_topics: bool = True
     """True if active topics are tracked: `topic.tracking.enable` (KIP-558)."""
     group: GroupOffsets | None = None
@@ -68,7 +70,7 @@ def _connectors(reading: ReadInputs) -> Any:
     return {name: shown for name, shown in expanded.items() if shown is not None}
 
 
-def _expanded(reading: ReadInputs, name: str, expansions: list[str]) -> dict[str, Any] | None:
+def _expanded(reading: ReadInputs, name: str, expansions: Sequence[str]) -> dict[str, Any] | None:
     shown = {}
     for expansion in expansions:
         if expansion == "status":
@@ -156,7 +158,7 @@ def _source_offsets(reading: ReadInputs, name: str) -> list[dict[str, Any]]:
 
 def _group_offsets(reading: ReadInputs, name: str) -> list[dict[str, Any]]:
     if reading.group is None:
-        raise RequestFailed(in_its_group(name))
+        raise RequestFailed(offsets_not_in_log(name))
     return [group_offset(*row) for row in in_worker_order(reading.group)]
 
 
@@ -165,7 +167,7 @@ def no_group_offsets(name: str) -> str:
     return f"Failed to retrieve consumer group offsets for sink connector {name}"
 
 
-def in_its_group(name: str) -> str:
+def offsets_not_in_log(name: str) -> str:
     """Return the error text for a sink if no cluster can be asked for its consumer group."""
     where = "they lie in its consumer group, not in the log that is read here"
     return f"{no_group_offsets(name)}: {where}"

@@ -14,13 +14,12 @@ from controlplane.rest.endpoints import query_parameters
 from controlplane.rest.endpoints.query_parameters import DRY_RUN
 from controlplane.rest.endpoints.table import ENDPOINTS, Endpoint, EndpointSet
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, ReadOnlyRefusal
-from controlplane.rest.http.request_targets import RequestTarget, matrix_names
+from controlplane.rest.http.request_targets import Query, RequestTarget, matrix_names
 from controlplane.rest.requests import (
     ExpectedMedia,
     Request,
+    check_head,
     check_media,
-    check_origin,
-    check_readable,
     is_literal,
 )
 
@@ -69,6 +68,7 @@ def _tree() -> _Node:
 _TREE = _tree()
 
 
+@lru_cache(maxsize=256)  # each request is matched for its answer and for the metrics
 def match(path: Path) -> Match | None:
     """Find the template of a path in any release; None if there is none."""
     node, names = _TREE, []
@@ -163,8 +163,7 @@ def route(
     Raises:
         RestError: a worker of the release refuses the request.
     """
-    check_origin(request, profile)
-    check_readable(request, profile)
+    check_head(request, profile)
     endpoint_set, read_only, plans = offering
     compat = request.compat
     methods, names = find(
@@ -204,10 +203,10 @@ def _unchanging(
 
 
 def _check_query(
-    request: Request, endpoint: Endpoint, query: Mapping[str, list[str]], profile: Profile
+    request: Request, endpoint: Endpoint, query: Query, profile: Profile
 ) -> str | None:
     """Check the parameters; return a notice about an ignored one."""
-    matrix = matrix_names(request.target)
+    matrix = matrix_names(request.target) if ";" in request.target else ()
     if endpoint.ours or not _expects_kafka(request, profile):
         return query_parameters.check(endpoint.key, query, matrix, ours=endpoint.ours)
     query_parameters.check_as_kafka(endpoint.key, query, matrix)
@@ -227,4 +226,4 @@ def _expected_media(endpoint: Endpoint, profile: Profile) -> ExpectedMedia:
     """Return the `Content-Type` that an endpoint requires."""
     if not endpoint.consumes_json(profile):
         return ExpectedMedia.ANYTHING
-    return ExpectedMedia.JSON if endpoint.requires_type(profile) else ExpectedMedia.JSON_IF_SENT
+    return ExpectedMedia.JSON_IF_SENT if endpoint.type_optional(profile) else ExpectedMedia.JSON

@@ -2,13 +2,13 @@
 
 import asyncio
 import resource
+from functools import partial
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from controlplane.rest.http.limits import HttpLimits
-from controlplane.rest.http.plain_responses import PlainResponder
 from controlplane.rest.http.response_cache import EXTENSION, Cacheability, ResponseCache
 
 FILES_BESIDE = 200
@@ -26,15 +26,13 @@ def make_room(connections: int) -> int:
     requested if the system allows no more. If few files are allowed, half of them are reserved for
     everything else.
     """
-    file_limit = connections + FILES_BESIDE
+    files = connections + FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unbounded = resource.RLIM_INFINITY
-    if soft != unbounded and soft < file_limit:
-        soft = file_limit if hard == unbounded else min(file_limit, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == unbounded:
-        return connections
-    return max(1, min(connections, soft - min(FILES_BESIDE, soft // 2)))
+    if hard != resource.RLIM_INFINITY:
+        files = min(files, hard)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return max(1, min(connections, files - min(FILES_BESIDE, files // 2)))
 
 
 def at_once(connections: int) -> int:
@@ -42,36 +40,40 @@ def at_once(connections: int) -> int:
     return max(1, min(ACCEPTED_AT_ONCE, connections // 4))
 
 
-def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
-    """Return a connection protocol with these limits."""
-
-    class LimitedConnection(_Connection):
-        cache = ResponseCache()
-        head_patience_s = limits.head_patience_ms / 1_000
-        answer_patience_s = limits.answer_patience_ms / 1_000
-        connections_max = limits.connections_max + at_once(limits.connections_max)
-
-    return LimitedConnection
+def connection_factory(limits: HttpLimits) -> Any:
+    """Return a factory of connections with these limits and one cache, in place of a class."""
+    return partial(_Connection, limits, ResponseCache())
 
 
-class _UnambiguousParser(h11.Connection):
-    """Refuses a request with two lengths: a proxy may use the other one (request smuggling).
+class _HttpParser(h11.Connection):
+    """Parser and writer of h11 with two additions.
 
-    RFC 9112, section 6.3, lets a server close the connection; h11 would ignore `Content-Length`.
+    - It refuses a request with two lengths, because a proxy may use the other one (request
+      smuggling). RFC 9112, section 6.3, lets a server close the connection; h11 would ignore
+      `Content-Length`.
+    - A head of known length waits for the body: one write instead of two.
     """
 
-    def next_event(self) -> Any:
-        """Return the next event of h11.
+    response = b""
+    """Bytes of the last response, if it had a known length and was sent in one piece."""
+    _head = b""
 
-        Raises:
-            h11.RemoteProtocolError: the request is malformed, or has both headers.
-        """
+    def next_event(self) -> Any:
         event = super().next_event()
         if type(event) is h11.Request:
             names = {name for name, _ in event.headers}
             if b"content-length" in names and b"transfer-encoding" in names:
                 raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding")
         return event
+
+    def send(self, event: Any) -> Any:
+        sent = super().send(event)
+        if type(event) is h11.Response and b"\r\ncontent-length: " in sent:
+            self._head, sent = sent, b""
+        elif type(event) is h11.Data:
+            self.response, self._head = self._head and self._head + sent, b""
+            return self.response or sent
+        return sent
 
 
 _MESSAGE = b'{"error_code":503,"message":"Too many connections: try again later"}'
@@ -90,88 +92,67 @@ class _Connection(H11Protocol):
     answer is served from the cache (`response_cache`), without parser and application.
     """
 
-    cache: ResponseCache
-    head_patience_s: float
-    answer_patience_s: float
-    connections_max: int
-    """Limit beyond which new connections are closed at once. It is slightly above uvicorn's
-    `limit_concurrency`, which refuses requests."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limits: HttpLimits, cache: ResponseCache, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn = self._parser()
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._answer_timer: asyncio.TimerHandle | None = None
+        most = self.config.h11_max_incomplete_event_size or 0
+        self.conn: _HttpParser = _HttpParser(h11.SERVER, most)
+        self._limits = limits
+        self._cache = cache
+        self._question: tuple[bytes, Cacheability] | None = None
+        """Request that is being answered, if its answer may be cached."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._cached_at = 0.0
         """Loop time of the last answer from the cache; uvicorn does not see these requests."""
 
-    def _parser(self) -> _UnambiguousParser:
-        most = self.config.h11_max_incomplete_event_size
-        assert most is not None  # `serving` sets it
-        return _UnambiguousParser(h11.SERVER, most)
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        if len(self.connections) < self.connections_max:
+        # Slightly above the number from which uvicorn refuses requests, connections are closed.
+        most = self._limits.connections_max
+        if len(self.connections) < most + at_once(most):
             super().connection_made(transport)
-            self._expect_head()
+            self._start("head", self._limits.head_patience_ms)
         else:
             self.transport = transport
             transport.write(_FULL)
             transport.close()
 
     def data_received(self, received: bytes) -> None:
-        if self.transport.is_closing():  # only TLS passes on what it has decrypted by then
+        if self.transport.is_closing():  # TLS passes on bytes that it decrypted before the close
             return
-        # Idle: the next byte begins a request. It does not if an answer was sent before the end of
-        # its request's body.
+        # Idle: the next byte begins a request. After an answer that was sent before the end of its
+        # request's body, the next byte still belongs to that body.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
-        if is_idle and not self.flow.write_paused and self._answer_from_cache(received):
-            return
+        if is_idle and self.timeout_keep_alive_task is not None and not self.flow.write_paused:
+            peer = self.client[0] if self.client else None
+            answer = self._cache.find(received, self.server_state.default_headers, peer)
+            if answer is not None:
+                self._cached_at = self.loop.time()
+                self.transport.write(answer)
+                return
         super().data_received(received)
         if self.cycle is None or self.cycle.response_complete:
-            self._expect_head()
+            self._start("head", self._limits.head_patience_ms)
             return
-        self._head_timer = _stopped(self._head_timer)
-        if is_idle and self.scope["method"] != "HEAD":
-            self._respond_plainly(received)
-
-    def _answer_from_cache(self, request: bytes) -> bool:
-        """Answer from the cache; return False if it has no valid answer."""
-        peer = self.client[0] if self.client else None
-        answer = self.cache.find(request, self.server_state.default_headers, peer)
-        if answer is None or self.timeout_keep_alive_task is None:
-            return False
-        self._cached_at = self.loop.time()
-        self.transport.write(answer)
-        return True
-
-    def _respond_plainly(self, received: bytes) -> None:
-        """Send a plain response in one write; the application may mark it as cacheable.
-
-        Only bytes that are one whole request may be answered from the cache. The bytes were read
-        in an idle state, so the same bytes parse to the same request.
-        """
-        cacheability = Cacheability()
+        self._stop("head")
+        # Only bytes that are one whole request will be the same request again.
         is_whole = self.conn.their_state is h11.DONE and not self.conn.trailing_data[0]
-        if is_whole and self.scope["method"] == "GET":
-            self.scope["extensions"] = {EXTENSION: cacheability}  # type: ignore[dict-item]
+        if is_idle and is_whole and self.scope["method"] == "GET":
+            self._question = received, Cacheability()
+            # The application reads its scope after this turn.
+            self.scope["extensions"] = {EXTENSION: self._question[1]}  # type: ignore[dict-item]
 
-        def write(response: bytes) -> None:
-            self.transport.write(response)
-            self.cache.keep(received, cacheability, response, self.cycle.default_headers)
-            before, self.conn = self.conn, self._parser()
-            self.conn.their_http_version = before.their_http_version
-
-        # uvicorn creates the cycle. Its task reads `send` when it starts: after this turn.
-        self.cycle.send = PlainResponder(self.cycle, write).send  # type: ignore[method-assign,assignment]
+    def on_response_complete(self) -> None:
+        if self._question is not None and self.conn.our_state is h11.DONE:  # it stays open
+            self._cache.keep(*self._question, self.conn.response, self.cycle.default_headers)
+        self._question, self.conn.response = None, b""
+        super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._answer_timer = self.loop.call_later(self.answer_patience_s, self.transport.abort)
+        self._start("answer", self._limits.answer_patience_ms)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._answer_timer = _stopped(self._answer_timer)
+        self._stop("answer")
 
     def timeout_keep_alive_handler(self) -> None:
         left_s = self._cached_at + self.timeout_keep_alive - self.loop.time()
@@ -181,20 +162,19 @@ class _Connection(H11Protocol):
             return
         super().timeout_keep_alive_handler()
         # The buffer may still be sent, but not for ever.
-        self._answer_timer = self.loop.call_later(self.answer_patience_s, self.transport.abort)
+        self._start("answer", self._limits.answer_patience_ms)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer = _stopped(self._head_timer)
-        self._answer_timer = _stopped(self._answer_timer)
+        self._stop("head")
+        self._stop("answer")
         super().connection_lost(exc)
 
-    def _expect_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.head_patience_s, self.transport.abort)
+    def _start(self, timer: str, patience_ms: int) -> None:
+        """Close the connection after this time, unless the timer is stopped or runs already."""
+        if timer not in self._timers:
+            after_s = patience_ms / 1_000
+            self._timers[timer] = self.loop.call_later(after_s, self.transport.abort)
 
-
-def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """Cancel a timer. Returns None to replace the reference."""
-    if timer is not None:
-        timer.cancel()
-    return None
+    def _stop(self, timer: str) -> None:
+        if timer in self._timers:
+            self._timers.pop(timer).cancel()

@@ -1,12 +1,16 @@
-"""Reader of requests: turns an ASGI scope into a `Request`."""
+"""Reader of requests: turns an ASGI scope into a `RequestInfo`, once for all layers."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import parse_qs
+from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from controlplane.core.releases.profiles import Profile, UnknownRelease
+from controlplane.rest.errors import RestError
+from controlplane.rest.http.request_targets import RequestTarget, parse_query, parse_target
 from controlplane.rest.requests import COMPAT, Request
 
 _ORIGIN = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
@@ -29,8 +33,7 @@ def read_request(scope: Mapping[str, Any]) -> Request:
     query = scope["query_string"].decode("latin-1")
     dialect, text = _dialect(path.decode("utf-8", "replace"))
     target = text + (f"?{query}" if query else "")
-    parsed = parse_qs(query, keep_blank_values=True) if query else {}
-    parameters = {name: values[0] for name, values in parsed.items()}
+    parameters = {name: values[0] for name, values in parse_query(query).items()}
     as_of = _ZONE.sub(r"\1+\2", parameters["as_of"]) if "as_of" in parameters else None
     headers = Headers(raw=list(scope["headers"]))
     host = headers.get("host", "localhost")
@@ -54,3 +57,86 @@ def _dialect(path: str) -> tuple[str | None, str]:
         return None, path
     release, slash, rest = path.removeprefix(COMPAT).partition("/")
     return release, slash + rest or "/"
+
+
+class RequestInfo(NamedTuple):
+    """A request, its parsed target, and the release that answers it."""
+
+    request: Request
+    parsed: RequestTarget | RestError
+    """The target, or the error by which the release's server refuses it."""
+    profile: Profile
+    compat: bool
+    """True if the request addresses a Kafka release and no endpoint of this project."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Decoded path without mount and dialect; a refused path matches no endpoint."""
+        return _NOWHERE if isinstance(self.parsed, RestError) else self.parsed.segments
+
+    @property
+    def target(self) -> RequestTarget:
+        """The parsed target.
+
+        Raises:
+            RestError: the release's server refuses the target.
+        """
+        if isinstance(self.parsed, RestError):
+            raise self.parsed
+        return self.parsed
+
+
+_NOWHERE = ("",)
+
+_CACHED = "controlplane.request_info"
+"""Scope key under which the parsed request is cached for all layers."""
+
+
+def request_info(scope: Scope, dialect: Profile) -> RequestInfo:
+    """Parse the request of a scope once. `dialect` is the default release."""
+    context = scope.get("root_path", ""), dialect.release
+    if _CACHED not in scope or scope[_CACHED][0] != context:
+        request = read_request(scope)
+        profile = _profile(request.profile, dialect)
+        parsed = _parsed(request.target, profile)
+        scope[_CACHED] = context, RequestInfo(request, parsed, profile, request.compat)
+    info: RequestInfo = scope[_CACHED][1]
+    return info
+
+
+def _parsed(target: str, profile: Profile) -> RequestTarget | RestError:
+    try:
+        return parse_target(target, profile)
+    except RestError as refusal:
+        return refusal
+
+
+def _profile(release: str | None, dialect: Profile) -> Profile:
+    try:
+        return dialect if release is None else Profile.of(release)
+    except UnknownRelease:
+        return dialect
+
+
+class Layer(ABC):
+    """Handles the HTTP requests to an application; other scopes pass untouched.
+
+    `dialect` is the release that the service speaks at the root.
+    """
+
+    def __init__(self, app: ASGIApp, dialect: Profile) -> None:
+        self._app = app
+        self._dialect = dialect
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an HTTP request; pass other scopes on to the application (ASGI)."""
+        if scope["type"] == "http":
+            await self.handle(request_info(scope, self._dialect), scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    @abstractmethod
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer an HTTP request, or pass it on to the application."""

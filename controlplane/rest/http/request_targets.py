@@ -1,7 +1,8 @@
 """Request targets: the raw path split into decoded segments, as each release's server does it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
@@ -16,12 +17,15 @@ from controlplane.rest.jetty_errors import (
     UnreadableRequest,
 )
 
+Query = Mapping[str, Sequence[str]]
+"""Values of each parameter of a query."""
+
 
 class RequestTarget(NamedTuple):
     """A parsed path and query. `segments` are decoded, `query` keeps every value."""
 
     segments: tuple[str, ...]
-    query: dict[str, list[str]]
+    query: Query
 
 
 def parse_target(raw: str, profile: Profile) -> RequestTarget:
@@ -33,7 +37,7 @@ def parse_target(raw: str, profile: Profile) -> RequestTarget:
         NoSuchPath: it has an empty segment.
     """
     path, _, text = raw.partition("#")[0].partition("?")
-    query = parse_qs(text, keep_blank_values=True) if text else {}
+    query = parse_query(text)
     if _PLAIN.fullmatch(path):
         return RequestTarget(tuple(path[1:].split("/")), query)
     _REFUSING[profile.rest_server](path, profile)
@@ -44,6 +48,12 @@ def parse_target(raw: str, profile: Profile) -> RequestTarget:
     if "" in parts:
         raise NoSuchPath
     return RequestTarget(tuple(map(_decoded, parts)), query)
+
+
+@lru_cache(maxsize=64)  # each request parses its query twice: for its release, and as its target
+def parse_query(text: str) -> Query:
+    """Return all values of each parameter of a query."""
+    return parse_qs(text, keep_blank_values=True)
 
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9._~-]*+)++")
@@ -83,8 +93,6 @@ def path_of(template: tuple[str, ...]) -> tuple[str, list[str]]:
 def matrix_names(raw: str) -> list[str]:
     """Return the names of a raw target's matrix parameters (`/stop;a=b`), which Connect ignores."""
     path = raw.partition("#")[0].partition("?")[0]
-    if ";" not in path:
-        return []
     matrix = [parameter for part in path.split("/") for parameter in part.split(";")[1:]]
     return [unquote(parameter.partition("=")[0]) for parameter in matrix if parameter]
 

@@ -18,13 +18,15 @@ LONGEST = 1 << 16
 
 
 class Cacheability:
-    """Cacheability of an answer. Leave it unset if cacheability is unknown."""
+    """Permission to cache an answer; the application gives it by setting `is_valid`."""
 
     def __init__(self) -> None:
-        self.is_valid: Callable[[], bool] | None = None
-        """Returns True while the answer is still valid. None: it must not be cached."""
+        self.is_valid: Callable[[], bool] = lambda: False
+        """Returns True while the answer is valid, False if it must not be cached."""
         self.listeners: list[Callable[[str | None], None]] = []
         """Listeners of cache hits; each gets the address of the peer."""
+        self.answer = b""
+        """Bytes of the answer, once it is cached."""
 
     @staticmethod
     def of(scope: Any) -> "Cacheability | None":
@@ -38,26 +40,23 @@ class ResponseCache:
 
     def __init__(self) -> None:
         self._date: object = None
-        self._answers: dict[bytes, tuple[bytes, Callable[[], bool], Cacheability]] = {}
+        self._answers: dict[bytes, Cacheability] = {}
 
     def find(self, request: bytes, date: object, peer: str | None = None) -> bytes | None:
         """Return the cached answer to these bytes, and call its listeners."""
+        cached = self._answers.get(request)
         # The server makes a new object for the headers of each second: identity is enough.
-        if date is not self._date:
-            self._answers.clear()
-            self._date = date
-        if request not in self._answers:
+        if cached is None or date is not self._date or not cached.is_valid():
             return None
-        answer, is_valid, cacheability = self._answers[request]
-        if not is_valid():
-            del self._answers[request]
-            return None
-        for notify in cacheability.listeners:
+        for notify in cached.listeners:
             notify(peer)
-        return answer
+        return cached.answer
 
     def keep(self, request: bytes, cacheability: Cacheability, answer: bytes, date: object) -> None:
-        """Cache an answer if it is cacheable, of the current second, and there is room."""
+        """Cache an answer if it is valid and there is room; drop those of another second."""
+        if date is not self._date:
+            self._answers, self._date = {}, date
         fits = len(self._answers) < KEPT and len(request) + len(answer) < LONGEST
-        if cacheability.is_valid is not None and date is self._date and fits:
-            self._answers[request] = answer, cacheability.is_valid, cacheability
+        if answer and fits and cacheability.is_valid():
+            cacheability.answer = answer
+            self._answers[request] = cacheability

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.observe import Logger
 from controlplane.rest.errors import ShuttingDown
-from controlplane.rest.http.connections import at_once, connection_class
+from controlplane.rest.http.connections import at_once, connection_factory
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.request_reader import read_request
 from controlplane.rest.http.responses import response
@@ -176,7 +176,7 @@ async def serving(
     config = uvicorn.Config(
         ShutdownResponder(app),
         backlog=at_once(limits.connections_max),
-        http=connection_class(limits),
+        http=connection_factory(limits),
         access_log=False,
         h11_max_incomplete_event_size=HEAD_READ_FACTOR * limits.head_max_bytes,
         lifespan="off",

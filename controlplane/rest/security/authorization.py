@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.endpoints.query_parameters import CONNECTOR
-from controlplane.rest.endpoints.router import match
+from controlplane.rest.endpoints.router import match, route
 from controlplane.rest.errors import (
     Answer,
     Forbidden,
@@ -31,6 +31,7 @@ from controlplane.rest.errors import (
     Unauthorized,
     unauthorized_by_extension,
 )
+from controlplane.rest.http.request_reader import Layer, RequestInfo
 from controlplane.rest.http.responses import response
 from controlplane.rest.jetty_errors import ServerRefusal
 from controlplane.rest.security.authentication import (
@@ -40,8 +41,6 @@ from controlplane.rest.security.authentication import (
     RequestCredentials,
     VerificationQueueFull,
 )
-from controlplane.rest.security.layer import Layer
-from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING, Role, needed
 from controlplane.rest.security.settings import AuthSettings
 
@@ -95,7 +94,8 @@ class AuthorizationLayer(Layer):
             return None
         if request.compat:
             try:
-                request.check_routed()
+                # A worker refuses such a request before its filters run.
+                route(request.request, request.target, request.profile)
             except ServerRefusal:
                 return None  # no such path: the application has the right error
             except RestError as refusal:

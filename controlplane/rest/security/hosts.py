@@ -17,9 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import Forbidden
+from controlplane.rest.http.request_reader import Layer, RequestInfo
 from controlplane.rest.http.responses import response
-from controlplane.rest.security.layer import Layer
-from controlplane.rest.security.request_info import RequestInfo
 
 LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
 """Domains in which no stranger can register a name. RFC 6761, 6762, 8375 or ICANN reserve some.

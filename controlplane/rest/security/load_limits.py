@@ -20,10 +20,9 @@ from controlplane.rest.errors import (
     TooBusy,
 )
 from controlplane.rest.http.limits import HttpLimits
+from controlplane.rest.http.request_reader import Layer, RequestInfo
 from controlplane.rest.http.responses import response
 from controlplane.rest.jetty_errors import TooLongForServer
-from controlplane.rest.security.layer import Layer
-from controlplane.rest.security.request_info import RequestInfo
 
 _SEPARATORS = (b",", b"[", b"{")
 """Bytes that precede each value of a JSON document, unless the value is the whole document."""

@@ -18,11 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.errors import HTML, NO_CONTENT, Answer, Forbidden
+from controlplane.rest.http.request_reader import Layer, RequestInfo
 from controlplane.rest.http.responses import response
-from controlplane.rest.security.layer import Layer
-from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING
-from controlplane.settings.kinds import texts
+from controlplane.settings.kinds import split_list
 from controlplane.settings.listeners import ResponseHeaderSettings
 
 _SIMPLE = ("GET", "POST", "HEAD")
@@ -92,7 +91,7 @@ def allowed_origins(settings: ResponseHeaderSettings) -> AllowedOrigins | None:
     if not origins:
         return None
     methods = settings.access_control_allow_methods
-    return AllowedOrigins(texts(origins), texts(methods) if methods else _SIMPLE)
+    return AllowedOrigins(split_list(origins), split_list(methods) if methods else _SIMPLE)
 
 
 class OriginGuard(Layer):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from controlplane.connect.records import RecordMetadata
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 
 
@@ -70,7 +70,7 @@ class RecordQueue:
         try:
             await asyncio.wait([self._sender], timeout=timeout_s)
         finally:
-            await ended([self._sender])
+            await cancel_all([self._sender])
         for queued in self._queue:
             queued.acknowledged.cancel()
 

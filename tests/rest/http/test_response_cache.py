@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope, Send
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
-from controlplane.rest.http.connections import connection_class
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.response_cache import KEPT, Cacheability, ResponseCache
 from controlplane.rest.http.server import listen, serving
@@ -149,10 +148,14 @@ async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
         assert b"the token is unknown" in await service.ask(asks)
 
 
-def test_listeners_have_answers_of_their_own() -> None:
+@pytest.mark.usefixtures("one_date")
+async def test_listeners_have_answers_of_their_own() -> None:
     """Each listener has its own cached answers: `/admin/loggers` is on one of them (KIP-495)."""
-    first, second = (connection_class(HttpLimits()) for _ in range(2))
-    assert first.cache is not second.cache  # type: ignore[attr-defined]  # of ours
+    async with served() as first, served() as second:
+        await second.plane.execute(CreateConnector("more", ORDERS))
+        for _ in range(2):
+            assert await first.ask(GET) == b'["orders"]'
+            assert await second.ask(GET) == b'["more","orders"]'
 
 
 @pytest.mark.usefixtures("one_date")

@@ -1,75 +1,44 @@
-"""Responses that are written without h11, byte for byte equal to those of h11."""
+"""Responses on a connection: those of h11, in one write if their length is known."""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from unittest.mock import create_autospec
 
 import h11
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn import Config
+from uvicorn.server import ServerState
 
-from controlplane.rest.http.plain_responses import HeaderLines, head_of
+from controlplane.rest.http.connections import connection_factory
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.server import listen, serving
 from tests.patience import PATIENCE_S
+
+HeaderLines = list[tuple[bytes, bytes]]
 
 TYPE = (b"content-type", b"application/json")
 BODY = b'{"name":"orders"}'
 LENGTH = (b"content-length", b"%d" % len(BODY))
 
-PLAIN: dict[str, HeaderLines] = {
-    "typed": [TYPE, LENGTH],
-    "without a type": [LENGTH],
-    "notices": [TYPE, (b"x-notice", b"one, \xfctwo"), (b"x-notice", b""), LENGTH],
-}
-
-LEFT_TO_H11: dict[str, HeaderLines] = {
-    "no length": [TYPE],
-    "two lengths": [LENGTH, LENGTH],
-    "another length": [(b"content-length", b"18")],
-    "the length otherwise": [(b"content-length", b"017")],
-    "chunked": [LENGTH, (b"transfer-encoding", b"chunked")],
-    "closes": [LENGTH, (b"connection", b"close")],
-    "closes, in capitals": [LENGTH, (b"Connection", b"close")],
-    "moved to the front": [LENGTH, (b"host", b"a")],
-    "two lines in one value": [LENGTH, (b"x-notice", b"one\r\nx-other: two")],
-    "a null character": [LENGTH, (b"x-notice", b"\0")],
-    "a space in a name": [LENGTH, (b"x notice", b"one")],
-    "a space at the end": [LENGTH, (b"x-notice", b"one ")],
-}
+ANSWERS: list[HeaderLines] = [
+    [TYPE, LENGTH],
+    [LENGTH],
+    [TYPE, (b"x-notice", b"one, \xfctwo"), (b"x-notice", b""), LENGTH],
+    [TYPE],
+    [LENGTH, (b"host", b"a")],
+]
 
 REQUEST = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def by_h11(status: int, reason: bytes, headers: HeaderLines) -> bytes:
+def by_h11(headers: HeaderLines) -> bytes:
     """Head of a response as h11 writes it."""
     connection = h11.Connection(h11.SERVER)
     connection.receive_data(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.next_event()
-    return connection.send(h11.Response(status_code=status, headers=headers, reason=reason))
-
-
-@pytest.mark.parametrize("headers", PLAIN.values(), ids=PLAIN)
-@pytest.mark.parametrize(
-    ("status", "reason"), [(200, b"OK"), (202, b"Accepted"), (500, b"Internal Server Error")]
-)
-def test_the_head_is_that_of_h11(status: int, reason: bytes, headers: HeaderLines) -> None:
-    """Status line, names, values and their order are the same."""
-    assert head_of(status, headers, len(BODY)) == by_h11(status, reason, headers)
-
-
-@pytest.mark.parametrize("headers", LEFT_TO_H11.values(), ids=LEFT_TO_H11)
-def test_headers_that_h11_changes_or_refuses_are_left_to_it(headers: HeaderLines) -> None:
-    """`head_of` returns None for such headers."""
-    assert head_of(200, headers, len(BODY)) is None
-
-
-def test_statuses_without_a_body_are_left_to_h11() -> None:
-    """`head_of` makes no head for these statuses."""
-    assert head_of(204, [(b"content-length", b"0")], 0) is None
-    assert head_of(304, [LENGTH], len(BODY)) is None
-
-
-ANSWERS: list[HeaderLines] = [*PLAIN.values(), [TYPE], [LENGTH, (b"host", b"a")]]
+    return connection.send(h11.Response(status_code=200, headers=headers, reason=b"OK"))
 
 
 async def numbered(scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,14 +69,32 @@ def expected(*numbers: int) -> bytes:
     for number in numbers:
         headers = [(b"date", b""), *ANSWERS[number]]
         body = BODY if LENGTH in headers else b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
-        responses.append(by_h11(200, b"OK", headers) + body)
+        responses.append(by_h11(headers) + body)
     return b"".join(responses)
+
+
+@pytest.mark.parametrize(("number", "writes"), [(0, 1), (2, 1), (3, 3)])
+async def test_a_response_of_known_length_leaves_in_one_write(number: int, writes: int) -> None:
+    """The head waits for the body only if the length is known: a stream begins at once."""
+    config = Config(numbered, lifespan="off", log_config=None)
+    config.load()
+    transport = create_autospec(asyncio.Transport, instance=True)
+    transport.get_extra_info.return_value = None
+    transport.is_closing.return_value = False
+    connection = connection_factory(HttpLimits())(config, ServerState(), {})
+    connection.connection_made(transport)
+    connection.data_received(REQUEST % number)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    written = [call.args[0] for call in transport.write.call_args_list if call.args[0]]
+    assert len(written) == writes
+    assert b"".join(written).endswith(expected(number)[-len(BODY) :])
+    connection.connection_lost(None)
 
 
 async def test_requests_one_after_the_other(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Plain responses and others follow each other on one connection."""
+    """Responses of known length and others follow each other on one connection."""
     reader, writer = connection
     for number in (0, 3, 1, 4, 2, 0, 0):
         writer.write(REQUEST % number)
