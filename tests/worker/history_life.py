@@ -28,6 +28,7 @@ from tests.recorded_requests import HISTORIES, body_of, plugins_of, recorded_ent
 from tests.rest.stories import EXACTLY_ONCE, recorded_form
 from tests.worker.history_records import TOPICS, values_by_key, without_stacks
 from tests.worker.recorded_connectors import recorded_classes
+from tests.worker.recorded_mirrors import MirrorHeartbeatTask
 from tests.worker.worker_fixture import QUICK
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -126,12 +127,14 @@ class HistoryLife:
         (folder / "orders.txt").write_text(ORDERS)
 
     async def __aenter__(self) -> Self:
+        MirrorHeartbeatTask.released.clear()
         for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status):
             await self._log.create_topic(topic, len(self._topics[topic]))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._workers.aclose()
+        MirrorHeartbeatTask.released.set()
 
     async def live(self, episode: Episode, tolerance: Tolerance) -> LivedEpisode:
         """Repeat one episode with the worker."""
