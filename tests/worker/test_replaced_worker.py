@@ -57,6 +57,7 @@ class CountingSink(Sink):
     """Sink that counts the calls with records."""
 
     calls = 0
+    ended = False
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Count the call."""
@@ -64,11 +65,15 @@ class CountingSink(Sink):
         if records:
             CountingSink.calls += 1
 
+    def stop(self, task: SinkTaskContext) -> None:
+        """Note the end."""
+        del task
+        CountingSink.ended = True
+
 
 async def until_abandoned(worker: ConnectWorker) -> None:
     """Wait until the source has ended and the plane knows of the newer writer."""
-    await until(stopped.is_set)
-    assert worker.plane.failure is not None
+    await until(lambda: stopped.is_set() and worker.plane.failure)
     await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
@@ -124,6 +129,7 @@ async def test_nothing_is_written_after_a_claim(tmp_path: Path) -> None:
         ends = await _all_ends(other)
         await until_abandoned(worker)
         assert await _all_ends(other) == ends
+        await until(lambda: CountingSink.ended)
         calls = CountingSink.calls
         await other.append([Record("t", 0, 1_000, None, b"newer")])
         await worker.plane.follower.wait_for_records([])
