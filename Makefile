@@ -81,7 +81,7 @@ format: $(READY) ## Put the code into its format
 scenarios: $(READY) ## Run the scenarios
 	$(BIN)/pytest scenarios $(ARGS)
 
-scenarios-rewrite: $(READY) ## Write what scenarios print now into them; then read `git diff`
+scenarios-rewrite: $(READY) ## Write the present output into the scenarios; then review `git diff`
 	$(BIN)/controlplane scenario run --rewrite $$(find scenarios -name '*.scenario' | sort)
 
 # Archives of 1, 10 and 30 million records. One of 100 million, 4 GB of disk, is measured by
@@ -117,5 +117,5 @@ lock: $(READY) ## Write requirements.lock anew, with today's versions
 	$(BIN)/uv pip compile pyproject.toml --group dev --extra spark --universal \
 	  --generate-hashes --upgrade --no-emit-index-url --quiet --custom-compile-command "make lock" --output-file requirements.lock
 
-clean: ## Remove what was made here: environment, caches, the logs of `make run` and `make history`
+clean: ## Remove generated files: environment, caches, the logs of `make run` and `make history`
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -3,9 +3,10 @@
     python -m benchmarks.append [--seconds 2] [--quick]
 
 64 concurrent appenders share commits. The peers are the obvious program (one commit per record in
-the same SQLite schema) and a lower bound (a bare file, a checksum per record, one `fdatasync` per
-group of 64). Every figure is durable: `synchronous=FULL`, or `fdatasync`. All come from one run on
-one disk. The contestants take turns; the best of several rounds counts.
+the same SQLite schema) and the least work that is durable at all (a bare file, a checksum per
+record, one `fdatasync` per group of 64). Every figure is durable: `synchronous=FULL`, or
+`fdatasync`. All come from one run on one disk. The contestants take turns; the best of several
+rounds counts.
 """
 
 import asyncio
@@ -136,7 +137,7 @@ def bare_file(path: Path, seconds: float) -> AppendFigure:
     """Append with a checksum per record, one `fdatasync` per group."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     started, groups, took = time.perf_counter(), 0, 0.0
-    for groups, group in enumerate(batches(APPENDERS)):  # noqa: B007  as above
+    for groups, group in enumerate(batches(APPENDERS)):  # noqa: B007 - read after the loop
         if (took := time.perf_counter() - started) > seconds:
             break
         os.write(file, b"".join(map(_framed, group)))

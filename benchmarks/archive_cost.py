@@ -5,8 +5,8 @@
 A cluster runs `--tasks` source tasks, four per connector. Each commits one source offset a minute,
 Connect's default (`offset.flush.interval.ms`). Keys and values resemble those of the JDBC source.
 The offsets topic has 25 partitions, as by default. Configs and statuses are written once, at the
-start. The log is captured every `--every` seconds (default of `replay capture`), and then merged.
-Sizes do not depend on the machine.
+start. The log is captured every `--every` seconds, by default as often as by `replay capture`; one
+capture is a *look*. At the end the archive is merged. Sizes do not depend on the machine.
 """
 
 import random
@@ -32,7 +32,7 @@ from replay.engine.snapshots.daily_snapshots import daily
 NAME = "cost"
 TOPICS = Topics()
 OFFSET_PARTITIONS, STATUS_PARTITIONS = 25, 5
-TASKS_OF_ONE = 4
+TASKS_PER_CONNECTOR = 4
 """Number of source tasks of each connector."""
 START_MS = 1_767_225_600_000
 """Start of the log in ms since 1970: 2026-01-01T00:00:00Z."""
@@ -65,10 +65,14 @@ class SourceLog:
 
     def start(self) -> list[Entry]:
         """Configs and statuses of all connectors and tasks."""
-        connectors = sorted({task // TASKS_OF_ONE for task in self._tasks})
+        connectors = sorted({task // TASKS_PER_CONNECTOR for task in self._tasks})
         texts = [(f"connector-orders-{name}", _config(name)) for name in connectors]
-        texts += [(_of_task("task", task), _config(task // TASKS_OF_ONE)) for task in self._tasks]
-        texts += [(f"commit-orders-{name}", f'{{"tasks":{TASKS_OF_ONE}}}') for name in connectors]
+        texts += [
+            (_of_task("task", task), _config(task // TASKS_PER_CONNECTOR)) for task in self._tasks
+        ]
+        texts += [
+            (f"commit-orders-{name}", f'{{"tasks":{TASKS_PER_CONNECTOR}}}') for name in connectors
+        ]
         entries = [self._entry(TOPICS.config, 0, key, value, START_MS) for key, value in texts]
         statuses = [f"status-connector-orders-{name}" for name in connectors]
         statuses += [_of_task("status-task", task) for task in self._tasks]
@@ -86,7 +90,7 @@ class SourceLog:
             self._rows[task] += self._random.randrange(1, 500)
             time_ms = begin_ms + task * MINUTE_MS // len(self._tasks)
             table = f"db.sales.orders_{task:05}"
-            name = f"orders-{task // TASKS_OF_ONE}"
+            name = f"orders-{task // TASKS_PER_CONNECTOR}"
             key = f'["{name}",{{"protocol":"1","table":"{table}"}}]'
             value = (
                 f'{{"timestamp_nanos":{self._random.randrange(10**9)},'
@@ -105,14 +109,14 @@ RUNNING = '{"state":"RUNNING","trace":null,"worker_id":"10.0.0.1:8083","generati
 
 
 def _of_task(kind: str, task: int) -> str:
-    return f"{kind}-orders-{task // TASKS_OF_ONE}-{task % TASKS_OF_ONE}"
+    return f"{kind}-orders-{task // TASKS_PER_CONNECTOR}-{task % TASKS_PER_CONNECTOR}"
 
 
 def _config(connector: int) -> str:
     properties = (
         f'"name":"orders-{connector}","connector.class":"io.example.JdbcSourceConnector",'
         f'"connection.url":"jdbc:postgresql://db-{connector}.example/sales","mode":"incrementing",'
-        f'"incrementing.column.name":"id","topic.prefix":"sales.","tasks.max":"{TASKS_OF_ONE}"'
+        f'"incrementing.column.name":"id","topic.prefix":"sales.","tasks.max":"{TASKS_PER_CONNECTOR}"'
     )
     return f'{{"properties":{{{properties}}}}}'
 
@@ -173,7 +177,7 @@ def merge(folder: Path) -> None:
 
 
 def sizes_table(title: str, sizes: dict[str, ArchiveSize]) -> Table:
-    """Table with one row per archive size, by its title."""
+    """Table with one row per archive; the keys of `sizes` are the titles of the rows."""
     table = Table(title=title)
     kinds = ("segments", "winners", "snapshots", "manifests")
     for head in (

@@ -241,6 +241,7 @@ CONTESTANTS: Mapping[str, Callable[[ArchivedCluster, ExitStack], EngineFunction]
     "polars": _polars,
     "spark": _ours_in_spark,
     "local": lambda cluster, _: _ours(cluster, derived=False),
+    # Derived files are snapshots and winners; without them only segments are read.
     "derived": lambda cluster, _: _ours(cluster, derived=True),
     "python": _plain_python,
     "max_by": _max_by,

@@ -2,6 +2,7 @@
 
     python -m benchmarks.archive_looks [--looks 525600] [--partitions 25] [--markers] [--earlier]
 
+A *look* is one capture of all partitions, a *reading* what a look has read of one partition.
 An archive has one record per look in each of `--partitions` partitions of the offsets topic, as if
 captured in `--looks` looks (default: a minute for a year) and merged. It is made at once, not look
 by look. With `--markers`, 1 to 30 markers of transactions follow each record, so every look has a
@@ -52,6 +53,7 @@ START_MS = 1_767_225_600_000
 """Start of the first look in ms since 1970: 2026-01-01T00:00:00Z."""
 MINUTE_MS = 60_000
 WRITER = "-benchmrk"
+"""End of the file names of this merge: as long as the random one of a real merge."""
 
 
 class Looks(NamedTuple):
@@ -148,9 +150,9 @@ def _with_file(store: ArchiveStore, merged: Manifest, looks: Looks) -> Manifest:
 
 
 def _readings(bounds: OffsetColumn) -> PartitionReadings:
-    none = np.zeros(len(bounds) - 1, np.int64)
-    no = none.astype(np.bool_)
-    return PartitionReadings(bounds[:-1], bounds[1:], ~no, no, no, none)
+    zeros = np.zeros(len(bounds) - 1, np.int64)
+    false = zeros.astype(np.bool_)
+    return PartitionReadings(bounds[:-1], bounds[1:], ~false, false, false, zeros)
 
 
 class Measurement(NamedTuple):

@@ -3,9 +3,10 @@
     python -m benchmarks.archive_merge [--looks 300] [--records 9000] [--folder DIR]
     python -m benchmarks.archive_merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
 
-A cluster is captured in `--looks` looks, with `--records` records in all: a config, statuses in 4
-partitions and source offsets in 5. Opening is the median of five; `replay state` and `replay
-verify` are whole processes, the median of three. Page cache is warm.
+A cluster is captured in `--looks` looks (a *look* is one capture of all partitions), with
+`--records` records in all: a config, statuses in 4 partitions and source offsets in 5. Opening is
+the median of five; `replay state` and `replay verify` are whole processes, the median of three.
+Page cache is warm.
 
 With `--clusters`, `replay state --explain` plans a fleet of such clusters in the folder. The fleet
 is also planned through a store that answers each request after `--latency-ms`, like an object
@@ -209,7 +210,7 @@ def figures_table(title: str, figures: Sequence[ArchiveFigure]) -> Table:
 
 
 @contextmanager
-def _somewhere(folder: Path | None) -> Iterator[Path]:
+def _archive_folder(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield folder
         return
@@ -225,7 +226,7 @@ def _somewhere(folder: Path | None) -> Iterator[Path]:
 @click.option("--folder", type=click.Path(path_type=Path), help="New folder of the archive.")
 def main(looks: int, records: int, clusters: int, latency_ms: int, folder: Path | None) -> None:
     """Measure an archive before and after its merge."""
-    with _somewhere(folder) as place:
+    with _archive_folder(folder) as place:
         if clusters > 1:
             for number in range(clusters):
                 capture_looks(open_store(str(place)), f"c{number:04}", looks, records)

@@ -55,14 +55,16 @@ SCRIPT_JVM = (
 )
 """Options that `connect-distributed.sh` gives the JVM by default."""
 
-TELL_WHEN_READ = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.util.KafkaBasedLog=info"
-READ = f"Started KafkaBasedLog for topic {CONFIG}"
+LOG_WHEN_READ = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.util.KafkaBasedLog=info"
+"""Option of a JVM with which a worker logs `READ_LINE`."""
+
+READ_LINE = f"Started KafkaBasedLog for topic {CONFIG}"
 """A worker logs this when it has read the last of its topics."""
 
 CONNECTOR = "connector-0007"
-ASKED = f"/connectors/{CONNECTOR}/offsets"
-LOOK_S = 0.005
-"""Polling interval in seconds for log files and ports: the error of the worker's figures."""
+OFFSETS_PATH = f"/connectors/{CONNECTOR}/offsets"
+POLL_S = 0.005
+"""Polling interval in seconds for log files and ports; a worker's time is at most this too long."""
 
 PATIENCE_S = 120
 
@@ -121,7 +123,7 @@ async def java(broker: Broker) -> StartupTimes:
     """Times of Connect's distributed worker until its topics are read and it has answered."""
     async with launched_worker(broker, SCRIPT_JVM) as worker:
         began = time.perf_counter()
-        await until(lambda: _printed(worker.log, READ), "the worker has read its topics")
+        await until(lambda: _printed(worker.log, READ_LINE), "the worker has read its topics")
         read = time.perf_counter() - began
         await answered(worker.url)
         return StartupTimes(read, time.perf_counter() - began)
@@ -130,7 +132,7 @@ async def java(broker: Broker) -> StartupTimes:
 @asynccontextmanager
 async def launched_worker(broker: Broker, jvm: Sequence[str]) -> AsyncIterator[KafkaWorker]:
     """Yield a worker at the moment when its process starts."""
-    options = (*jvm, TELL_WHEN_READ)
+    options = (*jvm, LOG_WHEN_READ)
     worker = KafkaWorker(RELEASE, broker, jvm=options, plugin__discovery="hybrid_warn")
     worker.launch()
     try:
@@ -153,22 +155,22 @@ async def answered(url: str, patience_s: float = PATIENCE_S) -> None:
 
         async def good() -> bool:
             try:
-                return (await client.get(ASKED)).is_success
+                return (await client.get(OFFSETS_PATH)).is_success
             except httpx.TransportError:
                 return False
 
-        await until(good, f"{url}{ASKED} is answered", patience_s)
+        await until(good, f"{url}{OFFSETS_PATH} is answered", patience_s)
 
 
 async def until(
-    is_so: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S
+    condition: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S
 ) -> None:
     """Poll until a condition holds. Raises `ProgramNotReady` after a timeout."""
     began = time.perf_counter()
-    while not await is_so():
+    while not await condition():
         if time.perf_counter() - began > patience_s:
             raise ProgramNotReady(f"not within {patience_s} s: {what}")
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
 async def measure(records: int, rounds: int, folder: Path) -> list[StartupTimes]:

@@ -271,7 +271,7 @@ def large(
 @click.command(help=__doc__)
 @click.option("--clusters", type=int, multiple=True, default=(1, 8, 64), show_default=True)
 @click.option("--keys", default=200_000, show_default=True, help="Source partitions per cluster.")
-@click.option("--large", "large_keys", type=int, help="Measure one cluster with so many keys.")
+@click.option("--large", "large_keys", type=int, help="Measure one cluster with this many keys.")
 @click.option("--bucket-rows", default=LIMITS.bucket_rows, show_default=True)
 @click.option("--limit-mb", default=0, help="Address space of a worker, for --large. [no limit]")
 def main(

@@ -7,8 +7,8 @@ Each contestant (`benchmarks.fleet_engines`) writes the last record of every key
 topic of every cluster to Parquet, by cluster. Each is a process of its own and is warmed up; they
 take turns, and the median counts. Clusters are generated (`benchmarks.fleet_memory`): `--keys`
 source partitions in 25 partitions of the topic, with three records each. The outputs must be equal.
-*Process* is the peak of the contestant's process, *all* the sum of its peak and those of a JVM and
-of workers.
+*Process* is the peak memory of the contestant's process. *All* adds the peaks of its JVM and its
+workers.
 """
 
 import sys
@@ -35,7 +35,7 @@ MILLION = 1_000_000
 SHOWN = {"spark": "ours, Spark", "local": "ours, local", "duckdb": "DuckDB", "polars": "Polars"}
 
 PEER_GOAL = 1.0
-"""Greatest ratio to DuckDB's time; Spark's from `SPARK_FROM` records on."""
+"""Greatest allowed ratio to DuckDB's time; for Spark only from `SPARK_FROM` records on."""
 
 SPARK_FROM = 30 * MILLION
 

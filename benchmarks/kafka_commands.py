@@ -50,7 +50,10 @@ _numbers = count()
 
 
 class CommandPhase(NamedTuple):
-    """Kinds of commands that are sent in turn, with a function that makes a connector's."""
+    """Kinds of commands that are sent in turn.
+
+    `requests` makes the requests for the connector with a number.
+    """
 
     kinds: tuple[str, ...]
     requests: Callable[[int], Sequence[RequestParts]]

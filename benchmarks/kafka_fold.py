@@ -36,7 +36,7 @@ from tests.kafka.real_kafka import Broker
 GOAL = 10
 """Required ratio of the worker's time to ours."""
 
-KEYS_SHARE = 5
+RECORDS_PER_KEY = 5
 """Number of records per key of the offsets topic."""
 
 SCRIPT_HEAP_GB = 2
@@ -87,7 +87,7 @@ async def measure(
     """Median figures of the worker and of this project."""
     theirs, own = [], []
     async with Broker(RELEASE, folder) as broker:
-        await fill(broker, records, max(1, records // KEYS_SHARE))
+        await fill(broker, records, max(1, records // RECORDS_PER_KEY))
         for _ in range(rounds):
             own.append(await ours(broker))
             theirs.append(await java(broker, heap_gb))
@@ -102,7 +102,7 @@ def _median(figures: Sequence[KafkaFoldFigure]) -> KafkaFoldFigure:
 def table(figures: tuple[KafkaFoldFigure, KafkaFoldFigure], records: int, heap_gb: int) -> Table:
     """Table of the worker's figure and ours, with their ratios."""
     theirs, own = figures
-    keys = records // KEYS_SHARE
+    keys = records // RECORDS_PER_KEY
     shown = Table("", title=f"{records:,} offsets of {keys:,} keys from Kafka; goal: ≥ {GOAL}×")
     for column in (f"Java worker, heap {heap_gb} GB", "controlplane", "ratio"):
         shown.add_column(column, justify="right")

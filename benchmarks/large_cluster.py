@@ -29,7 +29,7 @@ NAME = "fleet"
 START_MS = 1_767_225_600_000
 """Start of the log in ms since 1970: the beginning of 2026."""
 
-A_DAY = 1_000_000
+RECORDS_PER_DAY = 1_000_000
 JITTER_MS = 40
 CHUNK_ROWS = 250_000
 
@@ -69,7 +69,7 @@ def _rows(
     topic: str, partition: int, many: int, records: int, chance: np.random.Generator
 ) -> Iterator[pa.Table]:
     """Records of a partition, spread over the whole time."""
-    step_ms = records / A_DAY * DAY_MS / max(many, 1)
+    step_ms = records / RECORDS_PER_DAY * DAY_MS / max(many, 1)
     configs = _configs(many) if topic == TOPICS.config else None
     for first in range(0, many, CHUNK_ROWS):
         places = np.arange(first, min(first + CHUNK_ROWS, many))

@@ -64,9 +64,9 @@ class LoadConnection:
 def _is_whole(got: bytes) -> bool:
     """True if a response is complete; it must be successful."""
     head = got.find(_END_OF_HEAD)
-    if head < 0 and got:
+    if head < 0 and got:  # without any bytes the connection was closed: an error below
         return False
-    if got[9:10] != b"2":
+    if got[9:10] != b"2":  # the first digit of the status, behind `HTTP/1.1 `
         raise BadResponse(got.decode("latin-1") or "the server has closed the connection")
     length = _LENGTH.search(got, 0, head)
     body = len(got) - head - len(_END_OF_HEAD)

@@ -29,7 +29,7 @@ from rich.table import Table
 
 from benchmarks.archive_engines import CORES, PROFILE
 from benchmarks.contestant_process import ContestantProcess
-from benchmarks.large_cluster import A_DAY, NAME, generate
+from benchmarks.large_cluster import NAME, RECORDS_PER_DAY, generate
 from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
@@ -87,18 +87,18 @@ class SpeedGoal(NamedTuple):
     question: str = "final"
 
 
-def _both(times: float) -> Mapping[int, float]:
+def _at_both_sizes(times: float) -> Mapping[int, float]:
     return {10 * MILLION: times, 30 * MILLION: times}
 
 
 GOALS = (
     SpeedGoal("spark", "duckdb", {10 * MILLION: 1.3, 30 * MILLION: 1.1}),
     SpeedGoal("spark", "scan", {30 * MILLION: 1.0}),
-    SpeedGoal("spark", "python", _both(1 / 24)),
-    SpeedGoal("spark", "max_by", _both(1 / 15)),
-    SpeedGoal("spark", "duckdb", _both(1.0), "half"),
-    SpeedGoal("local", "duckdb", _both(1.0), "half"),
-    SpeedGoal("derived", "duckdb", _both(1.0), "half"),
+    SpeedGoal("spark", "python", _at_both_sizes(1 / 24)),
+    SpeedGoal("spark", "max_by", _at_both_sizes(1 / 15)),
+    SpeedGoal("spark", "duckdb", _at_both_sizes(1.0), "half"),
+    SpeedGoal("local", "duckdb", _at_both_sizes(1.0), "half"),
+    SpeedGoal("derived", "duckdb", _at_both_sizes(1.0), "half"),
 )
 
 TAIL_GOAL_S = 0.5
@@ -181,12 +181,14 @@ def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
         click.ClickException: the digests differ; it names the contestants.
     """
     for question in ("final", "half"):
-        who: dict[str, list[str]] = {}
-        for name, said in digests.items():
-            for digest in said.get(question, ()):
-                who.setdefault(digest, []).append(name)
-        if len(who) > 1:
-            sides = "; ".join(f"{', '.join(names)}: {answer[:8]}…" for answer, names in who.items())
+        names_of: dict[str, list[str]] = {}
+        for name, of_contestant in digests.items():
+            for digest in of_contestant.get(question, ()):
+                names_of.setdefault(digest, []).append(name)
+        if len(names_of) > 1:
+            sides = "; ".join(
+                f"{', '.join(names)}: {answer[:8]}…" for answer, names in names_of.items()
+            )
             raise click.ClickException(f"{question}: answers differ: {sides}")
 
 
@@ -201,7 +203,7 @@ class InProcessTimes(NamedTuple):
     tail: float
     """A whole state from the last snapshot and later records, in seconds."""
     read: int
-    """Number of rows read for it."""
+    """Number of rows that `tail` reads."""
     digests: float
     """Digests of every release after every config record."""
 
@@ -249,7 +251,7 @@ def figures_table(records: int, figures: Mapping[str, QueryFigure]) -> Table:
         if (figure := figures.get(entrant.name)) is not None:
             cells = [cell for name in ("final", "half") for cell in _cells(figure, figures, name)]
             memory, shuffled = f"{figure.memory_mb:,.0f} MB", f"{figure.shuffled:,} B"
-            measures = str(figure.rounds), memory, shuffled if "park" in entrant.what else ""
+            measures = str(figure.rounds), memory, shuffled if "Spark" in entrant.what else ""
             shown.add_row(entrant.what, *cells, *measures)
     return shown
 
@@ -276,9 +278,9 @@ def goals(records: int, figures: Mapping[str, QueryFigure], own: InProcessTimes)
         yield from _goals_of_spark(figures["spark"])
     if "derived" in figures:
         tail = figures["derived"].seconds["final"]
-        sentence = f"rows from a snapshot and what came on the last day: {tail:.2f} s"
+        sentence = f"rows from the last snapshot and later records: {tail:.2f} s"
         yield _judged(sentence, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
-    yield f"a whole state of them, {own.read:,} rows: {own.tail:.2f} s"
+    yield f"a whole state from snapshot and later records, {own.read:,} rows: {own.tail:.2f} s"
     yield f"a whole state from segments alone: {own.segments:.2f} s"
     every = f"all releases after every config record: {own.digests:.1f} s"
     if records == 10 * MILLION:
@@ -303,7 +305,7 @@ def _judged(sentence: str, goal: str, *, good: bool) -> str:
 
 
 @contextmanager
-def _somewhere(folder: Path | None) -> Iterator[Path]:
+def _archive_folder(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
@@ -342,9 +344,9 @@ def main(
     quick: bool,
 ) -> None:
     """Measure the contestants on every archive, and print tables and goals."""
-    many = [A_DAY // 50] if quick else [million * MILLION for million in millions]
+    many = [RECORDS_PER_DAY // 50] if quick else [million * MILLION for million in millions]
     console = Console()
-    with _somewhere(folder) as place:
+    with _archive_folder(folder) as place:
         for records in many:
             with Progress(console=console, transient=True) as progress:
                 archive = place / f"{records}"

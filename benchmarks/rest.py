@@ -57,7 +57,7 @@ class RequestKind(NamedTuple):
     reads: bool
     ask: Callable[[str], RequestParts]
     fresh: int = 0
-    """Requests of each connection, no two alike; 0 repeats one request per connector."""
+    """Number of different requests of each connection; 0: one request per connector, repeated."""
 
 
 def _create(name: str) -> RequestParts:

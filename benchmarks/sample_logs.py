@@ -79,8 +79,8 @@ def _batches(topic: str, make: RecordMaker, records: int, things: int) -> Iterat
     for partition in range(parts):
         for first in range(0, records // parts, BATCH_RECORDS):
             places = list(range(first, min(first + BATCH_RECORDS, records // parts)))
-            of = [chance.randrange(things // parts) * parts + partition for _ in places]
-            pairs = [make(chance, thing) for thing in of]
+            numbers = [chance.randrange(things // parts) * parts + partition for _ in places]
+            pairs = [make(chance, number) for number in numbers]
             yield ColumnBatch(
                 topic,
                 partition,

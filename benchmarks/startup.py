@@ -7,9 +7,9 @@ repeatedly configured, stopped and reported, as in an old fleet. The time runs f
 `ControlPlane.open` until the plane is the writer, knows the state and accepts commands. The table
 of plugins, made once per process, is excluded.
 
-The peer is the same log without snapshots, so it is read and folded completely. With snapshots, at
-most the last 10,000 records of a topic are read, as upkeep would leave them. Both take turns; the
-best of several rounds counts, and both must reach the same state.
+The peer is the same log without snapshots, so it is read and folded completely. Upkeep leaves at
+most 10,000 records of a topic behind the newest snapshot; with snapshots only these are read. Both
+take turns; the best of several rounds counts, and both must reach the same state.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ TAIL = SnapshotSettings().tail_records - 1
 
 APPEND_RECORDS = 5_000
 
-LEFT_ALONE = Settings(upkeep=UpkeepSettings(snapshots=SnapshotSettings(tail_records=10**9)))
-"""Settings without upkeep, which would write snapshots for the log without snapshots."""
+NO_UPKEEP = Settings(upkeep=UpkeepSettings(snapshots=SnapshotSettings(tail_records=10**9)))
+"""Settings without upkeep: it would write snapshots of the log that must have none."""
 
 
 class StartupFigure(NamedTuple):
@@ -85,7 +85,7 @@ async def _append(log: SqliteLog, batch: Sequence[Record]) -> None:
 async def start(path: Path) -> tuple[float, ClusterState]:
     """Seconds until a plane on this log accepts commands, and its state."""
     began = time.perf_counter()
-    async with ControlPlane.open(f"sqlite:///{path}", LEFT_ALONE) as plane:
+    async with ControlPlane.open(f"sqlite:///{path}", NO_UPKEEP) as plane:
         return time.perf_counter() - began, plane.state
 
 
@@ -104,7 +104,7 @@ async def measure(number: int, rounds: int, folder: Path) -> list[StartupFigure]
             took[name].append(seconds)
             states.append((state.config, state.status))
         if states[0] != states[1]:
-            raise click.ClickException("snapshots change what is known")
+            raise click.ClickException("the state with snapshots differs from the state without")
     return [
         StartupFigure(name, min(took[name]), path.stat().st_size) for name, path in ways.items()
     ]

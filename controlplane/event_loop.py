@@ -1,12 +1,27 @@
-"""Helpers for the event loop: long work in slices or threads, and groups of tasks."""
+"""Work in an event loop: the clock and pauses, long work in slices or threads, groups of tasks."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, by the clock of this machine."""
+    return time.time_ns() // 1_000_000
+
+
+def backoff(first_ms: int, longest_ms: int) -> Iterator[float]:
+    """Yield pauses in seconds without end; each is twice the previous one, up to `longest_ms`."""
+    pause_ms = first_ms
+    while True:
+        yield pause_ms / 1_000
+        pause_ms = min(2 * pause_ms, longest_ms)
+
 
 SLICE_S = 0.01
 """Longest time for which sliced work holds the event loop, in seconds."""
@@ -85,10 +100,10 @@ async def first_of(*works: Coroutine[Any, Any, None]) -> None:
         for task in done:
             task.result()
     finally:
-        await ended(tasks)
+        await cancel_all(tasks)
 
 
-async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     """Await work that must not stop half-way; raise a cancellation only after its end."""
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
@@ -101,7 +116,7 @@ async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
         raise asyncio.CancelledError
 
 
-async def ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
+async def cancel_all(tasks: Iterable["asyncio.Task[None]"]) -> None:
     """Cancel tasks and wait for their end; ignore their results and errors."""
     tasks = list(tasks)
     for task in tasks:

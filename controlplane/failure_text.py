@@ -12,7 +12,8 @@ MAX_CHARACTERS = 30_000
 """Length of a text in a status, an answer or a log line; the middle of a longer one is left out."""
 
 _MAX_UNHIDDEN_CHARACTERS = 1_000_000
-"""Length of a text before secrets are hidden. `shortened` removes the place of this cut."""
+"""Length of a text before secrets are hidden. A cut here may split a secret; `shortened` later
+leaves out the part of the text with the cut."""
 
 
 def message_of(failure: BaseException) -> str:

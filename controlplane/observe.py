@@ -17,9 +17,9 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
-from controlplane.clock import now_ms
 from controlplane.core.moments import time_text
 from controlplane.core.text.redaction import redacted_text
+from controlplane.event_loop import now_ms
 
 LogFormat = Literal["logfmt", "json"]
 LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)

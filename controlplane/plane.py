@@ -17,12 +17,11 @@ from uuid import uuid4
 
 import msgspec
 
-from controlplane.clock import now_ms
 from controlplane.controller import (
-    Alone,
     CommandLimits,
     Controller,
     ExternalActions,
+    NoExternalSystems,
     StepListener,
     WriterEnvironment,
 )
@@ -44,7 +43,7 @@ from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.core.views.diff import Change
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History
-from controlplane.event_loop import in_thread_if_large
+from controlplane.event_loop import in_thread_if_large, now_ms
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
@@ -113,7 +112,7 @@ class Surroundings(NamedTuple):
     plugins: Plugins | None = None
     """Available connector classes. None: Kafka's own, those of installed packages, and those of the
     configured catalogue (`controlplane.plugins`)."""
-    outside: ExternalActions = Alone()
+    outside: ExternalActions = NoExternalSystems()
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -461,7 +460,7 @@ def _check_text(name: str, value: object) -> None:
 
 
 async def _normalized(command: AnyCommand) -> AnyCommand:
-    """Return the command as the command topic would return it: with tuples and dicts.
+    """Return the command as the command topic would return it (`as_stored`).
 
     Raises:
         TypeError: the value is no command, or holds invalid data.
@@ -475,7 +474,7 @@ async def _normalized(command: AnyCommand) -> AnyCommand:
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:
-    """Cancel a task and wait for its end; raise its error, unlike `event_loop.ended`."""
+    """Cancel a task and wait for its end; raise its error, unlike `event_loop.cancel_all`."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -19,7 +19,7 @@ def all_known(_: Position) -> bool:
 
 
 PROMPT_MS = 12 * 60 * 60 * 1000
-"""Greatest time between two looks that miss no deletion: 12 hours, in ms.
+"""Longest time between two looks within which no deletion can be missed: 12 hours, in ms.
 
 Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has only the time
 at which a look ended. The other 12 hours are for the duration of the look.

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from controlplane.controller.decision import Decider
-from controlplane.controller.external import Alone
+from controlplane.controller.external import NoExternalSystems
 from controlplane.core import commands
 from controlplane.core.codec import decode_config, decode_partition
 from controlplane.core.commands import AnyCommand
@@ -120,7 +120,7 @@ async def planned(
     state = request.state(profile, *read)
     worker = DecisionSettings(exactly_once_source=state.exactly_once)
     context = Context(profile=profile, worker=worker, plugins=plugins_of(request.history))
-    decision = await Decider(context, Alone()).decided(state, command)
+    decision = await Decider(context, NoExternalSystems()).decided(state, command)
     if isinstance(decision, Rejected):
         raise refused(decision)
     return decision

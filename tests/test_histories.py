@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.verify.verify_command import generations
+from controlplane.cli.verify.verify_command import split_by_compaction
 from controlplane.core.entry import Entry
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.logs.dumps import read_dump
@@ -53,7 +53,7 @@ def verified(histories: Path, name: str, plugins: Plugins, entries: list[Entry])
     compacted = any(step.kind == "compacted" for step in steps)
     exactly_once = frozenset(EXACTLY_ONCE.get(name, ()))
     verifier = Verifier(entries, plugins, exactly_once=exactly_once)
-    return verifier.verify(generations(steps)[1] if compacted else steps)
+    return verifier.verify(split_by_compaction(steps)[1] if compacted else steps)
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -71,7 +71,7 @@ def test_answers_before_compaction_follow_from_the_log_before_it(
     before = entries_of(histories, "compacted-3.9.before")
     after = entries_of(histories, "compacted-3.9")
     united = {entry.position: entry for entry in [*before, *after]}
-    old, _ = generations(read_story(histories / "compacted-3.9.story.jsonl"))
+    old, _ = split_by_compaction(read_story(histories / "compacted-3.9.story.jsonl"))
     verdict = Verifier(list(united.values()), plugins).verify(old)
     assert verdict.differences == []
     assert verdict.compared == BEFORE_COMPACTION

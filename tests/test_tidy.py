@@ -19,6 +19,7 @@ from tests.tidy.layers import (
     dead_names,
     documented_layers,
     layers,
+    one_composition_root,
     one_place,
     pure_core,
 )
@@ -155,6 +156,11 @@ def test_a_circle_of_folders_is_found() -> None:
 def test_clients_have_one_place(python: list[SourceFile]) -> None:
     """One folder alone imports aiokafka, and one package alone pyspark."""
     check(one_place, python)
+
+
+def test_services_are_built_in_one_place(python: list[SourceFile]) -> None:
+    """One function builds the service of a log, for programs and for tests."""
+    check(one_composition_root, python)
 
 
 def test_status_codes_have_one_place(python: list[SourceFile]) -> None:
@@ -302,6 +308,8 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (pure_core, CORE, "from datetime import datetime\nx = datetime.now()"),
     (one_place, LOGS, "from aiokafka import AIOKafkaClient"),
     (one_place, LOGS, "import pyspark.sql"),
+    (one_composition_root, TEST, "from controlplane.rest.service import Service\nx = Service(y)"),
+    (one_composition_root, REST, "from controlplane.rest import service\nx = service.Service(y)"),
     (status_codes, REST, "def f(status):\n    return status == 404"),
     (status_codes, REST, "answer(409)"),
     (status_codes, REST, "CONFLICT_STATUS = 409"),
@@ -401,6 +409,8 @@ KEPT: list[tuple[Rule, str, str]] = [
     (pure_core, CORE, "import re, msgspec\nfrom controlplane.core import entry"),
     (pure_core, LOGS, "import asyncio"),
     (one_place, "controlplane/logs/kafka/x.py", "import aiokafka"),
+    (one_composition_root, TEST, "from selenium.webdriver import Service\nx = Service()"),
+    (one_composition_root, TEST, "from controlplane.rest.service import compose\nx = compose(y)"),
     (status_codes, "controlplane/rest/errors.py", "NOT_FOUND = 404"),
     (status_codes, REST, "LIMIT = 500\ndef f(size: int = 200): ...\nf(size=300)"),
     (release_comparisons, "controlplane/core/releases/profiles.py", "x = release >= '3.4'"),

@@ -37,9 +37,9 @@ class WalkLength(NamedTuple):
     switches: int
 
 
-OF_A_RECORD = WalkLength(14, 30)
-OF_A_STOP = WalkLength(27, 128)
-OF_A_STOP_BY_HTTP = WalkLength(46, 198)
+OF_A_RECORD = WalkLength(12, 27)
+OF_A_STOP = WalkLength(24, 116)
+OF_A_STOP_BY_HTTP = WalkLength(43, 175)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll during the walk would count."""

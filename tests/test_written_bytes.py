@@ -13,7 +13,7 @@ from controlplane.core.codec import (
     encode_status,
 )
 from controlplane.core.entry import Entry
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import Invalid, TaskConfig
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
@@ -67,8 +67,7 @@ def test_task_configs_stand_in_the_order_of_a_hash_map() -> None:
             if entry.topic == TOPICS.config and isinstance(record, TaskConfig):
                 total += 1
                 kept += (
-                    json_converter.encode_hash_order({"properties": record.properties})
-                    == entry.value
+                    json_codec.encode_hash_order({"properties": record.properties}) == entry.value
                 )
     # Seven records differ. Another program wrote one. In six, two names share a bucket of the
     # HashMap; the connector's order of insertion decides which comes first.

@@ -43,7 +43,6 @@ from controlplane.attached.trail import (
     plan_of,
     progress_of,
 )
-from controlplane.clock import now_ms
 from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
@@ -59,6 +58,7 @@ from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.redaction import redacted_refusal
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.projection.notices import Notices
 from controlplane.rest.errors import WorkerAnswer
@@ -94,7 +94,7 @@ class _QueuedRequest:
         self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
         self.since_ms = request.at_ms
         self.took_ms = 0
-        """Time from its turn to its answer."""
+        """Time in ms from the moment at which it has the connector's lock to its answer."""
 
 
 class AttachedPlane:
@@ -313,7 +313,7 @@ class AttachedPlane:
     async def _own_refusal(self, request: CommandRequest, plan: Plan | Rejected) -> Rejected | None:
         """Refuse a command that no worker of this cluster can carry out; None: the workers decide.
 
-        No request of a release has initial offsets, so this program checks them itself.
+        No release of Kafka accepts initial offsets, so this program checks them itself.
         """
         command = request.command
         refused = self._planner.lacking(command)

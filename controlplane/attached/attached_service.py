@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controlplane.attached.attached_plane import AttachedPlane, AttachedSurroundings
-from controlplane.attached.cluster_check import MetCluster, check_brokers, check_topics
+from controlplane.attached.cluster_check import IdentifiedCluster, check_brokers, check_topics
 from controlplane.attached.connect_client import ConnectClient, ConnectRequest
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import ClusterPlanner
@@ -29,7 +29,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
     settings: ReadOnlySettings,
     *,
     client: ConnectClient,
-    cluster: MetCluster,
+    cluster: IdentifiedCluster,
     trail_log: Log,
     around: AttachedSurroundings,
     loggers: Loggers | None = None,

@@ -23,13 +23,13 @@ from controlplane.logs.log import LogNotUsable
 from controlplane.projection.follower import Follower
 from controlplane.worker_api import json_of, reason_of
 
-NAMED = 3
+CONNECTORS_NAMED = 3
 """Most connectors that a refusal names."""
 
 _ACCESS = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
-class MetCluster(NamedTuple):
+class IdentifiedCluster(NamedTuple):
     """The workers that have answered, and the release of the cluster."""
 
     workers: tuple[WorkerInfo, ...]
@@ -45,9 +45,9 @@ class MetCluster(NamedTuple):
         return self.workers[0].cluster_id
 
 
-async def meet(
+async def identify_cluster(
     client: ConnectClient, release: Profile | None = None, on_silence: OnSilence | None = None
-) -> MetCluster:
+) -> IdentifiedCluster:
     """Identify the workers; `release` overrides the one that they report.
 
     `on_silence` is called once if no worker answers at first.
@@ -75,11 +75,11 @@ async def meet(
             "--release names another"
         )
     if release is not None:
-        return MetCluster(workers, release, tuple(notes))
+        return IdentifiedCluster(workers, release, tuple(notes))
     resolved = resolve(versions[0])
     if resolved.warning is not None:
         notes.append(resolved.warning)
-    return MetCluster(workers, resolved.profile, tuple(notes))
+    return IdentifiedCluster(workers, resolved.profile, tuple(notes))
 
 
 def _worker(name: str, answer: httpx.Response) -> WorkerInfo:
@@ -102,7 +102,7 @@ def _age(version: str) -> int:
     return RELEASES.index(resolve(version).profile.kafka_release)
 
 
-def check_brokers(cluster: MetCluster, cluster_id: str | None) -> None:
+def check_brokers(cluster: IdentifiedCluster, cluster_id: str | None) -> None:
     """Check that workers and brokers are of one Kafka cluster.
 
     Raises:
@@ -116,7 +116,7 @@ def check_brokers(cluster: MetCluster, cluster_id: str | None) -> None:
 
 
 async def check_topics(
-    client: ConnectClient, cluster: MetCluster, follower: Follower, limits: ConnectSettings
+    client: ConnectClient, cluster: IdentifiedCluster, follower: Follower, limits: ConnectSettings
 ) -> None:
     """Check that the workers' connectors are those of the topics.
 
@@ -170,5 +170,6 @@ def _configs(shown: Any) -> dict[str, Any]:
 
 def _named(connectors: Iterable[str]) -> str:
     names = list(connectors)
-    listed = ", ".join(safe(name) for name in names[:NAMED])
-    return f"{count(len(names), 'connector')} ({listed}{', …' if len(names) > NAMED else ''})"
+    listed = ", ".join(safe(name) for name in names[:CONNECTORS_NAMED])
+    ellipsis = ", …" if len(names) > CONNECTORS_NAMED else ""
+    return f"{count(len(names), 'connector')} ({listed}{ellipsis})"

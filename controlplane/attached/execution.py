@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.follow_up import LogFollowUp
-from controlplane.attached.planner import WORDS, ClusterPlanner, creation_parts
+from controlplane.attached.planner import STEP_PREFIXES, ClusterPlanner, creation_parts
 from controlplane.attached.requests import request_of
 from controlplane.attached.trail import Trail
 from controlplane.core.commands import (
@@ -122,7 +122,7 @@ class CommandExecution:
         async for part in self._parts(command):
             if isinstance(part, Rejected):
                 return part
-            answer = await self._begun(accepted, part)
+            answer = await self._record_and_send(accepted, part)
             if not (isinstance(answer, WorkerAnswer) and answer.is_success):
                 return answer
             await self._log.read_on()
@@ -137,20 +137,20 @@ class CommandExecution:
     # --- creation with offsets --------------------------------------------------------------------
 
     async def _create_with_offsets(
-        self, accepted: AcceptedCommand, command: CreateConnector, last_word: str
+        self, accepted: AcceptedCommand, command: CreateConnector, last_step: str
     ) -> AttachedAnswer:
         """Create STOPPED, remove old offsets, set the new ones, then resume or pause (KIP-995).
 
-        `last_word` is the last request that is known to be done. A failure removes the connector
+        `last_step` is the last request that is known to be done. A failure removes the connector
         again, and its offsets, so that nothing half done stays.
         """
         parts = creation_parts(command)
-        words = [WORDS[type(part)] for part in parts]
+        steps = [STEP_PREFIXES[type(part)] for part in parts]
         definite = False
-        for part in parts[words.index(last_word) + 1 if last_word else 0 :]:
+        for part in parts[steps.index(last_step) + 1 if last_step else 0 :]:
             if isinstance(part, ResetOffsets) and not await self._has_offsets(part.connector):
                 continue
-            answer = await self._begun(accepted, part)
+            answer = await self._record_and_send(accepted, part)
             if isinstance(answer, WorkerAnswer) and answer.is_success:
                 if isinstance(part, AlterOffsets):
                     definite = _message(answer) == _DEFINITE
@@ -178,9 +178,9 @@ class CommandExecution:
             OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
         """
         if await self._has_offsets(connector):
-            await self._begun(accepted, StopConnector(connector), TAKE_BACK)
-            await self._begun(accepted, ResetOffsets(connector), TAKE_BACK)
-        await self._begun(accepted, DeleteConnector(connector), TAKE_BACK)
+            await self._record_and_send(accepted, StopConnector(connector), TAKE_BACK)
+            await self._record_and_send(accepted, ResetOffsets(connector), TAKE_BACK)
+        await self._record_and_send(accepted, DeleteConnector(connector), TAKE_BACK)
 
     async def resume_creation(
         self, accepted: AcceptedCommand, command: CreateConnector, step: str
@@ -189,9 +189,9 @@ class CommandExecution:
 
         The log shows whether the connector is the one that this command has created. A creation
         that was sent may still lie in a worker's queue, so its record is waited for. A connector
-        that another client has changed since is left alone.
+        that another client has changed since stays as it is.
         """
-        created = WORDS[CreateConnector]
+        created = STEP_PREFIXES[CreateConnector]
         name = command.connector
         if step == created and not await self._log.config_appears(accepted.since, name):
             return Rejected(Reason.FAILED, _NOT_SEEN.format(name))
@@ -219,11 +219,11 @@ class CommandExecution:
         config = {**command.config, "name": command.connector}
         return present is not None and dict(present) == config and len(written) == 1
 
-    async def _begun(
+    async def _record_and_send(
         self, accepted: AcceptedCommand, part: AnyCommand, step: str = ""
     ) -> AttachedAnswer:
         """Record that a request begins, and send it."""
-        step = step or WORDS.get(type(part)) or str(part.__struct_config__.tag)
+        step = step or STEP_PREFIXES.get(type(part)) or str(part.__struct_config__.tag)
         await self._trail.accepted(accepted.request, accepted.plan, accepted.since, step)
         answer = await self.send(part)
         await self._stepped(accepted.request, step)
@@ -247,7 +247,8 @@ _CHANGED = (
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
 
-_DOING: Mapping[type, str] = {ResetOffsets: WIPE, AlterOffsets: SET}
+_FAILED_STEPS: Mapping[type, str] = {ResetOffsets: WIPE, AlterOffsets: SET}
+"""Descriptions of the requests of a creation, for the error that names the failed one."""
 
 
 def _failed(
@@ -257,7 +258,7 @@ def _failed(
     text = answer.message if isinstance(answer, WorkerAnswer) else None
     refused = isinstance(answer, WorkerAnswer) and answer.is_refusal
     reason = Reason.INVALID if refused else Reason.FAILED
-    doing = _DOING.get(type(part), "set the state of connector {}")
+    doing = _FAILED_STEPS.get(type(part), "set the state of connector {}")
     return failed(doing, command, Rejected(reason, text))
 
 

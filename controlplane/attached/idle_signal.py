@@ -1,4 +1,4 @@
-"""Signal of idle moments: work in the background delays no command then."""
+"""Signal for background work: this process only waits for a worker now."""
 
 import asyncio
 from contextlib import suppress
@@ -9,17 +9,19 @@ the connector, and then the records of a command differ from its plan."""
 
 
 class IdleSignal:
-    """Signal that a worker processes a request: until it answers, this process has time.
+    """Wakes background tasks when a request has been sent to a worker.
 
-    A caller that sends commands one after the other sends the next one as soon as it has an answer.
+    Until the worker answers, this process has no other work. Background work right after an answer
+    would delay the next command of a caller that sends one command after the other.
     """
 
     def __init__(self) -> None:
         self._begun = asyncio.Event()
-        """Set and cleared at once: that releases the tasks that wait now, and no later one."""
+        """Set and cleared in one call, so that it wakes the tasks that wait now, and none that
+        waits later."""
 
     def begin(self) -> None:
-        """Release the tasks that wait; they run once the caller's task waits itself."""
+        """Wake the tasks that wait; they run once the calling task awaits something."""
         self._begun.set()
         self._begun.clear()
 

@@ -79,8 +79,8 @@ def _matches(plan: Plan, pool: Sequence[Entry]) -> Iterator[tuple[Draft, Entry |
 
 
 def _is_same_key(draft: Draft, entry: Entry) -> bool:
-    place = draft.partition is None or draft.partition == entry.partition
-    return entry.topic == draft.topic and entry.key == draft.key and place
+    is_same_partition = draft.partition is None or draft.partition == entry.partition
+    return entry.topic == draft.topic and entry.key == draft.key and is_same_partition
 
 
 def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
 from controlplane.attached.requests import validation_request
 from controlplane.controller.decision import Decider
-from controlplane.controller.external import Alone, ExternalActionFailed
+from controlplane.controller.external import ExternalActionFailed, NoExternalSystems
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -31,7 +31,7 @@ from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.worker_api import connector_path
 
-WORDS = {
+STEP_PREFIXES = {
     CreateConnector: "create",
     ResetOffsets: "reset",
     AlterOffsets: "offsets",
@@ -46,7 +46,7 @@ _TOO_OLD = (
 )
 
 
-class WorkerGroups(Alone):
+class WorkerGroups(NoExternalSystems):
     """Committed offsets of a sink connector, as a worker shows them (KIP-875)."""
 
     def __init__(self, client: ConnectClient, connector: str) -> None:
@@ -137,7 +137,7 @@ class ClusterPlanner:
             planned = await self._decided(state, part, self.context)
             if isinstance(planned, Rejected):
                 return planned
-            word = WORDS[type(part)]
+            word = STEP_PREFIXES[type(part)]
             steps += (_prefixed(step, word) for step in planned.steps)
             assumed += planned.assumed
             state = predicted_state(state, planned)

@@ -6,7 +6,7 @@ from typing import Any
 from controlplane.attached.connect_client import ConnectRequest
 from controlplane.core import commands
 from controlplane.core.commands import AnyCommand, OffsetChange
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.worker_api import connector_path
 
@@ -73,4 +73,4 @@ def _offset(change: OffsetChange) -> dict[str, Any]:
 
 
 def _json(value: Any) -> bytes:
-    return json_converter.encode(value)
+    return json_codec.encode(value)

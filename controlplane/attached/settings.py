@@ -1,4 +1,4 @@
-"""Settings of an attached cluster: workers, credentials for them, limits of patience."""
+"""Settings of an attached cluster: workers, credentials for them, time limits."""
 
 import msgspec
 

@@ -19,10 +19,10 @@ from urllib.request import getproxies, proxy_bypass
 import h11
 import httpx
 
-MOST = 100
+CONNECTIONS_MAX = 100
 """Most connections to one worker; further requests wait."""
 
-IDLE_MOST = 20
+IDLE_CONNECTIONS_MAX = 20
 """Most idle connections that are kept."""
 
 IDLE_S = 5.0
@@ -36,7 +36,8 @@ _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.%-]*)+")
 
 _HTTP_ONLY = ["http/1.1"]
 _LEFT_OUT = (b"accept-encoding", b"connection")
-"""Headers of httpx that would only make an answer longer to decode, or that HTTP/1.1 implies."""
+"""Headers of httpx that are not sent: a compressed answer takes longer to decode, and HTTP/1.1
+keeps connections open anyway."""
 
 
 class WorkerConnections:
@@ -57,7 +58,7 @@ class WorkerConnections:
         if url.userinfo:
             login = base64.b64encode(unquote(url.userinfo.decode("ascii")).encode())
             self._headers[b"authorization"] = b"Basic " + login
-        self._room = asyncio.Semaphore(MOST)
+        self._room = asyncio.Semaphore(CONNECTIONS_MAX)
         self._idle: list[_WorkerConnection] = []
 
     async def send(
@@ -125,7 +126,7 @@ class WorkerConnections:
         return None
 
     def _give_back(self, connection: "_WorkerConnection") -> None:
-        if connection.is_open and len(self._idle) < IDLE_MOST:
+        if connection.is_open and len(self._idle) < IDLE_CONNECTIONS_MAX:
             self._idle.append(connection)
         else:
             connection.close()

@@ -36,7 +36,7 @@ from controlplane.terminal.worker_options import (
 )
 
 NONE = "-"
-NO_EFFECT = "NO EFFECT, FOR"
+NO_EFFECT = "WITHOUT EFFECT BECAUSE"
 
 
 class SettingRow(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def _report(configuration: Configuration) -> ConfigReport:
         group: [_row(setting) for setting in configuration.effective(group, prefix)]
         for group, prefix in tables().items()
     }
-    counting = {row.key for row in chain.from_iterable(rows.values())}
+    effective_keys = {row.key for row in chain.from_iterable(rows.values())}
     worker = [*rows.pop(WorkerSettings), *rows.pop(ResponseHeaderSettings)]
     ours = rows.pop(ListenerSettings), rows.pop(AdminListenerSettings)
     access = [*rows.pop(AccessSettings), *chain.from_iterable(ours)]
@@ -101,7 +101,7 @@ def _report(configuration: Configuration) -> ConfigReport:
         [
             SettingRow(key, redacted_value(key, text), source, why)
             for key, (text, source) in configuration.values.items()
-            if key not in counting and (why := unused(key))
+            if key not in effective_keys and (why := unused(key))
         ],
         unknown_keys(configuration),
     )

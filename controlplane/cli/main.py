@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from controlplane.terminal.command_errors import check_output, one_sentence, well_ended
+from controlplane.terminal.command_errors import (
+    check_output,
+    exit_codes_for_errors,
+    refusing_bad_input,
+)
 from controlplane.terminal.option_names import ACCESS_HELP, check_command
 from controlplane.terminal.shell_completion import complete_files
 
@@ -133,7 +137,7 @@ class CommandGroup(click.Group):
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the words in front of the command; a reader that closes the pipe is no error."""
-        with well_ended(PROGRAM):
+        with exit_codes_for_errors(PROGRAM):
             return super().make_context(*given, **more)
 
     def resolve_command(
@@ -152,7 +156,7 @@ class CommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error ends it with one sentence and its exit code."""
-        with well_ended(PROGRAM), one_sentence():
+        with exit_codes_for_errors(PROGRAM), refusing_bad_input():
             check_output()
             return super().invoke(ctx)
 

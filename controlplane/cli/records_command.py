@@ -34,7 +34,7 @@ TOPICS_NAMED = 20
     default=LAST_RECORDS,
     show_default=True,
     metavar="N",
-    help="Number of offsets before the end of each partition; --last 1000000 may show all.",
+    help="Number of offsets to read back from the end of each partition.",
 )
 @output_option
 @log_options

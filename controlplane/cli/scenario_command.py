@@ -24,6 +24,7 @@ ADVICE = "if every change is wanted, `controlplane scenario run --rewrite`, then
 
 _STYLES = {"-": "red", "+": "green"}
 _INDENT = 4
+"""Index of the mark (`-`, `+` or a space) in a line of a difference."""
 
 
 class ScenarioResult(NamedTuple):
@@ -164,7 +165,7 @@ class _NotClean(ValueError):
 
 
 def _check_clean(paths: Iterable[Path]) -> None:
-    """Check that files are as git has them, committed or staged. Outside of git all is well.
+    """Check that files are as git has them, committed or staged. Nothing is checked outside of git.
 
     Raises:
         _NotClean: a file is changed or new.

@@ -191,7 +191,7 @@ class SourceRun:
         return Mark(tuple(offsets))
 
     def commit(self) -> TransactionCommit:
-        """Return an end of the transaction to yield (`transaction.boundary=connector`)."""
+        """Return an item that ends the transaction (`transaction.boundary=connector`); yield it."""
         return TransactionCommit()
 
     def abort(self) -> TransactionAbort:
@@ -250,8 +250,9 @@ class Source:
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
         """Return offsets to commit in addition to those about to be committed (KIP-910).
 
-        A pair with the offset None removes that of its partition. None or an empty list changes
-        nothing. The argument is read-only. A `RetriableError` skips the offsets of this commit.
+        A pair with the offset None removes the offset of its partition. None or an empty list adds
+        nothing. The argument is read-only. After a `RetriableError` the commit goes on without
+        further offsets.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:

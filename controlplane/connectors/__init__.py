@@ -56,7 +56,7 @@ def shipped(folders: Iterable[Path] = ()) -> Mapping[str, _AnyClass]:
 
 
 def _named(connector: _AnyClass, name: str, access: FileAccess) -> _AnyClass:
-    """Return a subclass with the name and the access to files that it has here."""
+    """Return a subclass of a connector with this name, and with this access to files."""
     fields: dict[str, Any] = {"java_name": name} if name.startswith(_KAFKA) else {}
     if issubclass(connector, FileConnector):
         fields["access"] = access

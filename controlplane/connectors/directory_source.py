@@ -19,7 +19,7 @@ LOOK_AGAIN_S = 0.5
 """Pause before the directory is looked at again."""
 
 REMOVED_KEPT = 10_000
-"""Names of deleted files that are kept: their offsets may not be removed from the log yet."""
+"""Number of deleted files whose names are kept: the log may still have their offsets."""
 
 
 class DirectorySource(FileConnector, Source):
@@ -29,7 +29,7 @@ class DirectorySource(FileConnector, Source):
     config = (
         key("directory", doc="Directory whose files are read"),
         key("topic", doc="Topic of the records", valid="non-empty string"),
-        key("heartbeat.seconds", "INT", 10, "Age of the heartbeat that is committed anew"),
+        key("heartbeat.seconds", "INT", 10, "Seconds between two heartbeats"),
     )
 
     def __init__(self) -> None:

@@ -2,15 +2,19 @@
 
 from controlplane.controller.admission import CommandLimits, TooMany
 from controlplane.controller.controller import Controller, NotWritten, TimedOut
-from controlplane.controller.external import Alone, ExternalActionFailed, ExternalActions
+from controlplane.controller.external import (
+    ExternalActionFailed,
+    ExternalActions,
+    NoExternalSystems,
+)
 from controlplane.controller.plan_execution import StepListener, WriterEnvironment
 
 __all__ = [
-    "Alone",
     "CommandLimits",
     "Controller",
     "ExternalActionFailed",
     "ExternalActions",
+    "NoExternalSystems",
     "NotWritten",
     "StepListener",
     "TimedOut",

@@ -82,9 +82,8 @@ class CommandsInDoubt:
         in_doubt, self.by_queue = self.by_queue, {}
         try:
             await self._end_unfinished(state, lambda _: True, failures)
-        except (
-            BaseException
-        ):  # the failures are known nowhere else, and the next attempt needs them
+        except BaseException:
+            # The failures are known nowhere else, and the next attempt needs them.
             for queue, earlier in in_doubt.items():
                 self.by_queue[queue] = earlier | self.by_queue.get(queue, {})
             raise
@@ -126,8 +125,8 @@ class CommandsInDoubt:
     async def _end_if_possible(self, queue: str) -> None:
         """End the commands of a queue; leave them for the next retry if the log fails.
 
-        `LogNotUsable` is retried too: an expired certificate can be renewed. A full waiting line is
-        no reason to give up, either.
+        `LogNotUsable` is retried too: an expired certificate can be renewed. So is `TooMany`: the
+        queue may have room later.
 
         Raises:
             Fenced: another writer has taken over.
@@ -163,7 +162,7 @@ class CommandsInDoubt:
     def _warn_unreadable(self, trace: CommandTrace) -> None:
         assert trace.accepted is not None
         self._notices.warning(
-            "command_left_alone",
+            "command_record_unreadable",
             command_id=trace.accepted.command_id,
             reason="its record is of a newer version, or damaged: it stays unfinished",
         )

@@ -51,7 +51,7 @@ from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
 
 PROBE_S = 1.0
-"""Time that a write without a change may take until the log counts as unavailable."""
+"""Time limit of a probe, which writes no record; a slower log counts as unavailable."""
 
 
 class TimedOut(Exception):
@@ -248,7 +248,8 @@ class Controller:
         self._check_open()
         job = self._running.get(request.command_id)
         if job is None:
-            answer = self._earlier_answer(request, self.state)
+            # A repeated key need not wait for its turn. No other request repeats a command id.
+            answer = self._earlier_answer(request, self.state) if request.keyed else None
             if answer is not None:
                 return answer
             job = self._begin(request, profile)
@@ -305,7 +306,7 @@ class Controller:
         return command_log.ended(trace)
 
     def _conflict(self, request: CommandRequest) -> Rejected:
-        """Refuse an id that another command has; the command topic has only that command."""
+        """Refuse an id that belongs to another command; log the refusal, but write no record."""
         rejected = command_log.other_command(request)
         self._report(QueuedCommand(request, None), rejected, records=0)
         return rejected
@@ -419,13 +420,11 @@ class Controller:
 
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """State of a release, with every offsets topic that the command may concern."""
-        state = self.state
         if isinstance(command, OffsetsCommand):
-            topics = own_offsets_topics(state, command)
+            topics = own_offsets_topics(self.state, command)
             if topics:
                 await self._reader.follow(topics)
-                state = self.state
-        return state if profile is None else await self._reader.state(profile)
+        return self.state if profile is None else await self._reader.state(profile)
 
     async def _state_at_end(self) -> ClusterState:
         await self._read_to_end()

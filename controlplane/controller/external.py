@@ -94,7 +94,7 @@ async def sink_progress(
     return group_progress(group, offsets, ends)
 
 
-class Alone:
+class NoExternalSystems:
     """External actions without a Kafka cluster and without other workers (`ExternalActions`)."""
 
     async def perform(self, action: AnyAction) -> None:

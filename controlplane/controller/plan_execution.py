@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from controlplane.clock import backoff
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActionFailed, ExternalActions
 from controlplane.controller.log_view import LogView
@@ -20,7 +19,7 @@ from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import LARGE, in_thread_if_large
+from controlplane.event_loop import LARGE, backoff, in_thread_if_large
 from controlplane.logs.log import Fenced, Log, LogNotUsable, LogUnavailable, Record
 from controlplane.projection.notices import Notices
 
@@ -262,8 +261,8 @@ class LogWriter:
     """Appends batches as the writer of an epoch, and waits until each has been read back.
 
     Without an epoch it appends beside the writer, as any worker may do for some records. While the
-    log is unavailable, it retries for a bounded time. A later `LogUnavailable` leaves the outcome
-    open: the log has the whole batch, or nothing of it.
+    log is unavailable, it retries for a bounded time. If it raises `LogUnavailable` in the end, the
+    outcome is open: the log has the whole batch, or nothing of it.
     """
 
     def __init__(  # noqa: PLR0913 - settings, by name only

@@ -159,7 +159,7 @@ def _number_ms(text: str) -> int:
     """Parse digits as ms since 1970; raises `UnknownMoment` beyond `LAST_MS`."""
     if len(text) > TIME_DIGITS or int(text) > LAST_MS:
         raise UnknownMoment(
-            f"{quoted(text)} is no time in milliseconds: it ends with the year 9999"
+            f"{quoted(text)} is no time in milliseconds: times end with the year 9999"
         )
     return int(text)
 

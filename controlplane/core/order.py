@@ -58,10 +58,9 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be the rest of a topic after a prefix of the order: they are sorted as they
-    would be with the prefix. Only one partition can have a running maximum above its next
-    timestamps: that of the prefix's last record. The next records of this partition come first,
-    with or without that maximum.
+    The order is also right for entries that follow a prefix of the order. Without the timestamps of
+    the prefix, only the next entries in the partition of its last record can get another rank, and
+    these come first in any case.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
@@ -156,10 +155,10 @@ SkippedPrefixes = Mapping[tuple[str, int], SkippedPrefix]
 
 
 def rank_batches(
-    batches: Iterable[Batch], begun: SkippedPrefixes = MappingProxyType({})
+    batches: Iterable[Batch], skipped: SkippedPrefixes = MappingProxyType({})
 ) -> Iterator[RankedBatch]:
-    """Yield each batch with the ranks of its records; `begun`: prefixes skipped before them."""
-    latest = {topic_partition: prefix.latest_ms for topic_partition, prefix in begun.items()}
+    """Yield each batch with the ranks of its records; `skipped`: prefixes that are not read."""
+    latest = {topic_partition: prefix.latest_ms for topic_partition, prefix in skipped.items()}
     for batch in batches:
         topic_partition = batch.topic, batch.partition
         times = running_max(batch.timestamps, latest.get(topic_partition, -1))
@@ -190,11 +189,11 @@ def time_limit(time_ms: int) -> Rank:
 
 
 def ends_within(
-    ranked: Iterable[RankedBatch], limit: Rank, begun: SkippedPrefixes = MappingProxyType({})
+    ranked: Iterable[RankedBatch], limit: Rank, skipped: SkippedPrefixes = MappingProxyType({})
 ) -> dict[str, list[int]]:
     """The cut after the records up to a rank; skipped prefixes are included."""
     ends: dict[str, list[int]] = {}
-    for (topic, partition), prefix in begun.items():
+    for (topic, partition), prefix in skipped.items():
         _ends_to(ends, topic, partition)[partition] = prefix.end
     for batch, ranks in ranked:
         topic_ends = _ends_to(ends, batch.topic, batch.partition)
@@ -225,7 +224,7 @@ def _rank_of_record(ranked: Sequence[RankedBatch], moment: str, topics: Topics) 
     reason = _offset_range(offsets, moment, offset, topic, partition)
     if topic not in known_topics:
         names = ", ".join(topics.__struct_fields__)
-        reason = f"unknown topic {quoted(topic)}, name {names} or a topic in full"
+        reason = f"unknown topic {quoted(topic)}, use {names} or a topic's full name"
     raise UnknownMoment(f"the log has no record at {moment}: {reason}")
 
 
@@ -237,12 +236,12 @@ def _offset_range(
         return f"{topic} has no records in partition {partition}"
     stem = moment[: moment.rindex(":" if ":" in moment else "@") + 1]
     first, last = min(offsets), max(offsets)
-    gap = ", and this one was compacted away or is none" if first < missing < last else ""
+    gap = ", and this offset was compacted away or has no record" if first < missing < last else ""
     return f"{topic} reaches from {stem}{first} to {stem}{last}{gap}"
 
 
 def _rank_at_time(ranked: Sequence[RankedBatch], moment: str) -> Rank:
-    """Rank after every record up to a time; of any time if the log is empty.
+    """Rank after every record up to a time. An empty log accepts any time.
 
     Raises:
         UnknownMoment: the text is no time, is before the first record, or no record has a time.

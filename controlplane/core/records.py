@@ -105,7 +105,7 @@ class SessionKey(Fact, frozen=True):
 
 
 class RestartRequest(Fact, frozen=True):
-    """`restart-connector-<name>`: event to which workers restart instances (KIP-745)."""
+    """`restart-connector-<name>`: event upon which workers restart instances (KIP-745)."""
 
     connector: str
     include_tasks: bool
@@ -113,7 +113,7 @@ class RestartRequest(Fact, frozen=True):
 
 
 class LoggerLevel(Fact, frozen=True):
-    """`logger-cluster-<namespace>`: event to which every worker sets the level (KIP-976)."""
+    """`logger-cluster-<namespace>`: event upon which every worker sets the level (KIP-976)."""
 
     namespace: str
     level: str
@@ -247,7 +247,7 @@ StatusRecord = ConnectorStatus | TaskStatus | ActiveTopic
 class Invalid(Fact, frozen=True):
     """Bytes that are no record, and their effect on a worker.
 
-    - `thrown`: Java exception that leaves the store; None: the record is logged and ignored.
+    - `thrown`: Java exception that the store throws; None: the record is logged and ignored.
     - `advances`: False if the worker's config offset stays, because the value is undecodable.
     - `about`: the key as text, for people.
     - `silent`: True if even the worker's log shows nothing (offset without partition, KAFKA-16392).

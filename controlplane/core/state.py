@@ -157,7 +157,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     offsets: Mapping[str, OffsetState] = {}
     """Offsets by topic: the worker's own topic and those that connectors have."""
     commands: Mapping[str, CommandTrace] = {}
-    """Commands by id: all unfinished ones, and the last `ENDED_KEPT` that ended, by their end."""
+    """Commands by id, in order of acceptance: all unfinished ones, and the last `ENDED_KEPT` that
+    ended. A command that ends moves to the back."""
     ends: Mapping[tuple[str, int], int] = {}
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}

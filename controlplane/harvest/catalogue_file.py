@@ -1,8 +1,8 @@
 """The catalogue file of a harvest.
 
-Kafka's own plugins are listed by their classes, and their documentation lies apart, by scope.
-Plugins that are not Kafka's own, or that differ from what Kafka released, are listed with all their
-settings.
+Kafka's own plugins are listed by their classes. Their documentation is stored apart, by scope: a
+definition that classes share (`connector`, `producer`), or one class. Plugins that are not Kafka's
+own, or that differ from what Kafka released, are listed with all their settings.
 """
 
 import json
@@ -26,7 +26,8 @@ _FACTS = tuple(name for name in _FIELDS if name not in {"valid", "documentation"
 """Fields by which settings of a known plugin are compared; a worker returns no validators."""
 
 _SECRET = "[hidden]"  # noqa: S105 - a placeholder
-_USUAL = ConfigKey(name="", type="STRING")
+_DEFAULTS = ConfigKey(name="", type="STRING")
+"""Setting whose fields have their default values; such fields are left out of the file."""
 
 
 def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str:
@@ -102,13 +103,16 @@ def _entry(plugin: HarvestedPlugin, own_plugin: Plugin | None, path: ClassPath) 
         return entry | {"config": [_setting_entry(key, key.valid) for key in plugin.keys]}
     if list(map(_facts, plugin.keys)) == list(map(_facts, path.keys_of(own_plugin) or ())):
         return entry
-    words = _words(own_plugin, path)
+    words = _valid_values(own_plugin, path)
     config = [_setting_entry(key, words.get(key.name, key.valid)) for key in plugin.keys]
     return entry | {"extends": [], "config": config}
 
 
-def _words(own_plugin: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
-    """Words for valid values, by setting, of all plugins that share definitions with a plugin."""
+def _valid_values(own_plugin: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
+    """Descriptions of valid values, by setting.
+
+    They come from all plugins that extend the same definitions as this plugin.
+    """
     alike = [
         plugin for plugin in path.plugins if plugin.extends and plugin.extends == own_plugin.extends
     ]
@@ -131,6 +135,6 @@ def _setting_entry(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
     entry = {
         name: value
         for name, value in fields.items()
-        if name == "type" or value != getattr(_USUAL, name)
+        if name == "type" or value != getattr(_DEFAULTS, name)
     }
     return {"name": key.name, **entry}

@@ -77,7 +77,7 @@ class RestKey(_Key, frozen=True):
     order: int | None = None
     order_in_group: int | None = None
 
-    def plain(self) -> ConfigKey:
+    def config_key(self) -> ConfigKey:
         """The setting in the program's own form."""
         order = self.order if self.order_in_group is None else self.order_in_group
         return _plain(
@@ -93,7 +93,7 @@ class JavaKey(_Key, frozen=True):
     order: int | None = None
     valid: tuple[str, ...] = ()
 
-    def plain(self) -> ConfigKey:
+    def config_key(self) -> ConfigKey:
         """The setting in the program's own form; unknown words for valid values are left out."""
         words = tuple(text.split(" | ", 1)[-1] for text in self.valid)
         return _plain(

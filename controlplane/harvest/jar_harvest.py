@@ -143,18 +143,18 @@ def definitions(class_path: str) -> bytes:
     with (
         resources.as_file(program) as source,
         tempfile.TemporaryDirectory() as folder,
-        (Path(folder) / "told").open("w+b") as output_file,
+        (Path(folder) / "output").open("w+b") as output_file,
     ):
         arguments = Path(folder) / "arguments"  # a command line may be too short for all jars
         arguments.write_text(f'-cp "{_escaped(class_path)}"\n', "utf-8")
         command = [java, _HEAP, f"@{arguments}", str(source)]
-        said = _run(command, output_file)
+        error_output = _run(command, output_file)
         if output_file.tell() > OUTPUT_BYTES:
             raise HarvestError("the classes in these jars print without end: check the jars")
         output_file.seek(0)
         lines = output_file.read().splitlines()
     if not lines or not lines[-1].startswith(b"{"):
-        raise HarvestError(_complaint(said))
+        raise HarvestError(_error_summary(error_output))
     return lines[-1]
 
 
@@ -171,12 +171,12 @@ def _run(command: Sequence[str], output_file: Any) -> str:
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None
     output_file.seek(0, os.SEEK_END)
-    said = completed.stderr.decode("utf-8", "replace")
-    if completed.returncode and any(words in said for words in _NO_COMPILER):
+    error_output = completed.stderr.decode("utf-8", "replace")
+    if completed.returncode and any(words in error_output for words in _NO_COMPILER):
         raise NoJava(f"{command[0]} belongs to no JDK of release 11 or newer: {_INSTALL}")
-    if completed.returncode and any(words in said for words in _TOO_OLD):
+    if completed.returncode and any(words in error_output for words in _TOO_OLD):
         raise NoJava(f"{command[0]} is too old for these jars: {_INSTALL}")
-    return said
+    return error_output
 
 
 _INSTALL = "install a JDK (11 or newer; Kafka 4 needs 17), or name it in JAVA_HOME"
@@ -201,11 +201,11 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _complaint(said: str) -> str:
+def _error_summary(error_output: str) -> str:
     """A sentence about the first error, without Kafka's log lines."""
-    if missing := _MISSING.search(said):
+    if missing := _MISSING.search(error_output):
         return f"the jars lack {missing[1]}: name the folder with all jars of Kafka (libs/)"
-    lines = [line for line in said.splitlines() if "rror" in line or "xception" in line]
+    lines = [line for line in error_output.splitlines() if "rror" in line or "xception" in line]
     why = short((lines or ["it does not say why"])[0])
     return f"Kafka's classes cannot be asked: {why}"
 
@@ -214,22 +214,17 @@ def _definitions(
     output: _DefinitionsOutput, own: KafkaPlugins, profile: Profile
 ) -> Mapping[str, Any]:
     connector = {key.name for key in output.connector}
-    definitions_by_client = {
-        name: _plain(getattr(output, name)) for name in ("connector", *CLIENTS)
-    }
+    by_scope = {name: _plain(getattr(output, name)) for name in ("connector", *CLIENTS)}
     for kind in ("source", "sink"):
-        definitions_by_client[kind] = _plain(
-            key for key in getattr(output, kind) if key.name not in connector
-        )
+        by_scope[kind] = _plain(key for key in getattr(output, kind) if key.name not in connector)
+    # Keys of `transforms.t.…`: those that Connect defines for every transformation are kept.
     implied = {key.name for key in all_known(own, profile).definition("transformation")}
     transformed = (
         msgspec.structs.replace(key, name=key.name.rpartition(".")[2])
         for key in output.transformed or ()
     )
-    definitions_by_client["transformation"] = _plain(
-        key for key in transformed if key.name in implied
-    )
-    return definitions_by_client
+    by_scope["transformation"] = _plain(key for key in transformed if key.name in implied)
+    return by_scope
 
 
 def _plugins(output: _DefinitionsOutput) -> tuple[HarvestedPlugin, ...]:
@@ -245,4 +240,4 @@ def _plugins(output: _DefinitionsOutput) -> tuple[HarvestedPlugin, ...]:
 
 
 def _plain(keys: Any) -> Any:
-    return tuple(key.plain() for key in keys)
+    return tuple(key.config_key() for key in keys)

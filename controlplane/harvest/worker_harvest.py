@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 ATTEMPTS_MOST = 20
 """Most connectors that are tried until a worker validates a config."""
 
-SILENT_SHOWN = 5
+CLASSES_SHOWN = 5
 """Number of classes without settings that a message names; others are counted."""
 
 _TYPE_SAMPLES = {
@@ -107,10 +107,10 @@ async def from_worker(
         NoAnswer: it gives no answer.
         NoWorker: it answers otherwise than a Connect worker does.
     """
-    return await _Questions(worker, profile, all_known(own, profile), progress).harvest(version)
+    return await _HarvestRun(worker, profile, all_known(own, profile), progress).harvest(version)
 
 
-class _Questions:
+class _HarvestRun:
     """Requests to one worker, and the answers so far."""
 
     def __init__(
@@ -124,7 +124,7 @@ class _Questions:
         self._lacking: list[str] = []
         self._names: frozenset[str] = frozenset()
         """Classes that the worker lists."""
-        self._silent: list[str] = []
+        self._without_settings: list[str] = []
         """Listed classes whose settings the worker does not return."""
         self._settings = 0
         self._done = self._expected = 0
@@ -151,11 +151,13 @@ class _Questions:
                 *(plugin for plugin in hidden if plugin.class_name in self._keys),
             )
         )
-        if self._silent:
-            names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
-            ellipsis = ", …" if len(self._silent) > SILENT_SHOWN else ""
-            silent = count(len(self._silent), "plugin")
-            self._lacking.append(f"the worker returns no settings of {silent}: {names}{ellipsis}")
+        if self._without_settings:
+            names = ", ".join(map(short, self._without_settings[:CLASSES_SHOWN]))
+            ellipsis = ", …" if len(self._without_settings) > CLASSES_SHOWN else ""
+            plugin_count = count(len(self._without_settings), "plugin")
+            self._lacking.append(
+                f"the worker returns no settings of {plugin_count}: {names}{ellipsis}"
+            )
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
@@ -191,20 +193,20 @@ class _Questions:
             try:
                 keys = await self._worker.get(path, tuple[RestKey, ...])
             except WorkerRefusal:
-                self._keep_silent(plugin)
+                self._note_missing_settings(plugin)
             else:
-                self._tell(plugin, self._plain(keys))
+                self._keep_settings(plugin, self._plain(keys))
             self._step()
 
-    def _keep_silent(self, plugin: _ListedPlugin) -> None:
+    def _note_missing_settings(self, plugin: _ListedPlugin) -> None:
         """Remember a listed plugin without settings."""
         if plugin.class_name in self._names:
-            self._silent.append(plugin.class_name)
+            self._without_settings.append(plugin.class_name)
 
-    def _tell(self, plugin: _ListedPlugin, keys: list[ConfigKey]) -> None:
+    def _keep_settings(self, plugin: _ListedPlugin, keys: list[ConfigKey]) -> None:
         """Keep the settings of a plugin, and those of Connect's among them."""
         if plugin.type in CONNECTORS:
-            self._tell_connects(plugin.type, keys)
+            self._keep_connects_own(plugin.type, keys)
             if self._profile.rest_framework_keys:
                 keys = self._own_keys(plugin, keys)
         self._keys[plugin.class_name] = tuple(keys)
@@ -221,7 +223,8 @@ class _Questions:
         }
         return [key for key in keys if key.name in names or key.name not in shared]
 
-    def _tell_connects(self, kind: str, keys: Iterable[ConfigKey]) -> None:
+    def _keep_connects_own(self, kind: str, keys: Iterable[ConfigKey]) -> None:
+        """Keep the settings that Connect itself adds to connectors of a kind."""
         scopes = {
             key.name: scope for scope in ("connector", kind) for key in self._path.definition(scope)
         }
@@ -266,8 +269,8 @@ class _Questions:
         for plugin in of_kind[:ATTEMPTS_MOST]:
             keys = await self._validated(plugin, config)
             if keys is not None:
-                self._tell_connects(kind, keys)
-                self._tell_clients(keys)
+                self._keep_connects_own(kind, keys)
+                self._keep_clients(keys)
                 return _ValidatedConnector(plugin, _TRIGGERS[kind])
         self._lacking.append(
             f"no {kind} connector is validated by the worker: it returns no settings of {kind}s"
@@ -285,7 +288,8 @@ class _Questions:
             for key in self._path.definition(client)
         }
 
-    def _tell_clients(self, keys: Iterable[ConfigKey]) -> None:
+    def _keep_clients(self, keys: Iterable[ConfigKey]) -> None:
+        """Keep the settings of clients that a connector may override."""
         for client in CLIENTS:
             client_keys = _beneath(f"{client}.override.", keys)
             self._definitions.setdefault(client, {}).update({key.name: key for key in client_keys})
@@ -324,7 +328,7 @@ class _Questions:
         """Ask for the settings of a connector, by a config of it."""
         keys = await self._validated(connector, _TRIGGERS.get(connector.type, {}))
         if keys is None:
-            self._keep_silent(connector)
+            self._note_missing_settings(connector)
             return
         self._keys[connector.class_name] = tuple(self._own_keys(connector, keys))
 
@@ -351,7 +355,7 @@ class _Questions:
         Raises:
             NoAnswer: the worker has returned more settings than any worker has.
         """
-        definitions = [key.plain() for key in keys]
+        definitions = [key.config_key() for key in keys]
         self._settings += len(definitions)
         if self._settings > SETTINGS_MOST:
             raise NoAnswer(f"{self._worker.name} returns more than {SETTINGS_MOST:,} settings")

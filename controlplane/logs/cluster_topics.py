@@ -20,22 +20,22 @@ _UNKNOWN_WITHOUT = {"offsets": "source offsets", "status": "statuses"}
 
 
 def missing_topics(
-    topics: Topics, there: Iterable[str], *, named: Collection[str] = (), naming: str = ""
+    topics: Topics, existing: Iterable[str], *, named: Collection[str] = (), naming: str = ""
 ) -> tuple[str, ...]:
     """Return one sentence per missing topic, about the facts that are then unknown.
 
-    `there`: names of the existing topics. `named`: topics (`config`, `status`, …) whose names the
-    user has given. `naming`: hint for the user how to give a name.
+    `existing`: names of the topics in the log. `named`: topics (`config`, `status`, …) whose names
+    the user has given. `naming`: hint for the user how to give a name.
 
     Raises:
         LogNotUsable: the config topic or a topic in `named` is missing.
     """
-    existing = sorted(there)
-    names = msgspec.structs.asdict(topics)
-    missing = {role: topic for role, topic in names.items() if topic not in existing}
+    present = sorted(existing)
+    roles = msgspec.structs.asdict(topics)
+    missing = {role: topic for role, topic in roles.items() if topic not in present}
     for role, topic in missing.items():
         if role == "config" or role in named:
-            raise _missing_topic_error(role, topic, existing, naming)
+            raise _missing_topic_error(role, topic, present, naming)
     return tuple(
         f"this log has no {missing[role]}: {unknown} are unknown"
         for role, unknown in _UNKNOWN_WITHOUT.items()
@@ -136,12 +136,12 @@ async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) 
         await log.create_topic(topic, number)
 
 
-def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
+def split_config(topics: Topics, existing: Mapping[str, int]) -> tuple[str, ...]:
     """Return a sentence if the config topic has several partitions.
 
     Old workers accept such a topic (`KafkaConfigBackingStore#start`), so their logs are readable.
     """
-    partitions = there.get(topics.config, 1)
+    partitions = existing.get(topics.config, 1)
     if partitions == 1:
         return ()
     effect = (

@@ -63,12 +63,12 @@ def _notices(topic: str, vector: Ends, ends: Sequence[int]) -> Iterator[str]:
     offsets = vector.get(topic)
     if offsets is None:
         if any(ends):
-            yield f"the vector does not name {topic}: nothing of it is read"
+            yield f"the vector does not name {topic}: that topic is not read"
         return
     if any(ends[len(offsets) :]):
         counted = f"{len(offsets)} of {len(ends)} partitions of {topic}"
-        yield f"the vector names {counted}: the rest is out"
+        yield f"the vector names {counted}: the others are not read"
     for partition, (at, end) in enumerate(zip(offsets, ends, strict=False)):
         if at > end:
             partition_name = f"{topic} partition {partition}" if len(ends) > 1 else topic
-            yield f"{partition_name} ends at {end}: it is read to there, not to {at}"
+            yield f"{partition_name} ends at {end}: it is read to its end, not to {at}"

@@ -276,7 +276,7 @@ def partitions_of(entries: list[Entry]) -> dict[str, int]:
 
 
 def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
-    """Number of partitions by topic: at least what the dump shows, else as `form` says.
+    """Number of partitions by topic: as `form` says, or else as the dump shows.
 
     Raises:
         LogNotUsable: the dump has records in more partitions, or lacks the topic.

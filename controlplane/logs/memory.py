@@ -1,14 +1,13 @@
 """Log in memory: the reference implementation of the contract. Scenarios run on it."""
 
-import asyncio
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, count
-from typing import TypeVar
 
 from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position, TopicPartition
 from controlplane.core.order import Ends
+from controlplane.event_loop import sliced
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.offset_rules import (
@@ -25,14 +24,8 @@ from controlplane.logs.offset_rules import (
 from controlplane.logs.spans import OffsetSpan, below_ends, spans, topic_in, trim_limits
 from controlplane.logs.tail import ChangeCounter, follow
 
-T = TypeVar("T")
-
 BATCH_ENTRIES = 65_536
 """Maximum entries per batch: other tasks of the event loop run between batches."""
-
-
-STEP_RECORDS = 1_000
-"""Maximum records of an append that are prepared before other tasks run."""
 
 
 class PartitionColumns:
@@ -143,15 +136,7 @@ class PartitionColumns:
 
 def _sparse(headers: Sequence[Headers]) -> dict[int, Headers]:
     """Return the non-empty headers by index."""
-    return {index: each for index, each in enumerate(headers) if each} if any(headers) else {}
-
-
-async def _steps(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
-    """Yield `STEP_RECORDS` items at a time; other tasks run in between."""
-    for first in range(0, len(items), STEP_RECORDS):
-        if first:
-            await asyncio.sleep(0)
-        yield items[first : first + STEP_RECORDS]
+    return {index: pairs for index, pairs in enumerate(headers) if pairs} if any(headers) else {}
 
 
 class MemoryLog:
@@ -170,7 +155,7 @@ class MemoryLog:
 
     async def starts(self, topics: Iterable[str]) -> Ends:
         """Offset of the first record that the log still holds, per partition."""
-        return {topic: [each.start for each in self._partitions(topic)] for topic in topics}
+        return {topic: [columns.start for columns in self._partitions(topic)] for topic in topics}
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Offset after the last record, per partition."""
@@ -194,7 +179,7 @@ class MemoryLog:
     async def close(self) -> None:
         """Close the log and wake waiting tails. The records go with the object."""
         self._closed = True
-        self._changes.tell()
+        self._changes.note_change()
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists with as many partitions."""
@@ -221,21 +206,19 @@ class MemoryLog:
         staged: defaultdict[TopicPartition, PartitionColumns] = defaultdict(PartitionColumns)
         indexes = [
             staged[record.topic, record.partition].append(record)
-            async for step in _steps(records)
-            for record in step
+            async for record in sliced(records)
         ]
-        # From here to `tell` no other task runs: the append is atomic.
+        # From here to `note_change` no other task runs: the append is atomic.
         self._check_open()
         check_epoch(epoch, self._epoch)
-        columns = {place: self._columns(*place) for place in staged}
-        for place, each in columns.items():
-            check_room(*place, each.end, len(records))
-        starts = {place: each.add_all(staged[place]) for place, each in columns.items()}
-        self._changes.tell()
+        targets = {place: self._columns(*place) for place in staged}
+        for place, columns in targets.items():
+            check_room(*place, columns.end, len(records))
+        starts = {place: columns.add_all(staged[place]) for place, columns in targets.items()}
+        self._changes.note_change()
         return [
             Position(record.topic, record.partition, starts[record.topic, record.partition] + index)
-            async for step in _steps([*zip(records, indexes, strict=True)])
-            for record, index in step
+            async for record, index in sliced(zip(records, indexes, strict=True))
         ]
 
     async def put(self, entries: Sequence[Entry]) -> int:
@@ -249,7 +232,7 @@ class MemoryLog:
             new.append((columns, ascending[border:]))
         for columns, ascending in new:
             columns.extend(ascending)
-        self._changes.tell()
+        self._changes.note_change()
         return sum(len(ascending) for _, ascending in new)
 
     async def add_marker(self, topic: str, partition: int) -> int:
@@ -257,7 +240,7 @@ class MemoryLog:
         columns = self._columns(topic, partition)
         check_room(topic, partition, columns.end, 1)
         columns.end += 1
-        self._changes.tell()
+        self._changes.note_change()
         return columns.end - 1
 
     async def compact(

@@ -35,14 +35,14 @@ def check_topic(topic: str, wanted: int) -> None:
         raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}")
 
 
-def check_partitions(topic: str, wanted: int, there: int) -> None:
+def check_partitions(topic: str, wanted: int, existing: int) -> None:
     """Raise `LogNotUsable` if a topic exists with another number of partitions.
 
-    `there`: its present number; 0: the topic is new.
+    `existing`: its present number; 0: the topic is new.
     """
     check_topic(topic, wanted)
-    if there not in (0, wanted):
-        message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
+    if existing not in (0, wanted):
+        message = f"Topic {topic!r} exists with {existing} partitions, not with {wanted}"
         raise LogNotUsable(f"{message}: use it as it is, or name another topic")
 
 

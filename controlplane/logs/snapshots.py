@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class StoredSnapshot(NamedTuple):
-    """A complete snapshot: its number, its kind, and the header bytes of its writer (`about`)."""
+    """A complete snapshot: its number, its kind, and its header, which its writer interprets."""
 
     number: int
     kind: str
-    about: bytes
+    header: bytes
 
 
 class SnapshotStore(Protocol):
@@ -41,8 +41,8 @@ class SnapshotStore(Protocol):
         """Add pieces; return False if the snapshot was dropped, because records were removed."""
         ...
 
-    async def finish(self, number: int, about: bytes, room: int) -> bool:
-        """Mark the snapshot complete; only the newest `room` snapshots of its topic stay.
+    async def finish(self, number: int, header: bytes, room: int) -> bool:
+        """Store the header, which completes the snapshot; the newest `room` of its topic stay.
 
         Returns False and changes nothing if the snapshot was dropped.
         """

@@ -19,13 +19,13 @@ class ChangeCounter:
         self.count = 0
         self._next = asyncio.Event()
 
-    def tell(self) -> None:
+    def note_change(self) -> None:
         """Count a change, or a possible change, and wake the waiting tasks."""
         self.count += 1
         self._next.set()
         self._next = asyncio.Event()
 
-    async def beyond(self, count: int) -> None:
+    async def wait_for_change(self, count: int) -> None:
         """Wait until the count differs from the given one."""
         while self.count == count:
             await self._next.wait()
@@ -39,14 +39,14 @@ async def follow(
     while True:
         count = changes.count
         ends = await log.ends(names)
-        read = read_offsets(at, ends)
+        received = start_offsets(at, ends)
         async for batch in log.read(names, at, ends):
             yield batch
-            read[batch.topic][batch.partition] = batch.end
-        for progress in progress_to(ends, read):
+            received[batch.topic][batch.partition] = batch.end
+        for progress in progress_to(ends, received):
             yield progress
-        at = further(at, ends)
-        await changes.beyond(count)
+        at = next_starts(at, ends)
+        await changes.wait_for_change(count)
 
 
 class ReadProgress(LazyBatch):
@@ -73,7 +73,7 @@ class ReadProgress(LazyBatch):
         return ColumnBatch(self.topic, self.partition, (), (), (), ())
 
 
-def read_offsets(start: Ends, ends: Ends) -> dict[str, list[int]]:
+def start_offsets(start: Ends, ends: Ends) -> dict[str, list[int]]:
     """Offsets at which a read begins, one for each partition; missing ones are 0."""
     return {
         topic: [*start.get(topic, ()), *[0] * (len(parts) - len(start.get(topic, ())))]
@@ -81,23 +81,25 @@ def read_offsets(start: Ends, ends: Ends) -> dict[str, list[int]]:
     }
 
 
-def progress_to(ends: Ends, read: Ends) -> Iterator[ReadProgress]:
+def progress_to(ends: Ends, received: Ends) -> Iterator[ReadProgress]:
     """Yield progress for each partition in which no record lies just before the end.
 
-    `read`: the offsets after the last records that the reader has received.
+    `received`: the offsets after the last records that the reader has received.
     """
     for topic, parts in ends.items():
         for partition, end in enumerate(parts):
-            if end > read[topic][partition]:
+            if end > received[topic][partition]:
                 yield ReadProgress(topic, partition, end)
 
 
-def further(start: Ends, ends: Ends) -> dict[str, list[int]]:
+def next_starts(start: Ends, ends: Ends) -> dict[str, list[int]]:
     """Return the next start of a tail by topic: the ends, or the start if it lies past them."""
-    return {topic: _further(start.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}
+    return {
+        topic: _next_starts(start.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()
+    }
 
 
-def _further(at: Iterable[int], ends: Iterable[int]) -> list[int]:
+def _next_starts(at: Iterable[int], ends: Iterable[int]) -> list[int]:
     """Return the next start per partition: the end, or the start if it lies past it."""
     topic_ends = list(ends)
     for partition, offset in enumerate(at):

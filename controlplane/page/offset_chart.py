@@ -19,18 +19,18 @@ _TOP, _MIDDLE, _BOTTOM = 8, 50, 92
 """Height of the greatest, a middle and the least offset, in per cent."""
 
 
-def plot(drawn: ConnectorTimeline, axis: TimeAxis, index: RecordLinks) -> HtmlContent:
+def plot(timeline: ConnectorTimeline, axis: TimeAxis, links: RecordLinks) -> HtmlContent:
     """Chart between the least and the greatest offset; None if no offset changes."""
-    if not drawn.moves:
+    if not timeline.has_changes:
         return None
-    values = [point.value for point in drawn.extremes if point.value is not None]
+    values = [point.value for point in timeline.extremes if point.value is not None]
     low, high = (
-        index.link(point.place, offset_text(point.value), class_="number")
-        for point in drawn.extremes
+        links.link(point.place, offset_text(point.value), class_="number")
+        for point in timeline.extremes
     )
-    fields = ", ".join(dict.fromkeys(line.field for line in drawn.lines))
+    fields = ", ".join(dict.fromkeys(line.field for line in timeline.lines))
     scale = el("div", high, el("span", fields, class_="unit"), low, class_="label scale")
-    return scale, _OffsetChart(axis, index, *values).picture(drawn.lines)
+    return scale, _OffsetChart(axis, links, *values).picture(timeline.lines)
 
 
 def line_key(number: int) -> Html:
@@ -49,8 +49,8 @@ def offset_text(value: float | None) -> str:
 class _OffsetChart:
     """Lines between a least and a greatest offset."""
 
-    def __init__(self, axis: TimeAxis, index: RecordLinks, low: float, high: float) -> None:
-        self._axis, self._index = axis, index
+    def __init__(self, axis: TimeAxis, links: RecordLinks, low: float, high: float) -> None:
+        self._axis, self._links = axis, links
         self._low, self._high = low, high
 
     def picture(self, lines: Sequence[OffsetLine]) -> Html:
@@ -99,7 +99,7 @@ class _OffsetChart:
     def _dots(self, number: int, line: OffsetLine) -> list[Html]:
         """Dots that link to their records."""
         return [
-            self._index.drawn(point.place, self._dot(number, line, point, point.value))
+            self._links.linked_picture(point.place, self._dot(number, line, point, point.value))
             for point in line.marked
             if point.value is not None
         ]

@@ -12,6 +12,6 @@ class RecordLinks(Protocol):
         """Content linked to the record at a place."""
         ...
 
-    def drawn(self, place: str, picture: Html) -> Html:
+    def linked_picture(self, place: str, picture: Html) -> Html:
         """An SVG element linked to the record at a place."""
         ...

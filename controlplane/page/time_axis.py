@@ -47,7 +47,9 @@ class TimeAxis:
         words = [tick_words(tick, step) for tick in ticks]
         longer = [word for _, word in words]
         texts = [
-            self._label(tick, words[number][0], _news(longer, number), is_odd=number % 2 == 1)
+            self._label(
+                tick, words[number][0], _second_line(longer, number), is_odd=number % 2 == 1
+            )
             for number, tick in enumerate(ticks)
         ]
         whole = f"from {time_words(self._first_ms)} to {time_words(self._last_ms)}"
@@ -72,7 +74,7 @@ class TimeAxis:
         return el("text", text, below, x=x, y="1em", text_anchor=anchor, class_=kind)
 
 
-def _news(longer: list[str], number: int) -> str | None:
+def _second_line(longer: list[str], number: int) -> str | None:
     """Second line of a label: the day or year, if it differs from that of the previous tick.
 
     Every second tick is compared with both ticks before it, because odd ticks may be hidden.

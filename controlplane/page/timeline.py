@@ -101,6 +101,6 @@ class ConnectorTimeline(msgspec.Struct, frozen=True):
         return min(reported, key=itemgetter(0))[1], max(reported, key=itemgetter(0))[1]
 
     @property
-    def moves(self) -> bool:
-        """True if offsets differ, so that a chart makes sense."""
+    def has_changes(self) -> bool:
+        """True if the offsets change; without a change there is nothing to draw."""
         return len({point.value for point in self.extremes}) > 1

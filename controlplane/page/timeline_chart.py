@@ -46,14 +46,14 @@ LEGEND = {
 """Legend text of each kind of mark."""
 
 
-def timeline(drawn: ConnectorTimeline, axis: TimeAxis, index: RecordLinks) -> Html:
+def timeline(shown: ConnectorTimeline, axis: TimeAxis, links: RecordLinks) -> Html:
     """Draw the lanes of a connector: events, target state, reported state, tasks, then offsets."""
-    lanes = (("wanted", drawn.wanted), ("reported", drawn.reported), ("tasks", drawn.tasks))
+    lanes = (("wanted", shown.wanted), ("reported", shown.reported), ("tasks", shown.tasks))
     return el(
         "div",
-        _row("events", el("div", _marks(drawn.marks, axis, index), class_="marks")),
-        [_row(name, lane(name, spans, axis, index)) for name, spans in lanes if spans],
-        plot(drawn, axis, index),
+        _row("events", el("div", _marks(shown.marks, axis, links), class_="marks")),
+        [_row(name, lane(name, spans, axis, links)) for name, spans in lanes if spans],
+        plot(shown, axis, links),
         el("div", "UTC", class_="label"),
         axis.labels(),
         class_="timeline",
@@ -64,24 +64,24 @@ def _row(name: str, picture: Html) -> HtmlContent:
     return (el("div", name, class_="label"), picture)
 
 
-def lane(name: str, spans: Sequence[StateSpan], axis: TimeAxis, index: RecordLinks | None) -> Html:
-    """Draw states one after the other; without an index the lane is small and has no links."""
-    drawn = [_span(span, axis, index) for span in spans]
+def lane(name: str, spans: Sequence[StateSpan], axis: TimeAxis, links: RecordLinks | None) -> Html:
+    """Draw states one after the other. If `links` is None, the lane is small and has no links."""
+    drawn = [_span(span, axis, links) for span in spans]
     words = f"{name}: {spans[-1].words} at the end, {count(len(spans), 'span')}"
-    kind = "lane" if index else "lane small"
-    return el("svg", drawn, class_=kind, role="group" if index else "img", aria_label=words)
+    kind = "lane" if links else "lane small"
+    return el("svg", drawn, class_=kind, role="group" if links else "img", aria_label=words)
 
 
-def _span(span: StateSpan, axis: TimeAxis, index: RecordLinks | None) -> Html:
+def _span(span: StateSpan, axis: TimeAxis, links: RecordLinks | None) -> Html:
     begin, end = axis.percent(span.begin_ms), axis.percent(span.end_ms)
     width = max(LEAST_PERCENT, round(end - begin, 3))
     hurt = span.failed and span.state != "FAILED"
     x, wide = f"{min(begin, 100 - LEAST_PERCENT)}%", f"{width}%"
-    if index is None:
+    if links is None:
         return _box(span.state, x, wide, hurt=hurt)
     words = f"{span.words}: {time_words(span.begin_ms)} – {time_words(span.end_ms)} ({span.place})"
     box = _box(span.state, x, wide, el("title", words), hurt=hurt)
-    return index.drawn(span.place, box)
+    return links.linked_picture(span.place, box)
 
 
 def _box(state: str, x: str, width: str, words: HtmlContent = None, *, hurt: bool = False) -> Html:
@@ -92,18 +92,18 @@ def _box(state: str, x: str, width: str, words: HtmlContent = None, *, hurt: boo
     return el("rect", words, class_=kind, **box)
 
 
-def _marks(marks: Sequence[EventMark], axis: TimeAxis, index: RecordLinks) -> Html:
-    drawn = [_mark(mark, axis, index) for mark in marks]
+def _marks(marks: Sequence[EventMark], axis: TimeAxis, links: RecordLinks) -> Html:
+    drawn = [_mark(mark, axis, links) for mark in marks]
     words = f"events: {sum(mark.number for mark in marks)}"
     return el("svg", drawn, class_="events", role="group", aria_label=words)
 
 
-def _mark(mark: EventMark, axis: TimeAxis, index: RecordLinks) -> Html:
+def _mark(mark: EventMark, axis: TimeAxis, links: RecordLinks) -> Html:
     number = el("text", str(mark.number), x=8, y=4) if mark.number > 1 else None
     words = el("title", f"{mark.words}: {time_words(mark.at_ms)} ({mark.place})")
     shape = el("path", words, d=_SHAPES[mark.kind], class_=f"m-{mark.kind}")
     place = {"x": f"{axis.percent(mark.at_ms)}%", "y": "50%", "overflow": "visible"}
-    return index.drawn(mark.place, el("svg", shape, number, **place))
+    return links.linked_picture(mark.place, el("svg", shape, number, **place))
 
 
 def legend_state(state: str, *, hurt: bool = False) -> Html:

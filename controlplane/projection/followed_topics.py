@@ -34,7 +34,7 @@ class FollowedTopics:
     def add(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, though no connector config names them."""
         self._requested.update(topics)
-        self._requests.tell()
+        self._requests.note_change()
 
     async def ends(self) -> dict[str, list[int]]:
         """Return the end offsets of all topics to follow now.
@@ -55,7 +55,7 @@ class FollowedTopics:
         while self._requested <= {*followed}:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_ms / 1_000):
-                    await self._requests.beyond(self._requests.count)
+                    await self._requests.wait_for_change(self._requests.count)
             existing = frozenset(await self._log.topics())
             # The set can change only with a new config record or a new topic in the log.
             current = self._folds.positions.ends[self._topics.config], existing

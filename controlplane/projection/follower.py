@@ -16,14 +16,14 @@ from controlplane.core.fold import Fold
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.followed_topics import FollowedTopics
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.loader import load
 from controlplane.projection.log_tail import LogTail
 from controlplane.projection.notices import Notices
-from controlplane.projection.past_states import Past, PastState, ends_now
+from controlplane.projection.past_states import PastState, PastStates, ends_now
 from controlplane.projection.release_folds import (
     FoldObserver,
     Listener,
@@ -40,6 +40,15 @@ class Follower:
     entered.
     """
 
+    present: Callable[[Profile], ClusterState | None]
+    """Returns the state of a release that is loaded; else None."""
+    moved: Callable[[int], Awaitable[None]]
+    """Waits until `moves` differs from the given number."""
+    wait_for: Callable[[Ends], Awaitable[None]]
+    """Waits until every record before these ends has been folded; see `ReadPositions`."""
+    wait_for_records: Callable[[Sequence[Position]], Awaitable[None]]
+    """Waits until the records at these positions have been folded; an outage is waited out."""
+
     def __init__(  # noqa: PLR0913 - settings, by name only
         self,
         log: ReadableLog,
@@ -55,9 +64,12 @@ class Follower:
         self._topics = topics
         self._exactly_once = exactly_once
         self._live = live
-        self._past = Past(log, topics=topics, exactly_once=exactly_once)
+        self._past = PastStates(log, topics=topics, exactly_once=exactly_once)
         self._folds = ReleaseFolds(self._load, limits.profiles_kept, self._past.forget)
-        self._positions = self._folds.positions
+        self._positions = positions = self._folds.positions
+        self.present = self._folds.present
+        self.moved, self.wait_for = positions.moved, positions.wait_for
+        self.wait_for_records = positions.wait_for_records
         self._followed = FollowedTopics(log, topics, self._folds, limits.topics_poll_ms)
         self._tail = LogTail(log, self._followed, self._folds, limits, notices)
         self._task: asyncio.Task[None] | None = None
@@ -76,7 +88,7 @@ class Follower:
         trace: TracebackType | None,
     ) -> None:
         if self._task is not None:
-            await ended([self._task])
+            await cancel_all([self._task])
 
     @property
     def failure(self) -> LogError | None:
@@ -95,7 +107,6 @@ class Follower:
             UnknownRelease: the log is read with exactly-once support, which the release lacks.
             LogUnavailable: the release is not loaded yet and the log cannot be read.
         """
-        check_support(profile, exactly_once=self._exactly_once)
         if self._task is not None and self._task.done():
             self._task.result()  # raises the exception that ended the task
         return (await self._folds.load(profile)).state()
@@ -110,11 +121,6 @@ class Follower:
         """
         check_support(profile, exactly_once=self._exactly_once)
         return await self._past.state(moment, profile, self.ends)
-
-    def present(self, profile: Profile) -> ClusterState | None:
-        """Return the state of a release that is loaded; else None."""
-        fold = self._folds.get(profile)
-        return None if fold is None else fold.state()
 
     @contextmanager
     def subscribed(
@@ -137,14 +143,14 @@ class Follower:
 
     @contextmanager
     def observed(
-        self, records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
+        self, on_records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
     ) -> Iterator[None]:
-        """Call `records` within the block with the records of each fold, in the one order.
+        """Call `on_records` within the block with the records of each fold, in the one order.
 
         The positions move after the call. If the log is replaced, `broken_off` is called. Unlike
         `subscribed`, this creates no states.
         """
-        observer = FoldObserver(records, broken_off)
+        observer = FoldObserver(on_records, broken_off)
         self._folds.observers.append(observer)
         try:
             yield
@@ -172,22 +178,6 @@ class Follower:
         """Counter that increases with each fold of new entries."""
         return self._positions.moves
 
-    def moved(self, moves: int) -> Awaitable[None]:
-        """Wait until `moves` differs from the given number."""
-        return self._positions.moved(moves)
-
-    def wait_for(self, ends: Ends) -> Awaitable[None]:
-        """Wait until every record before these ends has been folded.
-
-        Raises:
-            LogError: the log cannot be read; an outage (`LogUnavailable`) is waited out.
-        """
-        return self._positions.wait_for(ends)
-
-    def wait_for_records(self, positions: Sequence[Position]) -> Awaitable[None]:
-        """Wait until the records at these positions have been folded; an outage is waited out."""
-        return self._positions.wait_for_records(positions)
-
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
@@ -200,6 +190,7 @@ class Follower:
             await self.wait_for(await self._log.ends(new_topics))
 
     async def _load(self, profile: Profile, stop: Ends) -> Fold:
+        check_support(profile, exactly_once=self._exactly_once)
         return await load(
             self._log, profile, topics=self._topics, exactly_once=self._exactly_once, stop=stop
         )

@@ -57,7 +57,7 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
     snapshots = await start_snapshots(log, fold, stop)
     loading = await _load_batches(log, fold, snapshots, stop)
     for topic, snapshot in snapshots.items():
-        fold.adopt(topic, snapshot.part, snapshot.about.ends)
+        fold.adopt(topic, snapshot.part, snapshot.header.ends)
     # In a thread: it may take long, and would block the event loop.
     contested = await asyncio.to_thread(loading.finish)
     if contested:
@@ -77,13 +77,13 @@ async def _load_batches(
     dropped from `snapshots`, and everything is read again.
     """
     while True:
-        loading, topics_read, contradicted = BulkLoader(fold), set(), set()
+        loading, partitions_read, contradicted = BulkLoader(fold), set(), set()
         async for batch in _read(log, stop, snapshots, stop):
-            if (batch.topic, batch.partition) not in topics_read and precedes_snapshot_end(
+            if (batch.topic, batch.partition) not in partitions_read and precedes_snapshot_end(
                 batch, snapshots
             ):
                 contradicted.add(batch.topic)
-            topics_read.add((batch.topic, batch.partition))
+            partitions_read.add((batch.topic, batch.partition))
             loading.add(batch)
         if not contradicted:
             return loading

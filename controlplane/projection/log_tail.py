@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from controlplane.clock import backoff
 from controlplane.core.entry import Batch
-from controlplane.event_loop import close, first_of
+from controlplane.event_loop import backoff, close, first_of
 from controlplane.logs.log import HasInterruptions, LogError, LogUnavailable, ReadableLog
 from controlplane.projection.followed_topics import FollowedTopics
 from controlplane.projection.limits import FollowerLimits

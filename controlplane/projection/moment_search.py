@@ -74,8 +74,8 @@ async def _marks(log: ReadableLog, stop: Ends) -> Marks:
     if store is None:
         return {}
     for topic, ends in stop.items():
-        for _, about in await snapshot_headers(store, topic):
-            partition_marks = zip(about.ends, about.latest, ends, strict=False)
+        for _, header in await snapshot_headers(store, topic):
+            partition_marks = zip(header.ends, header.latest, ends, strict=False)
             for partition, (end, latest_ms, last) in enumerate(partition_marks):
                 if end <= last and latest_ms >= 0:
                     marks[topic, partition].add(SkippedPrefix(end, latest_ms))
@@ -88,9 +88,8 @@ async def _limit(
     """Return the rank of the last included records; None if the whole log must be read for it."""
     if "@" not in moment:
         limit = time_limit(read_time_ms(moment))
-        return (
-            limit if _included_before(marks, limit) else None
-        )  # None: it may precede the first record
+        # Without a snapshot before the time, the time may precede the first record.
+        return limit if _included_before(marks, limit) else None
     topic, partition, offset = read_position(moment, topics)
     ends = stop.get(topic, ())
     if partition >= len(ends) or offset >= ends[partition]:
@@ -99,17 +98,17 @@ async def _limit(
     stop_after[partition] = offset + 1
     topic_partition = topic, partition
     earlier = [prefix for prefix in marks.get(topic_partition, ()) if prefix.end <= offset]
-    prefixes_read = {topic_partition: earlier[-1]} if earlier else {}
-    for batch, ranks in await _rank_records(log, {topic: stop_after}, prefixes_read):
+    skipped = {topic_partition: earlier[-1]} if earlier else {}
+    for batch, ranks in await _rank_records(log, {topic: stop_after}, skipped):
         if offset in batch.offsets:
             return ranks[batch.offsets.index(offset)]
     return None
 
 
 async def _ends(log: ReadableLog, limit: Rank, stop: Ends, marks: Marks) -> Ends:
-    prefixes_read = _included_before(marks, limit)
-    batches = await _rank_records(log, _excluded_after(stop, marks, limit), prefixes_read)
-    return ends_within(batches, limit, prefixes_read)
+    skipped = _included_before(marks, limit)
+    batches = await _rank_records(log, _excluded_after(stop, marks, limit), skipped)
+    return ends_within(batches, limit, skipped)
 
 
 def _included_before(marks: Marks, limit: Rank) -> SkippedPrefixes:
@@ -136,25 +135,23 @@ def _excluded_after(stop: Ends, marks: Marks, limit: Rank) -> Ends:
     }
 
 
-def _rank(topic_partition: tuple[str, int], prefixes_read: SkippedPrefix) -> Rank:
+def _rank(topic_partition: tuple[str, int], prefix: SkippedPrefix) -> Rank:
     """Return the rank at a snapshot position.
 
     No record before it in its partition has a greater rank, none after it a smaller one.
     """
     topic, partition = topic_partition
-    return prefixes_read.latest_ms, partition, prefixes_read.end - 1, topic
+    return prefix.latest_ms, partition, prefix.end - 1, topic
 
 
 async def _rank_records(
-    log: ReadableLog, stop: Ends, prefixes_read: SkippedPrefixes = MappingProxyType({})
+    log: ReadableLog, stop: Ends, skipped: SkippedPrefixes = MappingProxyType({})
 ) -> list[RankedBatch]:
-    """Read and rank the records between `prefixes_read` and `stop`."""
+    """Read and rank the records between the `skipped` prefixes and `stop`."""
     nothing = SkippedPrefix(0, 0)
     start = {
-        topic: [
-            prefixes_read.get((topic, partition), nothing).end for partition in range(len(parts))
-        ]
+        topic: [skipped.get((topic, partition), nothing).end for partition in range(len(parts))]
         for topic, parts in stop.items()
     }
     batches = [batch async for batch in log.read(list(stop), start, stop)]
-    return await asyncio.to_thread(lambda: list(rank_batches(batches, prefixes_read)))
+    return await asyncio.to_thread(lambda: list(rank_batches(batches, skipped)))

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from controlplane.clock import now_ms
 from controlplane.core import views
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold
@@ -25,7 +24,7 @@ from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.history import History, HistoryEvent, HistoryFold, HistorySearch
-from controlplane.event_loop import sliced, sliced_parts
+from controlplane.event_loop import now_ms, sliced, sliced_parts
 from controlplane.logs.end_vectors import FittedEnds, fitted, padded
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.loader import load, own_topics, read_topics
@@ -46,7 +45,7 @@ class PastState(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-class Past:
+class PastStates:
     """States of one log at past moments.
 
     `exactly_once`: True if the workers read committed records only (KIP-618).

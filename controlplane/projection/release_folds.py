@@ -13,7 +13,7 @@ from controlplane.core.fold import Fold
 from controlplane.core.order import Ends, EntrySorter, entries_of, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import sliced, to_its_end
+from controlplane.event_loop import run_to_end, sliced
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.projection.lru_cache import LruCache
 
@@ -45,7 +45,7 @@ class Subscription(NamedTuple):
 class FoldObserver(NamedTuple):
     """Callbacks for new entries and for a replacement of the log."""
 
-    records: Callable[[Sequence[Entry]], None]
+    on_records: Callable[[Sequence[Entry]], None]
     """Receives the entries of each `fold` call in the one order, before the positions move."""
     broken_off: Callable[[], None]
     """Called when the log was replaced."""
@@ -212,14 +212,14 @@ class ReleaseFolds:
     def __init__(
         self,
         load: Load,
-        kept: int,
-        restarted: Callable[[], None],
+        folds_kept: int,
+        log_replaced: Callable[[], None],
     ) -> None:
         self.positions = ReadPositions()
         self._load = load
-        self._restarted = restarted
+        self._log_replaced = log_replaced
         """Called when the log was replaced."""
-        self._recent: LruCache[str, ReleaseFold] = LruCache(kept)
+        self._recent: LruCache[str, ReleaseFold] = LruCache(folds_kept)
         self._pinned: dict[str, ReleaseFold] = {}
         self.observers: list[FoldObserver] = []
         self._lock = asyncio.Lock()
@@ -230,6 +230,11 @@ class ReleaseFolds:
         A pinned fold needs no mark: it is not evicted.
         """
         return self._pinned.get(profile.release) or self._recent.use(profile.release)
+
+    def present(self, profile: Profile) -> ClusterState | None:
+        """Return the state of a release that is loaded; else None."""
+        fold = self.get(profile)
+        return None if fold is None else fold.state()
 
     def any(self) -> ReleaseFold | None:
         """Return the fold of some release; None if none is loaded."""
@@ -260,7 +265,7 @@ class ReleaseFolds:
             folds = {*self._recent.values(), *self._pinned.values()}
             entries = _few_entries(batches)
             if entries is None or any(fold.subscriptions for fold in folds):
-                await to_its_end(self._fold_in_slices(folds, batches))
+                await run_to_end(self._fold_in_slices(folds, batches))
             else:  # without an await, so no cancellation can stop it half-way
                 ends = _ends_of(batches)
                 for fold in folds:
@@ -275,7 +280,7 @@ class ReleaseFolds:
                 return
             self._recent.clear()
             self._end_subscriptions()
-            self._restarted()
+            self._log_replaced()
             self.positions.replace(ends)
 
     @contextmanager
@@ -307,7 +312,7 @@ class ReleaseFolds:
 
     def _report(self, entries: Sequence[Entry]) -> None:
         for observer in self.observers:
-            observer.records(entries)
+            observer.on_records(entries)
 
     def _end_subscriptions(self) -> None:
         """End every subscription: the log was replaced."""

@@ -56,15 +56,15 @@ def digest_of(*pieces: bytes) -> blake2b:
     return blake2b(b"".join(pieces), digest_size=DIGEST_BYTES)
 
 
-def sealed(topic: str, kind: str, about: SnapshotHeader) -> bytes:
+def sealed(topic: str, kind: str, header: SnapshotHeader) -> bytes:
     """Encode a header, preceded by a digest of topic, kind and header."""
-    encoded = msgspec.msgpack.encode(about)
+    encoded = msgspec.msgpack.encode(header)
     return _seal(topic, kind, encoded) + encoded
 
 
 def _open_header(topic: str, snapshot: StoredSnapshot) -> SnapshotHeader | None:
     """Decode a header; None if it is damaged, or belongs to another snapshot."""
-    seal, encoded = snapshot.about[:DIGEST_BYTES], snapshot.about[DIGEST_BYTES:]
+    seal, encoded = snapshot.header[:DIGEST_BYTES], snapshot.header[DIGEST_BYTES:]
     return _HEADER_DECODER.decode(encoded) if seal == _seal(topic, snapshot.kind, encoded) else None
 
 
@@ -76,7 +76,7 @@ class FoundSnapshot(NamedTuple):
     """A decoded snapshot from which a fold can start."""
 
     part: TopicSnapshot
-    about: SnapshotHeader
+    header: SnapshotHeader
 
 
 StartSnapshots = Mapping[str, FoundSnapshot]
@@ -113,35 +113,35 @@ async def _nearest_snapshot(
 ) -> FoundSnapshot | None:
     kind = kind_of(fold, topic)
     within = [
-        (number, about)
-        for number, about in await snapshot_headers(store, topic, kind)
-        if all(end <= stop_offset for end, stop_offset in zip(about.ends, stop, strict=False))
+        (number, header)
+        for number, header in await snapshot_headers(store, topic, kind)
+        if all(end <= stop_offset for end, stop_offset in zip(header.ends, stop, strict=False))
     ]
-    for number, about in sorted(within, key=lambda numbered: sum(numbered[1].ends), reverse=True):
+    for number, header in sorted(within, key=lambda numbered: sum(numbered[1].ends), reverse=True):
         digest, decoder = digest_of(), SnapshotDecoder(fold.topics, topic)
         with suppress(DamagedSnapshot, LogCorrupt):
             async for piece in sliced_parts((piece,) async for piece in store.pieces(number)):
                 digest.update(piece)
                 decoder.add(piece)
-            if digest.digest() == about.digest:
-                return FoundSnapshot(decoder.part(), about)
+            if digest.digest() == header.digest:
+                return FoundSnapshot(decoder.part(), header)
     return None
 
 
-def starts_of(begun: StartSnapshots) -> Ends:
+def starts_of(snapshots: StartSnapshots) -> Ends:
     """Return the offsets after the snapshots, by topic."""
-    return {topic: snapshot.about.ends for topic, snapshot in begun.items()}
+    return {topic: snapshot.header.ends for topic, snapshot in snapshots.items()}
 
 
-def precedes_snapshot_end(batch: Batch, begun: StartSnapshots) -> bool:
+def precedes_snapshot_end(batch: Batch, snapshots: StartSnapshots) -> bool:
     """Return True if the batch begins before the last record of its topic's snapshot.
 
     Call it with the first batch of each partition only: the running maximum never decreases.
     Records are compared by running maximum of timestamps, then partition (`core.order`).
     """
-    snapshot = begun.get(batch.topic)
+    snapshot = snapshots.get(batch.topic)
     if snapshot is None:
         return False
-    latest = dict(enumerate(snapshot.about.latest))
+    latest = dict(enumerate(snapshot.header.latest))
     time_ms = max(batch.timestamps[0], latest.get(batch.partition, batch.timestamps[0]))
     return (time_ms, batch.partition) < max((ms, at) for at, ms in latest.items())

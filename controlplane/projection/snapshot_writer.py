@@ -101,16 +101,16 @@ class _SnapshotWriter:
         number = await self._store.begin(self._topic, self._kind)
         settled = await self._watermark(upto)
         await load_topics(self._log, self._fold, [self._topic], {self._topic: settled.ends})
-        part = self._fold.part(self._topic)
+        part = self._fold.topic_snapshot(self._topic)
         digest = digest_of()
         slices = _slices(freeze(part))
         while pieces := await asyncio.to_thread(next, slices, None):
             digest.update(b"".join(pieces))
             if not await self._store.add(number, pieces):
                 return False
-        about = SnapshotHeader(settled.ends, settled.latest, upto, part.rows, digest.digest())
-        header = sealed(self._topic, self._kind, about)
-        return await self._store.finish(number, header, self._settings.kept)
+        header = SnapshotHeader(settled.ends, settled.latest, upto, part.rows, digest.digest())
+        sealed_header = sealed(self._topic, self._kind, header)
+        return await self._store.finish(number, sealed_header, self._settings.kept)
 
     async def _newest(self) -> SnapshotHeader | None:
         headers = await snapshot_headers(self._store, self._topic, self._kind)

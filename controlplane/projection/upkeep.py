@@ -60,7 +60,7 @@ async def repeat_upkeep(
             if present is not None:
                 await run_upkeep(log, present, now_ms(), settings)
         except LogError as failure:
-            notices.warning("log_not_looked_after", reason=str(failure))
+            notices.warning("log_upkeep_failed", reason=str(failure))
         await asyncio.sleep(settings.interval_ms / 1_000)
 
 
@@ -83,7 +83,7 @@ async def store_last_snapshots(
             async with asyncio.timeout(settings.closing_ms / 1_000):
                 await keep_snapshots(log, present, eager)
         except LogError as failure:
-            notices.warning("log_not_looked_after", reason=str(failure))
+            notices.warning("log_upkeep_failed", reason=str(failure))
         except TimeoutError:
             reason = f"its snapshots take more than upkeep.closing.ms={settings.closing_ms}"
-            notices.warning("log_not_looked_after", reason=reason)
+            notices.warning("log_upkeep_failed", reason=reason)

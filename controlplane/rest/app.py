@@ -57,7 +57,7 @@ __all__ = ["NOTICE", "App"]
 CLIENT_LEFT = 499
 """Status logged for a request whose client left before the answer; it is never sent."""
 
-TEXT_IN_A_MEMBER = 100
+CHARACTERS_PER_MEMBER = 100
 """Characters of heavily escaped text that take as long to encode as one JSON member."""
 
 T = TypeVar("T")
@@ -105,6 +105,7 @@ class App:
         log(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
         cacheability = Cacheability.of(scope)
         if cacheability is not None and answer.pure and "principal" not in request.state:
+            # A cache hit does not pass through here, but is logged like this request.
             cacheability.listeners.append(lambda peer: log(peer=peer, duration_ms=0.0))
             cacheability.is_valid = self._validity(moves)
         await encoded(scope, receive, send)
@@ -195,7 +196,7 @@ def _members(body: Any) -> int:
     count, waiting = 0, [body]
     for value in waiting:  # the loop also visits the values that it appends
         if isinstance(value, str):
-            count += len(value) // TEXT_IN_A_MEMBER
+            count += len(value) // CHARACTERS_PER_MEMBER
         elif isinstance(value, list | tuple):
             waiting += islice(value, LARGE)
         elif isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - dict is quick
@@ -241,7 +242,7 @@ async def _unless_left(work: Awaitable[T], receive: Receive) -> T:
 
 async def _left(receive: Receive) -> bool:
     """Return True once the client has left; False if its connection reports nothing more."""
-    with suppress(RestError):  # a body over its limit: the endpoint reads none
+    with suppress(RestError):  # raised for a body over the limit, which this endpoint does not read
         while (await receive())["type"] != "http.disconnect":
             pass
         return True

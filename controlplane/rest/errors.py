@@ -44,7 +44,7 @@ NOTICES_SHOWN = 5
 length."""
 
 
-NOT_KEPT = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store"})
+NO_STORE = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store"})
 """Cache header of Jetty's error pages."""
 
 

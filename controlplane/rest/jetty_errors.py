@@ -1,4 +1,4 @@
-"""Error pages for requests that the HTTP server or Jersey refuses before any resource.
+"""Error pages for requests that the HTTP server or Jersey refuses before Connect gets them.
 
 Releases up to 3.9 run on Jetty 9. It answers a bad request line tersely; requests that Jersey
 refuses get Jetty's error page. Jetty 12, from 4.0 on, always writes its page.
@@ -14,8 +14,8 @@ from controlplane.rest.errors import (
     BAD_REQUEST,
     HEADERS_TOO_LARGE,
     HTML,
+    NO_STORE,
     NOT_FOUND,
-    NOT_KEPT,
     URI_TOO_LONG,
     Answer,
     NoSuchPath,
@@ -55,9 +55,9 @@ class ServerRefusal(RestError):
     def paged(self, method: str, base: str) -> Answer:
         """Return the server's page; `base` is the address of the service."""
         if method in PAGED or self.uri == BAD_MESSAGE:
-            return Answer(self.status, self._page(base), HTML, NOT_KEPT)
+            return Answer(self.status, self._page(base), HTML, NO_STORE)
         twelve = self.profile.rest_server == "jetty 12"
-        return Answer(self.status, "", None, NOT_KEPT if twelve else {})
+        return Answer(self.status, "", None, NO_STORE if twelve else {})
 
     def _page(self, base: str) -> str:
         jetty = self.profile.jetty
@@ -92,7 +92,7 @@ class ServerTarget(ServerRefusal):
         if method != "OPTIONS":
             return super().paged(method, base)
         if self.profile.rest_server == "jetty 12":
-            return Answer(NOT_FOUND, "", None, NOT_KEPT)
+            return Answer(NOT_FOUND, "", None, NO_STORE)
         return NoSuchPath().answer()
 
 
@@ -101,11 +101,11 @@ class BadAccept(ServerRefusal):
 
     def paged(self, *_: str) -> Answer:
         """Return an answer without a page."""
-        return Answer(self.status, "", None, NOT_KEPT)
+        return Answer(self.status, "", None, NO_STORE)
 
 
 class BadMessage(ServerRefusal):
-    """Jetty cannot read the request line. Jetty 9 answers one line, whatever the method."""
+    """Jetty cannot read the request line. Jetty 9 answers any method with one line of HTML."""
 
     def __init__(self, profile: Profile, reason: str = "Bad Request") -> None:
         super().__init__(profile, reason, BAD_MESSAGE)

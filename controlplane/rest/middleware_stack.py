@@ -30,8 +30,8 @@ class MiddlewareStack:
         """
         protected(_placeholder, self.protection, dialect=self._dialect)
 
-    def before(self, service: Service) -> ASGIApp:
-        """Return the application of a service, ready to be served.
+    def application(self, service: Service) -> ASGIApp:
+        """Return the application of a service behind authentication, limits and metrics.
 
         Raises:
             SettingsError: a credential file or another setting is invalid.

@@ -43,7 +43,7 @@ from controlplane.rest.errors import (
     refused,
 )
 from controlplane.rest.extensions import (
-    audit,
+    audit_trail,
     diff,
     history,
     openapi,
@@ -132,7 +132,7 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
             call.profile, call.query, signature=signature, existing=present
         )
         if route.body == "bytes":
-            checking = partial(command_requests.checked_first, request, call.body)
+            checking = partial(command_requests.with_checked_signature, request, call.body)
             request = await in_thread_if_large(checking, len(call.body or b"") // TEXT_IN_A_PART)
         reading = partial(writes.read_command, route, request, call.names)
         return await _run_or_plan(call, await call.service.bodies.read(reading, call.body))
@@ -264,7 +264,7 @@ _OWN: Mapping[EndpointKey, Responder] = {
     ("POST", (*CONNECTOR, "undo")): _undo,
     ("GET", ("diff",)): diff.show_differences,
     ("GET", ("targets",)): target_states.show_targets,
-    ("GET", ("commands",)): audit.show_trail,
+    ("GET", ("commands",)): audit_trail.show_trail,
     ("GET", ("watch",)): watch.watch,
     ("GET", ("openapi.json",)): _describe,
 }

@@ -15,7 +15,7 @@ from controlplane.logger_levels import Loggers
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.change_feed import ChangeEvent
 from controlplane.projection.past_states import PastState
-from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.bodies.body_processes import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.errors import InvalidParameter, WorkerAnswer
 from controlplane.rest.requests import Request
@@ -155,26 +155,27 @@ class Workers(Protocol):
 
 
 class Service(NamedTuple):
-    """One cluster as this process serves it."""
+    """One cluster as this process serves it; `compose` builds it."""
 
     follower: States
+    log: ReadableLog
+    """Log for reading past states."""
+    watching: Changes
     dialect: Profile
     """Default release for requests that name none."""
     bodies: BodyProcesses
     """Processes that read large bodies; their number is limited per service."""
-    plugins: Plugins = Plugins()
+    plugins: Plugins
+    worker: DecisionSettings
+    """Settings of the worker that the service represents."""
     commands: Commands | None = None
     """Runner of commands; None if the service is read-only."""
     planner: Planner | None = None
     """Planner of dry runs for a read-only service; None disables them."""
     groups: SinkGroups | None = None
-    """Reader of consumer groups; None: there is no cluster to ask. Commands may read offsets."""
+    """Reader of consumer groups; None: there is no cluster. `commands`, if any, reads committed
+    offsets instead."""
     cluster_id: str | None = None
-    worker: DecisionSettings = DecisionSettings()
-    """Settings of the worker that the service represents."""
-    log: ReadableLog | None = None
-    """Log for reading past states; None if only the present is served."""
-    watching: Changes | None = None
     loggers: Loggers | None = None
     """Loggers of this process; None hides them."""
     endpoint_set: EndpointSet = EndpointSet.ALL
@@ -185,7 +186,7 @@ class Service(NamedTuple):
     workers: Workers | None = None
     """Workers that answer about plugins and validate configs; None: the catalogues do."""
     trail: ReadableLog | None = None
-    """Log with the command topic; None: `log`."""
+    """Log with the command topic; None: `log` has it."""
 
     def behind_metrics(self) -> "Service":
         """Return the service with `/metrics` in front of its application."""
@@ -221,16 +222,16 @@ def compose(  # noqa: PLR0913 - parts, by name
     """
     return Service(
         follower,
+        log,
+        watching,
         dialect or context.profile,
         BodyProcesses(),
         context.plugins,
+        context.worker,
         commands=commands,
         planner=planner,
         groups=groups,
         cluster_id=cluster_id,
-        worker=context.worker,
-        log=log,
-        watching=watching,
         loggers=loggers,
         endpoint_set=endpoint_set,
         worker_metrics=worker_metrics,

@@ -24,7 +24,7 @@ BATCH_GROUP = "controlplane.folds.together"
 
 
 class Refold(Protocol):
-    """Computes the state of a worker after these entries, which are in the one order."""
+    """Computes the state of a worker after these entries, which are sorted by `core.order`."""
 
     def __call__(
         self,
@@ -42,7 +42,7 @@ class FoldTask(NamedTuple):
     """Log and reader for which a state is to be computed."""
 
     entries: tuple[Entry, ...]
-    """All entries of the log, in the one order."""
+    """All entries of the log, sorted by `core.order`."""
     profile: Profile
     topics: Topics
     exactly_once: bool
@@ -51,7 +51,7 @@ class FoldTask(NamedTuple):
 class BatchFold(Protocol):
     """Computes many states at once; for a fold that takes seconds to start."""
 
-    def __call__(self, asks: Sequence[FoldTask], /) -> list[ClusterState]:
+    def __call__(self, tasks: Sequence[FoldTask], /) -> list[ClusterState]:
         """State of each task, in the order of the tasks."""
         ...
 
@@ -60,7 +60,7 @@ class FoldTasks:
     """Collects tasks in a first run, and answers them from one batch in a second."""
 
     def __init__(self) -> None:
-        self._asks: dict[FoldTask, None] = {}  # each once, in order
+        self._tasks: dict[FoldTask, None] = {}  # each once, in order
 
     def remember(
         self,
@@ -71,13 +71,13 @@ class FoldTasks:
         exactly_once: bool = False,
     ) -> ClusterState:
         """Remember a task; return the state of the main fold for now."""
-        self._asks[FoldTask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
+        self._tasks[FoldTask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
         return fold(entries, profile, topics=topics, exactly_once=exactly_once)
 
     def answered(self, batch_fold: BatchFold) -> Refold:
         """A fold that answers from one batch run over all remembered tasks."""
-        asks = list(self._asks)
-        states = dict(zip(asks, batch_fold(asks), strict=True))
+        tasks = list(self._tasks)
+        states = dict(zip(tasks, batch_fold(tasks), strict=True))
 
         def refold(
             entries: Sequence[Entry],

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from controlplane.core import commands
 from controlplane.core.commands import AnyCommand, CreateConnector
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.entities import TARGETS
@@ -64,7 +64,7 @@ def forwarded_body(command: AnyCommand, body: bytes | None, profile: Profile) ->
         "config": command.config,
         "initial_state": None if target is None else TARGETS[target],
     }
-    return json_converter.encode(forwarded)
+    return json_codec.encode(forwarded)
 
 
 def unreachable() -> RequestFailed:

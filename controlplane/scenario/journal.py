@@ -26,23 +26,25 @@ class Journal:
         self._log = log
         self._unseen = unseen
         self._ends: dict[str, Sequence[int]] = {}
-        self._deeds: list[JournalStep] = []
+        self._executed: list[JournalStep] = []
 
     async def begin(self) -> None:
         """Skip the records that are in the log now."""
-        await self._news()
-        self._deeds = []
+        await self._new_entries()
+        self._executed = []
 
     async def note(self, request: CommandRequest, step: Step) -> None:
         """Add an executed step, with the records since the last one."""
-        self._deeds.append(JournalStep(request, step.name, await self._news(), step.action))
+        self._executed.append(
+            JournalStep(request, step.name, await self._new_entries(), step.action)
+        )
 
     def end(self) -> list[JournalStep]:
         """Return all steps since `begin`, with their records."""
-        return self._deeds
+        return self._executed
 
-    async def _news(self) -> list[Entry]:
-        """Records since the last call, in the one order."""
+    async def _new_entries(self) -> list[Entry]:
+        """Records since the last call, sorted by `core.order`."""
         topics = [topic for topic in await self._log.topics() if topic not in self._unseen]
         ends = await self._log.ends(topics)
         batches = [batch async for batch in self._log.read(topics, self._ends, ends)]

@@ -85,9 +85,9 @@ def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[
     """
     folds = folds or Folds()
     if folds.batch:
-        asks = FoldTasks()
-        asyncio.run(_play_in_turn(scenarios, Folds(asks.remember, {})))
-        answered = {name: asks.answered(batch) for name, batch in folds.batch.items()}
+        tasks = FoldTasks()
+        asyncio.run(_play_in_turn(scenarios, Folds(tasks.remember, {})))
+        answered = {name: tasks.answered(batch) for name, batch in folds.batch.items()}
         folds = Folds(folds.main, {**folds.others, **answered})
     return asyncio.run(_play_in_turn(scenarios, folds))
 

@@ -36,7 +36,7 @@ class OnDemandReader:
     """Reader of one worker; each call reads the log to its end.
 
     No record is read twice, as in a running worker: a later compaction has no effect on it. New
-    records are folded in the one order.
+    records are folded in the order of `core.order`.
     """
 
     def __init__(self, log: ReadableLog, fold: Fold) -> None:
@@ -94,7 +94,7 @@ class WorkerEnvironment(NamedTuple):
     outside: ExternalActions
     now_ms: Callable[[], int]
     numbers: "count[int]"
-    """Ids of commands, which must not vary."""
+    """Counter for the ids of commands: they are the same in every run."""
 
 
 class RunningWorker:
@@ -154,7 +154,7 @@ class RunningWorker:
         decision = await Decider(self._context, around.outside).decided(state, command)
         if isinstance(decision, Rejected):
             return decision
-        return await self._performing.perform(request, decision)
+        return await self._execution.perform(request, decision)
 
     async def refusal(self, command: AnyCommand) -> Rejected | None:
         """The refusal of a command, decided from the log alone; None if it is accepted."""
@@ -162,7 +162,7 @@ class RunningWorker:
         return decision if isinstance(decision, Rejected) else None
 
     @property
-    def _performing(self) -> PlanExecution:
+    def _execution(self) -> PlanExecution:
         around = self._around
         writing = LogWriter(
             around.log,
@@ -187,6 +187,6 @@ class _Repairs:
         """Ignore the end of a command: its caller gets the outcome."""
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Pass on `command_recovered`: a command of an earlier leader is completed."""
+        """Pass on the ending of a command of an earlier leader, or that it stays unfinished."""
         del event
         self._repaired(**facts)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.moments import position_text
 from controlplane.core.plan import (
     AlterGroup,
@@ -123,7 +123,7 @@ def _reached(topic: str, last: Iterable[tuple[int, int]], topics: Topics) -> Ite
 
 def json_text(value: Any) -> str:
     """A JSON value on one line with sorted members, as Java keeps them in no order."""
-    return printable(json_converter.encode(_sorted(value)).decode())
+    return printable(json_codec.encode(_sorted(value)).decode())
 
 
 def _sorted(value: Any) -> Any:
@@ -148,7 +148,7 @@ def answer(given: Answer | None) -> str:
     """Text of an answer: the status, and the body if there is one."""
     if given is None:
         return NO_RESPONSE
-    text = given.body if isinstance(given.body, str) else json_converter.encode(given.body).decode()
+    text = given.body if isinstance(given.body, str) else json_codec.encode(given.body).decode()
     return f"{given.status} {printable(text)}".rstrip()
 
 

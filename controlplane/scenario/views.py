@@ -59,23 +59,23 @@ class ViewDefinition(NamedTuple):
     """A shared column after those of the workers."""
     bare: bool = False
     """No header if there is only one column."""
-    dull: str = ""
+    omitted_cell: str = ""
     """A row is left out if all of its cells have this text."""
 
 
-def _in_order(said: Sequence[str]) -> str:
+def _in_order(texts: Sequence[str]) -> str:
     """The common value; if values differ, all of them in the order of the columns."""
-    different = set(filter(None, said))
-    return different.pop() if len(different) == 1 else "|".join(text or "-" for text in said)
+    different = set(filter(None, texts))
+    return different.pop() if len(different) == 1 else "|".join(text or "-" for text in texts)
 
 
-def _once_each(said: Sequence[str]) -> str:
+def _once_each(texts: Sequence[str]) -> str:
     """The distinct texts; a text that begins another one is left out."""
-    texts = list(dict.fromkeys(filter(None, said)))
+    distinct = list(dict.fromkeys(filter(None, texts)))
     return " | ".join(
         text
-        for text in texts
-        if not any(other != text and other.startswith(text) for other in texts)
+        for text in distinct
+        if not any(other != text and other.startswith(text) for other in distinct)
     )
 
 
@@ -283,7 +283,7 @@ def _hazards(reader: WorkerView) -> dict[str, str]:
     return {places[hazard.position]: hazard.danger.value for hazard in reversed(hazards_found)}
 
 
-LOOKS: Mapping[str, ViewDefinition] = {
+VIEW_DEFINITIONS: Mapping[str, ViewDefinition] = {
     "connectors": ViewDefinition(
         "connector", _connectors, SharedColumn("tasks", _task_counts, _in_order)
     ),
@@ -299,8 +299,8 @@ LOOKS: Mapping[str, ViewDefinition] = {
         "record",
         _outcomes,
         last=SharedColumn("why", _reasons, _once_each),
-        dull=FateKind.ACCEPTED.value,
+        omitted_cell=FateKind.ACCEPTED.value,
     ),
-    "calls": ViewDefinition("record", _calls, dull=NO_CALL),
+    "calls": ViewDefinition("record", _calls, omitted_cell=NO_CALL),
     "hazards": ViewDefinition("record", _hazards),
 }

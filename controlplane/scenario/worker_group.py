@@ -18,8 +18,8 @@ from controlplane.scenario.workers import Worker
 SESSION_TIMEOUT_MS = 10_000
 """Silence in ms after which the group removes a worker (`session.timeout.ms`)."""
 
-LEFT_ALONE = "left alone"
-"""Ending of a command that the new leader does not know."""
+STAYS_UNFINISHED = "stays unfinished"
+"""Ending of a command whose record the new leader cannot read."""
 
 
 class Repair(NamedTuple):
@@ -111,8 +111,8 @@ class WorkerGroup:
         since = self._silent_since.get(self.leader)
         if since is None or self._around.now_ms() - since < SESSION_TIMEOUT_MS:
             return None
-        heir = next((name for name in self.workers if name in self.running), None)
-        return None if heir is None else await self.lead(heir)
+        successor = next((name for name in self.workers if name in self.running), None)
+        return None if successor is None else await self.lead(successor)
 
     async def _stepped(self, name: str, request: CommandRequest, step: Step) -> None:
         await self._journal.note(request, step)
@@ -130,7 +130,7 @@ def _repairs(repaired: Sequence[Mapping[str, Any]], journal: Sequence[JournalSte
         Repair(
             _command_text(facts.get("command", facts["command_id"]), facts.get("connector")),
             by_id.pop(facts["command_id"], ()),
-            facts.get("ending", LEFT_ALONE),
+            facts.get("ending", STAYS_UNFINISHED),
             facts["reason"],
         )
         for facts in repaired

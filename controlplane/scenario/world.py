@@ -134,7 +134,10 @@ class World:
             await self.log.create_topic(topic, partitions)
 
     async def write(
-        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], hand: ForeignWriter
+        self,
+        topic: str,
+        records: Sequence[tuple[bytes | None, bytes | None]],
+        writer: ForeignWriter,
     ) -> list[Position]:
         """Append records as a foreign writer would, one millisecond apart.
 
@@ -142,31 +145,31 @@ class World:
         """
         self.pass_ms()
         ends = list((await self.log.ends([topic]))[topic])
-        entries = [self._place(topic, key, value, ends, hand) for key, value in records]
+        entries = [self._appended_entry(topic, key, value, ends, writer) for key, value in records]
         await self.log.put(entries)
-        if hand.transaction:
+        if writer.transaction:
             for partition in sorted({entry.partition for entry in entries}):
                 await self.log.add_marker(topic, partition)
         return [entry.position for entry in entries]
 
     async def entries(self) -> list[Entry]:
-        """All records of the log, in the one order between partitions."""
+        """All records of the log, sorted by `core.order`."""
         batches = [batch async for batch in self.log.read(await self.log.topics())]
         return in_order(entries_of(batches))
 
-    def _place(
+    def _appended_entry(
         self,
         topic: str,
         key: bytes | None,
         value: bytes | None,
         ends: list[int],
-        hand: ForeignWriter,
+        writer: ForeignWriter,
     ) -> Entry:
-        """A record at the end of its partition, which it moves."""
+        """Return a record as an entry at the end of its partition, and advance `ends`."""
         usual = 0 if key is None else partition_of(key, len(ends))
-        partition = usual if hand.partition is None else hand.partition
+        partition = usual if writer.partition is None else writer.partition
         offset = ends[partition]
         ends[partition] += 1
-        time_ms = self.now_ms() + hand.skew_ms
-        aborted = hand.transaction == "aborted"
+        time_ms = self.now_ms() + writer.skew_ms
+        aborted = writer.transaction == "aborted"
         return Entry(topic, partition, offset, time_ms, key, value, (), aborted)

@@ -13,7 +13,14 @@ from msgspec import inspect
 
 from controlplane.core.java.java_library import trim
 from controlplane.settings.errors import BadValue, SettingsError
-from controlplane.settings.kinds import empty_is_unset, extra, fields_of, read, refused_empty, texts
+from controlplane.settings.kinds import (
+    empty_is_unset,
+    extra,
+    fields_of,
+    parse_value,
+    required_values,
+    split_list,
+)
 from controlplane.settings.providers import Providers
 from controlplane.settings.sources import DEFAULT, SourcedValue, SourceValues, ValueSource
 
@@ -126,7 +133,7 @@ class Configuration:
                 yield key, source
 
     def _empty_in(self, key: str) -> ValueSource | None:
-        """Return the file or flag with an empty value, if no stronger source has one."""
+        """Return the file or flag that leaves a key empty, unless a stronger source sets it."""
         for values in self._sources:
             value = values.get(key)
             if value is not None and trim(value.text):
@@ -138,7 +145,7 @@ class Configuration:
 
     def _effective(self, key: str, field: inspect.Field) -> EffectiveValue:
         empty_in = self._empty_in(key)
-        if empty_in is not None and (allowed := refused_empty(field.type)):
+        if empty_in is not None and (allowed := required_values(field.type)):
             raise SettingsError(f"{empty_in}: {key} is empty: use {allowed}, or leave it out")
         written = self._value(key, empty=extra(field.type, "empty") is True)
         idle = extra(field.type, "idle") or ""
@@ -146,7 +153,7 @@ class Configuration:
             return EffectiveValue(key, field.default, DEFAULT, idle=idle)
         with self._errors_with_source():
             text = self.providers.resolved(key, written.text)
-            value = read(key, trim(text), field.type)
+            value = parse_value(key, trim(text), field.type)
         return EffectiveValue(key, value, written.source, written.text, idle)
 
     def _located(self, field: inspect.Field, value: Any) -> Any:
@@ -164,7 +171,7 @@ class Configuration:
             sources = [value.source for value in values if value]
             raise SettingsError(f"{sources[0]}: {bad}" if sources else str(bad)) from None
 
-    def below(self, prefix: str) -> dict[str, str]:
+    def texts_under(self, prefix: str) -> dict[str, str]:
         """Return the texts of all keys that begin with a prefix, references resolved.
 
         Raises:
@@ -182,7 +189,7 @@ class Configuration:
     def providers(self) -> Providers:
         """Config providers of the worker (`config.providers`)."""
         providers = self._value("config.providers")
-        names = texts(providers.text) if providers else ()
+        names = split_list(providers.text) if providers else ()
         classes = {name: self._value(f"config.providers.{name}.class") for name in names}
         return Providers(
             {name: value.text if value else "" for name, value in classes.items()},

@@ -45,7 +45,7 @@ def fields_of(table: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
     return struct.fields
 
 
-def read(key: str, text: str, kind: inspect.Type) -> Any:
+def parse_value(key: str, text: str, kind: inspect.Type) -> Any:
     """Parse the value of a key.
 
     Raises:
@@ -123,7 +123,7 @@ PATH: Final = Meta(extra={"path": True})
 """Annotation of a path: it is relative to the directory in which the settings were read."""
 
 
-def refused_empty(kind: inspect.Type) -> str:
+def required_values(kind: inspect.Type) -> str:
     """Return the permitted values of a setting that must not be empty; '' if it may be empty.
 
     `ConfigDef` refuses an empty number, boolean, choice or class.
@@ -143,7 +143,9 @@ def empty_is_unset(kind: inspect.Type, default: Any) -> bool:
     Lists are left out: their default is empty.
     """
     lists = any(isinstance(part, inspect.VarTupleType) for part in _alternatives(kind))
-    return not lists and default != "" and extra(kind, "empty") is None and not refused_empty(kind)
+    return (
+        not lists and default != "" and extra(kind, "empty") is None and not required_values(kind)
+    )
 
 
 def _alternatives(kind: inspect.Type) -> tuple[inspect.Type, ...]:
@@ -193,7 +195,7 @@ def _choice(kind: inspect.LiteralType, text: str) -> Any:
     raise _Unfit
 
 
-def texts(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
     """Split a list at its commas; trim each part."""
     return tuple(trim(part) for part in text.split(",")) if text else ()
 
@@ -203,6 +205,8 @@ _KINDS: dict[type[inspect.Type], ValueKind] = {
     inspect.BoolType: ValueKind(_boolean, lambda _: "true or false"),
     inspect.IntType: ValueKind(_integer, _allowed_numbers),
     inspect.LiteralType: ValueKind(_choice, lambda kind: ", ".join(map(str, kind.values))),
-    inspect.VarTupleType: ValueKind(lambda _, text: texts(text), lambda _: "a list with commas"),
+    inspect.VarTupleType: ValueKind(
+        lambda _, text: split_list(text), lambda _: "a list with commas"
+    ),
     inspect.CustomType: ValueKind(lambda _, text: Secret(text), lambda _: "a text"),
 }

@@ -127,8 +127,8 @@ def own_hosts(settings: WorkerSettings) -> tuple[str, ...]:
     """Return every host name of this server in the settings: listeners, `rest.*host.name`."""
     urls = (*settings.listeners, *(settings.admin_listeners or ()))
     matches = (_URL.fullmatch(url) for url in urls)
-    of_listeners = (url["ip"] or url["host"] for url in matches if url)
-    names = (settings.rest_host_name, settings.rest_advertised_host_name, *of_listeners)
+    listener_hosts = (url["ip"] or url["host"] for url in matches if url)
+    names = (settings.rest_host_name, settings.rest_advertised_host_name, *listener_hosts)
     return tuple(name for name in names if name)
 
 
@@ -137,17 +137,17 @@ def _address(url: re.Match[str]) -> Address:
 
 
 def listener_tls(
-    listener: ListenerKind, configuration: Configuration, of_listeners: Configuration | None = None
+    listener: ListenerKind, configuration: Configuration, url_source: Configuration | None = None
 ) -> ServerTls | None:
     """Return the TLS of a listener's first URL; None if the URL does not begin with `https://`.
 
     The TLS settings are the keys with the listener's prefix, or else plain `ssl.*`.
-    `of_listeners`: configuration of the URLs; None: `configuration`.
+    `url_source`: configuration with the URLs; None: `configuration`.
 
     Raises:
         SettingsError: the listener has no private key, or a setting is invalid.
     """
-    if not (of_listeners or configuration).make(WorkerSettings, listener.is_encrypted):
+    if not (url_source or configuration).make(WorkerSettings, listener.is_encrypted):
         return None
     has_own = any(key.startswith(listener.prefix) for key in configuration.values)
     prefix = listener.prefix if has_own else ""

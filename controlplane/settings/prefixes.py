@@ -1,4 +1,4 @@
-"""Prefixes of settings outside of a worker's file, by the part of the program that they bound."""
+"""Prefixes of this project's own settings: one for each part of the program."""
 
 READER = "reader."
 """Limits of reads from a cluster (`ReadLimits`)."""

@@ -74,7 +74,7 @@ def _check_text(content: bytes) -> None:
 
 
 def properties_in(text: str) -> Iterator[Property]:
-    r"""Yield properties as `java.util.Properties#load` reads them; there the last of a key wins.
+    r"""Yield properties as `java.util.Properties#load` reads them; a later one of a key wins.
 
     - `=`, `:` or white space separates key and value; `#` and `!` begin comments.
     - A line that ends in an odd number of backslashes continues in the next.

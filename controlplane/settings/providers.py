@@ -113,7 +113,7 @@ class Providers:
         return REFERENCE.sub(lambda reference: self._required_value(key, reference), text)
 
     def of_connector(self, key: str, text: str) -> ResolvedText:
-        """Replace the references in a connector's config, as a worker does when it starts it.
+        """Replace the references in the config of a connector that starts, as a worker does.
 
         A reference without a value is not replaced (`ConfigTransformer`).
 

@@ -99,7 +99,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `connect-<name>`."""
 
     key_converter: Annotated[str | None, REFUSED] = None
-    """Default converter of keys for connectors: validates configs, and converts records in Java.
+    """Converter of keys for connectors that name none; their configs are validated with it, too.
     The settings for values and headers are alike."""
 
     value_converter: Annotated[str | None, REFUSED] = None

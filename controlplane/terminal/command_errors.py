@@ -48,8 +48,8 @@ _INPUT = (LogError, SettingsError, UnknownRelease, UnknownMoment, CatalogueError
 
 
 @contextmanager
-def one_sentence(*more: type[Exception]) -> Iterator[None]:
-    """Turn exceptions about bad input, and `more` of them, into `InputRefused`; others pass."""
+def refusing_bad_input(*more: type[Exception]) -> Iterator[None]:
+    """Turn exceptions about bad input, and those of the types `more`, into `InputRefused`."""
     bad_input: tuple[type[Exception], ...] = (*_INPUT, *more)
     try:
         yield
@@ -62,24 +62,24 @@ def one_sentence(*more: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def well_ended(program: str) -> Iterator[None]:
+def exit_codes_for_errors(program: str) -> Iterator[None]:
     """End a command with an exit code for its cause, and without a traceback."""
     try:
-        with _full_disks_named():
+        with _reporting_full_disks():
             yield
             flush()
     except BrokenPipeError:
         _discard_output()
         raise SystemExit(CLOSED_PIPE) from None
     except KeyboardInterrupt:
-        _tell("interrupted")
+        _write_error("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
-        _tell(
+        _write_error(
             f"Error: a defect of {program} ({type(error).__name__}: {error}): please report it, "
             f"with the command and what it prints with {DEBUG}=1"
         )
@@ -87,8 +87,8 @@ def well_ended(program: str) -> Iterator[None]:
 
 
 @contextmanager
-def _full_disks_named() -> Iterator[None]:
-    """Say so if the disk is full: click prints helps by itself, and its errors name no file."""
+def _reporting_full_disks() -> Iterator[None]:
+    """Report a full disk while click prints a help text: its errors name no file."""
     try:
         yield
     except OSError as error:
@@ -140,8 +140,8 @@ def _unwritable(output: str, error: OSError) -> Exception:
     _discard_output()
     why = error.strerror or str(error)
     return NotPrinted(
-        f"{output} cannot be written ({why}): make room, or print elsewhere. What the command did, "
-        "is done"
+        f"{output} cannot be written ({why}): make room, or print elsewhere. Changes that "
+        "the command has made stay"
     )
 
 
@@ -153,6 +153,6 @@ def _discard_output() -> None:
         os.close(nowhere)
 
 
-def _tell(text: str) -> None:
+def _write_error(text: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"{text}\n")

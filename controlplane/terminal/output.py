@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import plain
 from controlplane.terminal.command_errors import flush, write
@@ -27,29 +27,29 @@ def say(text: str = "", style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Write a remark to standard error, as a line or as `remark_by` says."""
-    _remark.get()(text)
+    """Write a note to standard error, as a line, or with the function of `set_note_writer`."""
+    _note_writer.get()(text)
 
 
-def remark_by(write_remark: Callable[[str], object]) -> None:
-    """Set the function that writes the remarks of this command."""
-    _remark.set(write_remark)
+def set_note_writer(write_note: Callable[[str], object]) -> None:
+    """Set the function that writes the notes of this command."""
+    _note_writer.set(write_note)
 
 
-def _plain_remark(text: str) -> None:
+def _write_line(text: str) -> None:
     flush()  # a terminal, and a pipe with both outputs, show lines in the order of their printing
     if sys.stderr is not None:
         sys.stderr.write(safe(text) + "\n")
 
 
-_remark: ContextVar[Callable[[str], object]] = ContextVar("remark", default=_plain_remark)
+_note_writer: ContextVar[Callable[[str], object]] = ContextVar("note_writer", default=_write_line)
 
 
 def print_json(value: Any) -> None:
     """Print a JSON document, indented unless it is nested too deeply."""
     document = plain(value)
     if _is_deep(document):
-        text = json_converter.encode(document).decode()
+        text = json_codec.encode(document).decode()
     else:
         ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
         text = json.dumps(document, indent=2, ensure_ascii=ascii_only)

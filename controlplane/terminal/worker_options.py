@@ -92,7 +92,7 @@ TOPICS = {
 }
 """Settings with a flag of their own, in the order of `Topics`: key, and help text."""
 
-LIMITS = {
+SETTINGS_BY_PREFIX = {
     READER: "controlplane.logs.kafka.limits:ReadLimits",
     WRITER: "controlplane.logs.kafka.limits:WriteLimits",
     SQLITE: "controlplane.logs.sqlite.settings:SqliteSettings",
@@ -104,7 +104,7 @@ LIMITS = {
     HTTP: "controlplane.rest.http.limits:HttpLimits",
     CONNECT: "controlplane.attached.settings:ConnectSettings",
 }
-"""Settings that are limits: prefix of their keys → import path of their class.
+"""Settings whose keys share a prefix: prefix → import path of their class.
 
 A class is imported on use, so that a command without Kafka or SQLite does not load these packages.
 """
@@ -238,16 +238,19 @@ def _flag_settings(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
     return flag_values([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
 
 
-def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
-    """Tables of settings, including those of the limits `prefixes`, each with its keys' prefix."""
-    limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
+def tables(prefixes: Iterable[str] = SETTINGS_BY_PREFIX) -> dict[type[msgspec.Struct], str]:
+    """Classes of settings, each with the prefix of its keys.
+
+    `prefixes` selects the classes of `SETTINGS_BY_PREFIX` that are included.
+    """
+    prefixed = {_imported(SETTINGS_BY_PREFIX[prefix]): prefix for prefix in prefixes}
     return {
         WorkerSettings: "",
         ResponseHeaderSettings: "",
         AccessSettings: "",
         MAIN.tls: MAIN.prefix,
         ADMIN.tls: ADMIN.prefix,
-        **limits,
+        **prefixed,
     }
 
 
@@ -259,22 +262,24 @@ def _imported(place: str) -> type[msgspec.Struct]:
 
 def unknown_keys(configuration: Configuration) -> list[UnknownSetting]:
     """Keys that are set and that no class of settings has."""
-    setting_tables = tables(_used_limits(configuration))
-    counting = chain.from_iterable(keys(*table) for table in setting_tables.items())
-    return unknown(configuration.values, counting)
+    setting_tables = tables(_used_prefixes(configuration))
+    known_keys = chain.from_iterable(keys(*table) for table in setting_tables.items())
+    return unknown(configuration.values, known_keys)
 
 
 def empty_settings(configuration: Configuration) -> list[str]:
     """A sentence for each setting that a file or a flag leaves empty; it counts as not set."""
-    read = tables(_used_limits(configuration)).items()
+    read = tables(_used_prefixes(configuration)).items()
     empty = chain.from_iterable(configuration.empty(*table) for table in read)
     return [f"{source}: {key} is empty and counts as not set" for key, source in empty]
 
 
-def _used_limits(configuration: Configuration) -> list[str]:
-    """Prefixes of the limits of which a key is set."""
+def _used_prefixes(configuration: Configuration) -> list[str]:
+    """Prefixes of `SETTINGS_BY_PREFIX` with which a key is set."""
     set_keys = configuration.keys
-    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in set_keys)]
+    return [
+        prefix for prefix in SETTINGS_BY_PREFIX if any(key.startswith(prefix) for key in set_keys)
+    ]
 
 
 def warn_of_unknown(configuration: Configuration) -> None:

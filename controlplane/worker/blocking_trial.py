@@ -84,13 +84,13 @@ class StartTrial(Protocol):
 
 
 class BlockingTrials:
-    """Trials that end with a block."""
+    """Context manager that starts trials; the end of its block stops them."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="trials", daemon=True)
         self._end = asyncio.Event()
-        self._lives: list[asyncio.Task[None]] = []
+        self._trial_tasks: list[asyncio.Task[None]] = []
 
     def start(
         self, connector: AnyConnectorClass, config: Mapping[str, str], /, **changes: Any
@@ -122,12 +122,12 @@ class BlockingTrials:
                     raise
                 started.set_exception(failure)
 
-        self._lives.append(self._loop.create_task(live()))
+        self._trial_tasks.append(self._loop.create_task(live()))
         return await started
 
     async def _ended(self) -> None:
         self._end.set()
-        await asyncio.gather(*self._lives)
+        await asyncio.gather(*self._trial_tasks)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.logs.log import Fenced, HasClaimNotice
 from controlplane.plane import ControlPlane
 
@@ -47,7 +47,7 @@ class ClaimProbe:
         try:
             await asyncio.wait(waits, timeout=self._interval_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await ended(waits)
+            await cancel_all(waits)
 
     async def _until_suspected(self) -> None:
         await self._suspected.wait()

@@ -45,9 +45,9 @@ class ConfigResolver:
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
         self._secrets: dict[str, deque[str]] = {}
-        """Secret values in all forms that a text may have, by the text with their references."""
+        """Forms in which a message may show secrets, by the config text with their references."""
         self._references: dict[str, dict[str, str]] = {}
-        """By the text with the references: the reference of each value that it gave."""
+        """Reference of each provided value, by the config text with the references."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
@@ -152,6 +152,7 @@ class ConfigResolver:
             replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
         # Text before a reference may combine with it to another reference.
         restored = REFERENCE.sub(lambda match: inserted.get(match[0], match[0]), replaced)
+        # Line feeds keep the text before and after a reference from forming a secret together.
         rest = REFERENCE.sub("\n\n", replaced)
         if restored != value or any(form in rest for form in forms):
             raise ConnectError(
@@ -190,11 +191,11 @@ class PrivateNotices:
         self._hidden = hidden
 
     def info(self, event: str, **facts: Any) -> None:
-        """Hide secrets in the facts, and report a recovery."""
+        """Pass on the notice of a recovery, without secrets."""
         self._notices.info(event, **self._without_secrets(facts))
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Report a failure that will be retried."""
+        """Pass on the notice of a failure that will be retried, without secrets."""
         self._notices.warning(event, **self._without_secrets(facts))
 
     def _without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:

@@ -239,9 +239,9 @@ class InstanceFactory:
             updates_offsets=self._plane.state.profile.updates_offsets,
             metrics=metrics,
         )
-        of_task = draft.identity, draft.connector_config
+        task_and_config = draft.identity, draft.connector_config
         opened = self._exactly_once if exactly_once else self._at_least_once
-        return SourceTaskRun(parts, partial(opened, parts, *of_task))
+        return SourceTaskRun(parts, partial(opened, parts, *task_and_config))
 
     @asynccontextmanager
     async def _at_least_once(
@@ -269,7 +269,7 @@ class InstanceFactory:
         name, number = draft.identity
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
-        # The run closes the transformations: no step that can fail may stand between the two.
+        # The run closes the transformations: between these lines and the run no step may fail.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )
@@ -289,11 +289,11 @@ class InstanceFactory:
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
             draft.config.get("topics.regex") or None,
         )
-        of_task = draft.identity, draft.connector_config
+        task_and_config = draft.identity, draft.connector_config
         run = SinkTaskRun(
             parts,
-            partial(self._clients.consumer, *of_task, group, subscription),
-            partial(self._clients.dead_letter_producer, *of_task),
+            partial(self._clients.consumer, *task_and_config, group, subscription),
+            partial(self._clients.dead_letter_producer, *task_and_config),
         )
         context.reporting = run.report
         return run

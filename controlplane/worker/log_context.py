@@ -10,15 +10,15 @@ from controlplane.worker.task_identity import TaskIdentity
 
 
 def connector_logs(connector: str) -> AbstractContextManager[None]:
-    """Mark the lines of the block: a connector itself, not its tasks."""
+    """Mark the log lines of a block as those of a connector itself, not of its tasks."""
     return connector_context(connector, "worker")
 
 
 def task_logs(task: TaskIdentity) -> AbstractContextManager[None]:
-    """Mark the lines of the block: a task."""
+    """Mark the log lines of a block as those of a task."""
     return connector_context(task.connector, f"task-{task.number}")
 
 
 def offset_logs(task: TaskIdentity) -> AbstractContextManager[None]:
-    """Mark the lines of the block: the commits of a source task at intervals."""
+    """Mark the log lines of a block as those of a source task's commits at intervals."""
     return connector_context(task.connector, f"task-{task.number}", "offsets")

@@ -75,7 +75,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     def close_timeout_ms(self) -> int:
         """Time limit for all connectors at the end of a worker; then they are abandoned.
 
-        A connector may have to finish one stop of itself and its tasks before it begins the last.
+        A connector may have to end a stop that is under way before it begins the last one.
         """
         return 2 * (self.connector_stop_timeout_ms + self.task_shutdown_graceful_timeout_ms)
 
@@ -95,7 +95,9 @@ def runtime_settings(
     """
     worker = configuration.settings(WorkerSettings)
     converters = {
-        key: text for prefix in _CONVERTERS for key, text in configuration.below(prefix).items()
+        key: text
+        for prefix in _CONVERTERS
+        for key, text in configuration.texts_under(prefix).items()
     }
     return RuntimeSettings(
         worker_id=worker_id,

@@ -31,7 +31,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.records import ConnectorConfig, RestartRequest
 from controlplane.core.views.group_progress import LogEnd
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.failure_text import message_of, shortened
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
@@ -248,7 +248,7 @@ class ConnectWorker:
             yield
         finally:
             self._reloads.close()
-            await ended(tasks)
+            await cancel_all(tasks)
             await self._close_actors()
             await self._statuses.close()
 
@@ -293,7 +293,7 @@ class ConnectWorker:
             await asyncio.wait(waits, timeout=FAILURE_POLL_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._wake.clear()
-            await ended(waits)  # type: ignore[arg-type]
+            await cancel_all(waits)  # type: ignore[arg-type]
 
     def _note(self, entries: Sequence[Entry]) -> None:
         """Take note of records that are events, and of deletions that a re-creation would hide."""

@@ -32,7 +32,7 @@ from replay.archive.manifest import (
 )
 from replay.archive.merges.replaced_manifests import merged_manifests
 from replay.archive.segments.segment_files import SIZES, SegmentSizes, table_of
-from replay.archive.segments.segment_writer import NOTHING, SegmentTarget, SegmentWriter
+from replay.archive.segments.segment_writer import NEW_PARTITION, SegmentTarget, SegmentWriter
 from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveBusy, ArchiveConflict, NotWritable
 
@@ -94,11 +94,12 @@ class Appender:
 
     def segment_writer(self, place: PartitionId, start: int) -> SegmentWriter:
         """Create a writer of a partition from `start` on, for another process (`take_over`)."""
-        part = self.cluster.parts.get(place, NOTHING)
+        part = self.cluster.parts.get(place, NEW_PARTITION)
+        # The last segment is always needed: it has the greatest timestamp so far.
         touched = (
             tuple(segment for segment in part.segments if segment.end > start) or part.segments[-1:]
         )
-        return self._new(place, part._replace(segments=touched))
+        return self._new_writer(place, part._replace(segments=touched))
 
     def take_over(self, segments: Iterable[Segment]) -> None:
         """Add segments to this append that a `segment_writer` has written in another process."""
@@ -141,7 +142,7 @@ class Appender:
             name = layout.manifest(self._name, made.number)
             if self._store.take(name, content) and self._counts(made, name, content):
                 return made
-            if not self._only_merged():
+            if not self._continue_after_merge():
                 break
             made = self._manifest(made.snapshots)
         raise ArchiveBusy(
@@ -164,8 +165,11 @@ class Appender:
                 self._store.remove(name)
         return False
 
-    def _only_merged(self) -> bool:
-        """Continue on the present chain if it archives the same records as before."""
+    def _continue_after_merge(self) -> bool:
+        """Continue on the present chain, and return True, if only a merge has changed the archive.
+
+        The archive then covers the same offsets as before.
+        """
         chain = read_chain(self._store, self._name)
         present = parts_in(chain)
         if chain.head == self._chain.head or _spans(present) != _spans(self.cluster.parts):
@@ -210,10 +214,12 @@ class Appender:
 
     def _segment_writer(self, place: PartitionId) -> SegmentWriter:
         if place not in self._segment_writers:
-            self._segment_writers[place] = self._new(place, self.cluster.parts.get(place, NOTHING))
+            self._segment_writers[place] = self._new_writer(
+                place, self.cluster.parts.get(place, NEW_PARTITION)
+            )
         return self._segment_writers[place]
 
-    def _new(self, place: PartitionId, part: ArchivedPartition) -> SegmentWriter:
+    def _new_writer(self, place: PartitionId, part: ArchivedPartition) -> SegmentWriter:
         return SegmentWriter(
             SegmentTarget(self._store, self._name, self._topics, self._sizes), place, part
         )

@@ -113,7 +113,7 @@ def segment(
 ) -> str:
     """Name of the segment with these offsets of a topic and partition.
 
-    No other writer uses a name with this `writer`.
+    `writer` is a part of the name that no other writer uses; empty in segments of a capture.
     """
     stem = f"segment-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
     return f"{_part(cluster, place)}/{stem}.parquet"

@@ -61,8 +61,10 @@ class ReadRange(msgspec.Struct, frozen=True):
     start: int
     end: int
     partial: bool | None = None
-    """True if the append ended before the look, the reading up to the end that the log had then.
-    None: written by a version that did not record it."""
+    """True if the append ended before the end that the log had then: the next append continues.
+
+    None: written by a version that did not record it.
+    """
     read_at_ms: int | None = None
     """Time of the last append that read the range, if a merge has taken the range over. None: the
     time of the manifest applies."""
@@ -331,6 +333,7 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
         is_last_name = path == paths[-1]
         content = last if is_last_name else next(contents)
         manifest = (newest if is_last_name else None) or decoded(expected, content)
+        # The manifest before a merge is replaced: its hash is checked with the replaced ones only.
         previous = head if manifests or start == 1 else manifest.previous
         check_link(expected, manifest, cluster, number, previous)
         manifests.append(manifest)

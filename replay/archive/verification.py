@@ -59,14 +59,14 @@ def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Ver
         if flaw:
             flaws.append(f"{stored.file} {flaw}")
         advance(stored.bytes)
-    hurt = {flaw.partition(" ")[0] for flaw in flaws}
+    damaged = {flaw.partition(" ")[0] for flaw in flaws}
     merged = merged_records(cluster)
     unnamed = unnamed_files(cluster.store, cluster.name, cluster.chain)
     flaws += merged.flaws
     for part in cluster.parts.values():
         before_ms = None
         for segment in part.segments:
-            if segment.stored.file not in hurt:
+            if segment.stored.file not in damaged:
                 flaws += _flaws(cluster, segment, before_ms, merged)
             before_ms = segment.latest_ms
     return Verification(

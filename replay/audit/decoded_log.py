@@ -125,7 +125,7 @@ class LogReader:
     @property
     def config(self) -> TopicSnapshot:
         """Folded config topic, for a snapshot."""
-        return self._fold.part(self._topics.config)
+        return self._fold.topic_snapshot(self._topics.config)
 
     def adopt(self, config: TopicSnapshot) -> None:
         """Begin with a folded config topic."""

@@ -19,7 +19,7 @@ _KIND = "two-clusters-one-topic"
 
 
 class TopicWriter(msgspec.Struct, frozen=True):
-    """Source that writes a topic, by its cluster's status topic."""
+    """Source that writes a topic, as the status topic of its cluster records."""
 
     cluster: str
     connector: str

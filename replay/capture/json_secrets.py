@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.java.jackson_text import (
     DocumentText,
     StringDecoder,
@@ -175,6 +175,7 @@ class _JsonScan:
         if match is None or name is None:
             return None
         self._at = match.end()
+        # A name that only the lenient decoder reads encodes surrogate halves (`_hidden`).
         strict = self._names._replace(encoded_surrogates=False)
         halves = self._decoded(strict, match[1]) is None
         hidden = _text_without(name, lambda part: self._hidden_part(part, halves=halves))
@@ -203,6 +204,7 @@ class _JsonScan:
         if text is None:
             return False
         self._at = match.end()
+        # A string that only the lenient decoder reads encodes surrogate halves (`_hidden`).
         strict = self._strings._replace(encoded_surrogates=False)
         halves = self._decoded(strict, body) is None
         hidden = self._hidden(text, name, halves=halves)
@@ -231,7 +233,7 @@ class _JsonScan:
         self._copied = end
 
     def _rest(self, start: int) -> str:
-        """Replace the remainder by a unit that stops readers as before, and its hidden text.
+        """Replace the remainder by its hidden text, behind a unit at which readers stop as before.
 
         No release reads a number that is directly followed by other text, so the remainder begins
         at the number (`start`).
@@ -286,7 +288,7 @@ def _has_halves(text: str) -> bool:
 
 def _quoted(text: str, *, halves: bool = False) -> str:
     """Token of a string; with `halves`, surrogate halves stay encoded instead of escaped."""
-    written = json_converter.encode(text).decode()
+    written = json_codec.encode(text).decode()
     if not halves:
         return written
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[0], written)
@@ -309,7 +311,7 @@ def _readers(token: str) -> tuple[bool, ...]:
 
 def _reads(token: bytes, profile: Profile) -> bool:
     try:
-        json_converter.decode(token, profile)
+        json_codec.decode(token, profile)
     except Undecodable:
         return False
     return True

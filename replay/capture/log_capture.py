@@ -74,7 +74,9 @@ class LogCapture:
         self._progress = progress or NoProgress()
         self._appending = self._begin()
         self._fresh = 0
+        """Number of new records since the last commit."""
         self._own: set[str] = set()
+        """Dedicated offsets topics that the configs read so far name."""
 
     async def run(self) -> CaptureResult:
         """Archive everything that the log has now.

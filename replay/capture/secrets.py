@@ -51,13 +51,14 @@ class SecretPolicy:
         """Drop or encrypt the secrets of all records."""
         if self._hide is None:
             return batch
-        hidden = batch.topic in self._topics
-        if not hidden and not batch.headers:
+        hides_values = batch.topic in self._topics
+        if not hides_values and not batch.headers:
             return batch
         values = batch.values
-        if batch.topic == self._commands:  # first: secrets hidden in drafts are none later
+        # Drafts first: a draft that has been cleaned holds no secret for `_value`.
+        if batch.topic == self._commands:
             values = [value and _DRAFT.sub(self._draft, value) for value in values]
-        if hidden:
+        if hides_values:
             pairs = zip(batch.keys, values, strict=True)
             values = [self._value(*pair) for pair in pairs]
         return ColumnBatch(

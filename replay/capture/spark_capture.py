@@ -107,7 +107,7 @@ def vector(offsets: Mapping[PartitionId, int]) -> str:
     return json.dumps(by_topic)
 
 
-def places(text: str) -> dict[PartitionId, int]:
+def offsets_in_vector(text: str) -> dict[PartitionId, int]:
     """Decode offsets of Spark's Kafka source: JSON, by topic and partition."""
     by_topic: dict[str, dict[str, int]] = json.loads(text)
     return {
@@ -138,7 +138,7 @@ class SparkCapture(LogCapture):
         begins, spans = await self._spans(topics)
         read = 0
         for number, part in enumerate(parts_of(spans, self._target.commit_records)):
-            if number:  # the partition continues after its archived part
+            if number:  # the next part begins at the end of what is archived
                 self._commit()
             unread = {place for place in part if part[place].stop < spans[place].stop}
             read += self.archive(begins, part, unread=unread)

@@ -23,7 +23,7 @@ from replay.capture.spark_capture import (
     KafkaFrames,
     OffsetRanges,
     SparkCapture,
-    places,
+    offsets_in_vector,
     vector,
 )
 from replay.engine.spark.session import NoSpark, root_cause
@@ -145,8 +145,8 @@ class _StreamRun:
     async def _append(
         self, capture: "StreamedCapture", frame: DataFrame, number: int
     ) -> tuple[CaptureResult, set[str]]:
-        behind = places(self._offsets(number))
-        first = places(self._offsets(number - 1)) if number else self._first
+        behind = offsets_in_vector(self._offsets(number))
+        first = offsets_in_vector(self._offsets(number - 1)) if number else self._first
         return await capture.append(
             frame, first, behind
         ), await capture.topics_to_archive() - self._topics
@@ -178,7 +178,7 @@ class _StreamRun:
 
 
 class StreamedCapture(SparkCapture):
-    """Capture whose end offsets come from outside."""
+    """Capture of the micro-batches of a stream, which decides their end offsets."""
 
     async def topics_to_archive(self) -> set[str]:
         """Existing topics that are to be archived."""

@@ -11,8 +11,8 @@ from controlplane.private_files import BadFileMode
 from controlplane.terminal.command_errors import (
     InputRefused,
     check_output,
-    one_sentence,
-    well_ended,
+    exit_codes_for_errors,
+    refusing_bad_input,
 )
 from controlplane.terminal.extras import install_command
 from controlplane.terminal.option_names import check_command
@@ -88,7 +88,7 @@ class ReplayGroup(click.Group):
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the arguments of the group."""
-        with well_ended(PROGRAM):
+        with exit_codes_for_errors(PROGRAM):
             return super().make_context(*given, **more)
 
     def resolve_command(
@@ -100,7 +100,11 @@ class ReplayGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a subcommand; an error ends it with one sentence and its exit code."""
-        with well_ended(PROGRAM), one_sentence(*_INPUT), _missing_packages_refused():
+        with (
+            exit_codes_for_errors(PROGRAM),
+            refusing_bad_input(*_INPUT),
+            _missing_packages_refused(),
+        ):
             check_output()
             return super().invoke(ctx)
 

@@ -17,13 +17,13 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views.diff import Aspect, Change, diff
 from controlplane.core.views.hazards import Danger, Hazard, hazards
-from replay.compat.interim_writes import InterimWrite, interim, next_writes, remarks
+from replay.compat.interim_writes import InterimWrite, interim_remark, next_writes, remarks
 from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime
 from replay.compat.release_change import ReleaseChange
 from replay.compat.situation import DetectedSituation, Situation
 from replay.compat.situations import ABORTED, SITUATIONS
-from replay.compat.situations.state_commands import anything_again
+from replay.compat.situations.state_commands import harmless_write
 from replay.compat.worker_views import ReleaseView, view
 from replay.findings import Finding, Severity, by_name
 
@@ -196,7 +196,7 @@ def _remarks(evidence: LogEvidence) -> Iterator[str]:
     if not state.config.connectors:
         return
     if any(view(state, name).meanwhile for name in state.config.connectors):
-        yield interim(roll)
+        yield interim_remark(roll)
     yield from remarks(roll)
 
 
@@ -257,8 +257,8 @@ def _hazards(evidence: LogEvidence) -> list[Hazard]:
         for hazard in met
         if hazard not in met_at_start or hazard.danger is Danger.STOPS_WORKER
     ]
-    ours = [hazard for hazard in new if hazard.danger is not Danger.OFFSETS_DISAGREE]
-    return ours + _disagreement(evidence)
+    others = [hazard for hazard in new if hazard.danger is not Danger.OFFSETS_DISAGREE]
+    return others + _disagreement(evidence)
 
 
 def _met(evidence: LogEvidence, profile: Profile) -> list[Hazard]:
@@ -305,7 +305,7 @@ def _steps(evidence: LogEvidence, findings: _ConnectorFindings) -> Iterator[Prep
     """Steps of the preparation: hazards and disagreements first, as all else depends on them."""
     for hazard in findings.hazards:
         if hazard.danger is Danger.OFFSETS_DISAGREE:
-            yield PreparationStep(StepTime.BEFORE, anything_again(evidence), hazard.danger.value)
+            yield PreparationStep(StepTime.BEFORE, harmless_write(evidence), hazard.danger.value)
         elif hazard.danger in _MENDING:
             place = position_text(hazard.position, evidence.topics)
             yield PreparationStep(

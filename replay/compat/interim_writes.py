@@ -19,7 +19,7 @@ from replay.compat.worker_views import ReleaseView, view
 
 _Part = TypeVar("_Part", ConfigState, StatusState)
 
-_ASKED: tuple[tuple[str, type[PauseConnector | ResumeConnector]], ...] = (
+_REQUESTS: tuple[tuple[str, type[PauseConnector | ResumeConnector]], ...] = (
     ("pause", PauseConnector),
     ("resume", ResumeConnector),
 )
@@ -38,7 +38,7 @@ class InterimWrite(msgspec.Struct, frozen=True):
 def next_writes(older: ClusterState, newer: ClusterState, name: str) -> Iterator[InterimWrite]:
     """Yield the records that the older release writes for requests about a connector."""
     states = _alone(older, name), _alone(newer, name)
-    for request, command in _ASKED:
+    for request, command in _REQUESTS:
         decision = decide(states[0], command(name), Context(profile=older.profile))
         if isinstance(decision, Plan):
             records = tuple(draft for step in decision.steps for draft in step.records)
@@ -109,7 +109,7 @@ def remarks(roll: ReleaseChange) -> Iterator[str]:
             yield f"once all workers run {roll.goal.release}, {effect}"
 
 
-def interim(roll: ReleaseChange) -> str:
+def interim_remark(roll: ReleaseChange) -> str:
     """Reported states of running instances while their worker is replaced."""
     return (
         f"a stopping worker of {roll.start.release} reports its connectors and tasks UNASSIGNED, "

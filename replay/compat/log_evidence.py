@@ -15,7 +15,7 @@ from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry, Position
 from controlplane.core.fold import fold
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.order import in_order
 from controlplane.core.records import (
     ConfigRecord,
@@ -232,6 +232,6 @@ def _content(value: bytes | None, profile: Profile) -> Any:
     if value is None:
         return None
     try:
-        return json_converter.decode(value, profile)
-    except (json_converter.Undecodable, json_converter.StackOverflow):
+        return json_codec.decode(value, profile)
+    except (json_codec.Undecodable, json_codec.StackOverflow):
         return UNREADABLE

@@ -12,7 +12,7 @@ from enum import Enum
 import msgspec
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
 
@@ -72,9 +72,7 @@ def again(committed: Entry | None, wrong: Entry) -> str:
     """Command that restores the last committed value of a key, or a tombstone without one."""
     if committed is not None and committed.value is not None:
         return copied((committed.position,))
-    return append_command(
-        wrong.topic, wrong.partition, java_library.decode_key(wrong.key or b""), ""
-    )
+    return append_command(wrong.topic, wrong.partition, json_codec.decode_key(wrong.key or b""), "")
 
 
 def _copied(place: Position) -> str:
@@ -95,7 +93,7 @@ def copied_topic(source: str, target: str, through: str) -> str:
 
 def offsets_of(connector: str) -> str:
     """Filter for kcat's lines that selects the offsets of a source: `["orders",{…}]`."""
-    key = json_converter.encode([connector]).decode("utf-8", "replace").removesuffix("]")
+    key = json_codec.encode([connector]).decode("utf-8", "replace").removesuffix("]")
     return "grep -a " + shlex.quote("^" + _PATTERN.sub(r"\\\g<0>", f"{key},"))
 
 

@@ -50,8 +50,8 @@ class ReleaseChange(msgspec.Struct, frozen=True):
         return self.mode is RolloutMode.ROLLING
 
     @property
-    def ahead(self) -> tuple[Profile, ...]:
-        """Releases whose workers start reading at the beginning of the log."""
+    def starting(self) -> tuple[Profile, ...]:
+        """Releases whose workers the change starts; they read the log from its beginning."""
         return (self.start, self.goal) if self.mixed else (self.goal,)
 
     def gains(self, field: str) -> bool:

@@ -31,7 +31,10 @@ from replay.kernels.batches import batch
 from replay.progress import Advance
 
 RankReader = Callable[[Sequence[PartitionPlan]], Sequence[pa.Table]]
-"""Reads an offsets topic again: the last row of each key, with its rank's time."""
+"""Reads an offsets topic again: the last row of each key, with the time in its rank.
+
+The time is the greatest timestamp of the partition up to the row (`core.order`).
+"""
 
 
 class LocalOptions(NamedTuple):

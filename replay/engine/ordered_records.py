@@ -66,7 +66,7 @@ def doubts_at(certainty: ArchiveCertainty, moment: str | None) -> MomentDoubts:
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.
-        ArchiveCorrupt: a file with the moment, or with missing offsets, is missing or damaged.
+        ArchiveCorrupt: the segment of the moment, or one that misses offsets, cannot be read.
     """
     if certainty.is_complete:  # the usual case
         return MomentDoubts()

@@ -17,7 +17,7 @@ from replay.archive.stores.store import ArchiveStore
 from replay.engine.plans.read_plan import PartitionPlan
 from replay.kernels.last_value import last_times, last_values
 from replay.kernels.row_runs import HeldRows, RowRun
-from replay.kernels.status_rows import counting_rows, since
+from replay.kernels.status_rows import counting_rows, with_earlier_time
 
 _FOLDED = ("offset", "timestamp", "key", "value", "aborted")
 """Columns that the fold uses."""
@@ -52,7 +52,9 @@ class PartitionReader:
             return pa.concat_tables([rows.read(*_FOLDED) for rows in runs])
         aborted = self._sees_aborted(part)
         if part.topic == self._topics.status:
-            return since(counting_rows(runs, self._profiles, aborted=aborted), before_ms)
+            return with_earlier_time(
+                counting_rows(runs, self._profiles, aborted=aborted), before_ms
+            )
         return last_values(runs, aborted=aborted)
 
     def merged(self, topic: str, slices: pa.Table) -> pa.Table:
@@ -63,8 +65,10 @@ class PartitionReader:
         return last_values(runs, aborted=True)
 
     def ranked(self, part: PartitionPlan, before_ms: int | None = None) -> pa.Table:
-        """Last row of each key of an offsets partition, or of a slice, with its rank's time."""
-        return since(last_times(self.runs(part), aborted=self._sees_aborted(part)), before_ms)
+        """Last row of each key of an offsets partition or of a slice, with the time in its rank."""
+        return with_earlier_time(
+            last_times(self.runs(part), aborted=self._sees_aborted(part)), before_ms
+        )
 
     def runs(self, part: PartitionPlan) -> list[RowRun]:
         """Rows of a partition as runs of files."""

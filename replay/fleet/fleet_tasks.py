@@ -23,7 +23,7 @@ from replay.engine.coverage.archive_coverage import coverage
 from replay.engine.executors import Executor
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
-from replay.fleet.table_run import OnUnreadable, pass_over
+from replay.fleet.table_run import OnUnreadable, skip_or_raise
 from replay.tables.cells import RowDocument, arrow_text
 from replay.tables.finding_rows import finding_row
 from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, VERDICTS
@@ -44,7 +44,7 @@ class FleetAnswer(NamedTuple):
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
         for problem in self.problems:
-            pass_over(problem, unreadable)
+            skip_or_raise(problem, unreadable)
         return self.table
 
 

@@ -25,7 +25,7 @@ class SkippedCluster(UserWarning):
     """A cluster has no rows in an answer. The message names it and the reason."""
 
 
-def pass_over(problem: ClusterProblem, unreadable: OnUnreadable) -> None:
+def skip_or_raise(problem: ClusterProblem, unreadable: OnUnreadable) -> None:
     """Name a cluster that has no rows, by a warning.
 
     Raises:
@@ -53,6 +53,6 @@ def readable_batches(work: TableWork, cluster: str) -> Iterator[pa.RecordBatch]:
     """
     for batch in streamed(cluster, lambda: work.query.batches(work.source, cluster)):
         if isinstance(batch, ClusterProblem):
-            pass_over(batch, work.unreadable)
+            skip_or_raise(batch, work.unreadable)
         else:
             yield batch

@@ -32,7 +32,10 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
 
 
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:
-    """Last row of each key, with its rank's time, which decides between partitions."""
+    """Last row of each key, with the time in its rank, which decides between partitions.
+
+    The time is the greatest timestamp of the partition up to the row.
+    """
     last = last_values(runs, aborted=aborted)
     offsets = np.concatenate([rows.read("offset").column("offset").to_numpy() for rows in runs])
     times = np.concatenate(list(running_times(runs)))

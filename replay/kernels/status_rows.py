@@ -42,7 +42,7 @@ def counting_rows(
     return pa.concat_tables(reversed(tables)) if tables else COUNTING.empty_table()
 
 
-def since(table: pa.Table, before_ms: int | None) -> pa.Table:
+def with_earlier_time(table: pa.Table, before_ms: int | None) -> pa.Table:
     """Raise the times of rows to the greatest timestamp before them; None: no row lies before."""
     if before_ms is None:
         return table

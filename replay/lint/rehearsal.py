@@ -12,7 +12,7 @@ import msgspec
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.fold import fold
-from controlplane.core.java import java_library
+from controlplane.core.java import json_codec
 from controlplane.core.order import in_order
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
@@ -179,7 +179,7 @@ def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Finding
     tasks = len(config.task_ids(name))
     if not tasks or name in config.connectors:
         return None, ()
-    key = java_library.encode_key(f"commit-{name}").decode("utf-8", "replace")
+    key = json_codec.encode_key(f"commit-{name}").decode("utf-8", "replace")
     finding = rehearsal.finding(
         "zombie-tasks",
         name,

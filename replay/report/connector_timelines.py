@@ -74,12 +74,13 @@ class StateLane:
         span = msgspec.structs.replace(self._now, end_ms=at_ms)
         self._now = None
         before = self._spans[-1] if self._spans else None
-        if before is not None and self._close_together(before, span):
+        if before is not None and self._can_be_merged(before, span):
             self._spans[-1] = _merged(before, span)
         else:
             self._spans.append(span)
 
-    def _close_together(self, before: StateSpan, span: StateSpan) -> bool:
+    def _can_be_merged(self, before: StateSpan, span: StateSpan) -> bool:
+        """True for a short span right behind another; a merged span may grow without a limit."""
         short = span.end_ms - span.begin_ms < self._step_ms
         room = span.end_ms - before.begin_ms < 2 * self._step_ms or before.state == MIXED
         near = span.begin_ms - before.end_ms < self._step_ms

@@ -84,23 +84,23 @@ class ReportTask(msgspec.Struct, frozen=True):
 class _ReportPass:
     """Single pass over the records of a cluster."""
 
-    def __init__(self, look: ReportTask, log: RecordStream) -> None:
-        self._look, self._log = look, log
-        support = log.exactly_once and look.profile.exactly_once_support
-        trail = RequestTrail(look.requests.get(log.cluster, ()))
+    def __init__(self, task: ReportTask, log: RecordStream) -> None:
+        self._task, self._log = task, log
+        support = log.exactly_once and task.profile.exactly_once_support
+        trail = RequestTrail(task.requests.get(log.cluster, ()))
         self._cluster = ClusterLog(
-            log.cluster, log.entries, look.profile, log.topics, support, trail, log.first_seen
+            log.cluster, log.entries, task.profile, log.topics, support, trail, log.first_seen
         )
         self._time = _time_of(log.entries, log.topics)
         self._config = ConfigState()
 
     def facts(self) -> ClusterFacts:
-        log, look = self._log, self._look
+        log, task = self._log, self._task
         result, linted = audited(self._cluster), self._linted()
-        rolls = [self._roll(goal) for goal in look.goals]
+        rolls = [self._roll(goal) for goal in task.goals]
         followed = self._followed()
         every = self._connectors(followed, [*result.findings, *linted], rolls)
-        connectors = self._drawn(every[: look.limits.listed], followed)
+        connectors = self._drawn(every[: task.limits.listed], followed)
         wrong, rehearsed = self._findings(result.findings), self._findings(linted)
         changes = tuple(self._change(change, {row.name for row in connectors}) for change in rolls)
         shared = map(self._place, result.shares.positions)
@@ -113,8 +113,8 @@ class _ReportPass:
         return ClusterFacts(
             cluster=log.cluster,
             topics=log.topics,
-            limits=look.limits,
-            release=look.profile.release,
+            limits=task.limits,
+            release=task.profile.release,
             head=log.head,
             time=self._time,
             parts=parts,
@@ -132,7 +132,7 @@ class _ReportPass:
 
     def _linted(self) -> list[Finding]:
         log, support = self._log, self._cluster.exactly_once
-        profile, topics, name = self._look.profile, log.topics, log.cluster
+        profile, topics, name = self._task.profile, log.topics, log.cluster
         return lint(log.entries, profile, topics=topics, cluster=name, exactly_once=support)
 
     # --- connectors -------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class _ReportPass:
         self, rows: Sequence[ReportConnector], followed: Mapping[str, ConnectorActivity]
     ) -> tuple[ReportConnector, ...]:
         """Add timelines to the first connectors."""
-        number = self._look.limits.drawn if self._time is not None else 0
+        number = self._task.limits.drawn if self._time is not None else 0
         drawn = (
             msgspec.structs.replace(row, timeline=followed[row.name].timeline())
             for row in rows[:number]
@@ -217,7 +217,7 @@ class _ReportPass:
 
     def _findings(self, findings: Sequence[Finding]) -> FindingsFacts:
         worst_first = sorted(findings, key=lambda finding: -_RANK[finding.severity])
-        shown, topics = worst_first[: self._look.limits.findings], self._cluster.topics
+        shown, topics = worst_first[: self._task.limits.findings], self._cluster.topics
         listed = tuple(finding_facts(finding, {self._log.cluster: topics}) for finding in shown)
         return FindingsFacts(listed, _by_severity(findings))
 
@@ -249,7 +249,7 @@ class _ReportPass:
 
     def _roll(self, goal: Profile) -> ReportedAssessment:
         log = self._log
-        change = roll(self._look.profile, goal)
+        change = roll(self._task.profile, goal)
         assessment = assess(
             log.entries,
             change,
@@ -277,7 +277,7 @@ class _ReportPass:
             len(bad) - len(shown),
             tuple(
                 (step_line.when, step_line.command, step_line.why)
-                for step_line in step.plan[: self._look.limits.findings]
+                for step_line in step.plan[: self._task.limits.findings]
             ),
         )
 
@@ -285,7 +285,7 @@ class _ReportPass:
 
     def _evidence(self, mentioned: dict[str, None]) -> tuple[ShownRecord, ...]:
         """Records to show, in the order of their first mention."""
-        limit = self._look.limits.evidence
+        limit = self._task.limits.evidence
         shown = {evidence for evidence, _ in zip(mentioned, range(limit), strict=False)}
         return tuple(
             ShownRecord(at, entry.timestamp, key(entry), value(entry))

@@ -54,6 +54,7 @@ class _DrawnPartition:
         self.field = field
         self.points: list[OffsetPoint] = []
         self._back = 0
+        """Number of points that went back."""
         self._stays = True
         """True if the last point must stay: it is the first, or went back."""
 

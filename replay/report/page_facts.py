@@ -19,8 +19,11 @@ class ReportConnector(msgspec.Struct, frozen=True):
 
     name: str
     there: bool
+    """True if the connector exists at the end of the log."""
     wanted: str | None
+    """Target state; None if it does not exist."""
     reported: str | None
+    """Last reported state; None without a report."""
     tasks: dict[str, int]
     """Number of tasks in each reported state."""
     numbers: dict[str, int]

@@ -48,7 +48,7 @@ class RecordIndex(NamedTuple):
             return el("span", content, class_=class_)
         return el("a", content, href=f"#{anchor}", class_=class_)
 
-    def drawn(self, place: str, picture: Html) -> Html:
+    def linked_picture(self, place: str, picture: Html) -> Html:
         """SVG element linked to a record, if the record is shown."""
         anchor = self.anchor(place)
         return picture if anchor is None else el("a", picture, href=f"#{anchor}")

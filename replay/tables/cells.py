@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 
 RowDocument = dict[str, Any]
 """Row by the names of its columns."""
@@ -29,7 +29,7 @@ def plain_cell(cell: Any) -> Any:
 
 def json_cell(cell: Any) -> str | None:
     """Encode a value of any type as JSON; None stays absent."""
-    return None if cell is None else json_converter.encode(cell).decode()
+    return None if cell is None else json_codec.encode(cell).decode()
 
 
 def text_map(properties: Mapping[str, Any]) -> list[tuple[str, str | None]]:

@@ -16,14 +16,14 @@ def described(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     )
 
 
-_OF = (
+_STATE_COLUMNS = (
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("release", pa.string(), "release of the workers that read the log"),
     ("connector", pa.string(), "name of the connector"),
 )
 
 CONNECTORS = described(
-    *_OF,
+    *_STATE_COLUMNS,
     ("class", pa.string(), "`connector.class` of the config"),
     ("config", _CONFIG, "config; null if only remains of the connector exist"),
     ("target_state", pa.string(), "STARTED, PAUSED or STOPPED; null without a config"),
@@ -40,20 +40,20 @@ CONNECTORS = described(
 )
 
 TASKS = described(
-    *_OF,
+    *_STATE_COLUMNS,
     ("task", pa.int64(), "number of the task"),
     ("config", _CONFIG, "config of the task; null if the last commit did not find it"),
 )
 
 OFFSETS = described(
-    *_OF,
+    *_STATE_COLUMNS,
     ("partition", pa.string(), "source partition as JSON"),
     ("offset", pa.string(), "source offset as JSON; null if a worker finds none"),
     ("problem", pa.string(), "reason why workers cannot use the record; null if they can"),
 )
 
 STATUSES = described(
-    *_OF,
+    *_STATE_COLUMNS,
     ("task", pa.int64(), "number of the task; null for the connector itself"),
     ("state", pa.string(), "RUNNING, FAILED, PAUSED, …"),
     ("worker", pa.string(), "worker that reported the state"),
@@ -63,7 +63,7 @@ STATUSES = described(
 )
 
 TOPICS = described(
-    *_OF,
+    *_STATE_COLUMNS,
     ("topic", pa.string(), "topic that the connector has used (KIP-558)"),
     ("task", pa.int64(), "task that used it first"),
     ("discovered_ms", pa.int64(), "time of the first use"),
@@ -110,7 +110,7 @@ PARTITIONS = described(
     ("last_offset", pa.int64(), "offset of the last record; null without records"),
     ("first_ms", pa.int64(), "time of the first record that has one"),
     ("latest_ms", pa.int64(), "greatest time of a record"),
-    ("looks", pa.int64(), "captures that have found new offsets"),
+    ("looks", pa.int64(), "looks that have found new offsets"),
     ("missing", pa.int64(), "offsets before the end that are not archived"),
     ("lost", pa.int64(), "missing offsets that the source had removed between two captures"),
     ("holes", pa.int64(), "number of missing ranges"),

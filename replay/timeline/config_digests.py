@@ -109,7 +109,7 @@ class _ConnectorRows(NamedTuple):
     """Rows of a connector, their hashes, and those of its pending tasks."""
 
     rows: ConfigRows
-    """Rows before the last pending tasks, which are seen when they arrive."""
+    """Rows at the last record that was no task config; pending task configs are in `waiting`."""
     hashes: Sequence[int]
     waiting: Mapping[int, int]
 
@@ -147,7 +147,7 @@ def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes
 
 
 def _joined(was: _ConnectorRows, record: TaskConfig, hashes: RowHashes) -> _RowChange:
-    """Add a pending task to a set that exists from then on."""
+    """Add a pending task config; the first one of a connector creates the set of pending ones."""
     name, task = record.connector, record.task
     task_hash = hashes.cell(_DEFERRED, name, task, record.properties)
     by = task_hash - was.waiting.get(task, 0)

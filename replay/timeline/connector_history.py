@@ -20,7 +20,7 @@ class RecordEffect(Enum):
     PENDING = "pending"
     """Stored until a commit arrives."""
     HEARD = "heard"
-    """An event, or an invisible fact."""
+    """A request to running workers, or a fact that no view shows."""
     NO_CHANGE = "no change"
     """Repeats a known fact."""
     IGNORED = "ignored"
@@ -81,10 +81,10 @@ def _quiet(entry: Entry, meaning: RecordEffect, note: str) -> EventEffect:
 
 
 def _meaning(event: HistoryEvent) -> RecordEffect:
-    return RecordEffect.APPLIED if event.aspect else _SPOKEN.get(event.item, RecordEffect.IGNORED)
+    return RecordEffect.APPLIED if event.aspect else _EFFECTS.get(event.item, RecordEffect.IGNORED)
 
 
-_SPOKEN = {
+_EFFECTS = {
     "connector": RecordEffect.APPLIED,
     "task config": RecordEffect.PENDING,
     "fencing": RecordEffect.HEARD,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.text.value_text import change, item, json_value
 from controlplane.core.views.diff import Change
 from replay.tables.cells import RowDocument
@@ -19,7 +19,7 @@ class DiffSide(NamedTuple):
     @property
     def row(self) -> RowDocument:
         """The side with its offsets as JSON text, for a table."""
-        return self._asdict() | {"as_of": json_converter.encode(self.as_of).decode()}
+        return self._asdict() | {"as_of": json_codec.encode(self.as_of).decode()}
 
 
 def change_rows(

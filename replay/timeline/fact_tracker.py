@@ -8,7 +8,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.fold.config import ConfigFold
 from controlplane.core.fold.offsets import OffsetFold
 from controlplane.core.fold.status import StatusFold
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import Invalid, Status, TaskConfig
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
@@ -151,7 +151,7 @@ def _of_offset(
     if fact is None:
         subject = decode_partition(key, profile)
         assert not isinstance(subject, Invalid)  # otherwise the record concerns no connector
-        partition = json_converter.encode(dict(sorted(subject.partition.items())))
+        partition = json_codec.encode(dict(sorted(subject.partition.items())))
         fact = Aspect.SOURCE_OFFSET, partition.decode("utf-8", "replace")
     return {fact: f"undecodable: {value.reason}" if isinstance(value, Invalid) else value}
 

@@ -25,7 +25,7 @@ DERIVED = frozenset(
 
 
 class IntervalDoubt(NamedTuple):
-    """Doubt about one interval; without both fields there is none."""
+    """Doubt about one interval; no doubt if both fields have their defaults."""
 
     first_seen: bool = False
     """True if the fact may have held before."""
@@ -55,7 +55,7 @@ class IntervalDoubts:
         """Return the doubt about an interval.
 
         Raises:
-            ArchiveCorrupt: a file with missing offsets is missing or damaged.
+            ArchiveCorrupt: a segment that misses offsets cannot be read.
         """
         if self._certainty.is_complete:
             return IntervalDoubt()

@@ -76,17 +76,18 @@ def shared_intervals(
     for profiles, intervals in groups:
         for interval in intervals:
             alternatives = places.setdefault((*interval.place, interval.until), [])
-            seers = next(
-                (viewers for other, viewers in alternatives if holds(other.value, interval.value)),
+            sharing = next(
+                (sharing for other, sharing in alternatives if holds(other.value, interval.value)),
                 None,
             )
-            if seers is None:
+            if sharing is None:
                 alternatives.append((interval, list(profiles)))
             else:
-                seers.extend(profiles)
+                sharing.extend(profiles)
     for alternatives in places.values():
         yield from (
-            SharedInterval(names(seers, all_profiles), interval) for interval, seers in alternatives
+            SharedInterval(names(sharing, all_profiles), interval)
+            for interval, sharing in alternatives
         )
 
 

@@ -66,9 +66,11 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _uncollected(
+def _run_without_collector(
     work: Callable[[WorkShare], Iterator[ShareStep[F]]],
 ) -> Callable[[WorkShare], Iterator[ShareStep[F]]]:
+    """Decorator: disable the garbage collector while the work runs."""
+
     @wraps(work)
     def alone(share: WorkShare) -> Iterator[ShareStep[F]]:
         with _without_collector():
@@ -77,7 +79,7 @@ def _uncollected(
     return alone
 
 
-@_uncollected
+@_run_without_collector
 def followed(share: WorkShare) -> Iterator[ShareStep[list[Interval]]]:
     """Yield the ended facts of a topic, step by step; last, the facts that still hold."""
     plan, question = share.job.plan, share.job.question
@@ -114,7 +116,7 @@ def digests(
             advance(step.records)
 
 
-@_uncollected
+@_run_without_collector
 def digested(share: WorkShare) -> Iterator[ShareStep[bytes]]:
     """Yield the digests of the config topic, step by step."""
     topics = share.job.plan.topics
@@ -135,8 +137,8 @@ def _digests(step: ShareStep[bytes], all_profiles: Sequence[Profile]) -> Iterato
         same: dict[bytes, tuple[int, ...]] = {}
         for group, digest in enumerate(digests):
             same[digest] = (*same.get(digest, ()), group)
-        for digest, those in same.items():
-            yield SharedDigest(releases[those], after, digest.hex())
+        for digest, groups in same.items():
+            yield SharedDigest(releases[groups], after, digest.hex())
 
 
 class _ReleaseNames(dict[tuple[int, ...], tuple[str, ...]]):
@@ -149,7 +151,7 @@ class _ReleaseNames(dict[tuple[int, ...], tuple[str, ...]]):
         self._groups = groups
         self._all_profiles = all_profiles
 
-    def __missing__(self, those: tuple[int, ...]) -> tuple[str, ...]:
-        profiles = [profile for group in those for profile in self._groups[group]]
-        releases = self[those] = names(profiles, self._all_profiles)
+    def __missing__(self, groups: tuple[int, ...]) -> tuple[str, ...]:
+        profiles = [profile for group in groups for profile in self._groups[group]]
+        releases = self[groups] = names(profiles, self._all_profiles)
         return releases

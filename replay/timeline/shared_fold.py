@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
-from controlplane.core.releases.profile_groups import Disagreement, as_one, parted
+from controlplane.core.releases.profile_groups import Disagreement, as_one, grouped
 from controlplane.core.releases.profiles import Profile
 
 ChunkT_contra = TypeVar("ChunkT_contra", contravariant=True)
@@ -71,7 +71,7 @@ class SharedFold(Generic[C, F]):
             try:
                 findings.append((profiles, trial.take(chunk)))
             except Disagreement as about:
-                parts = parted(profiles, about.field)
+                parts = grouped(profiles, about.field)
                 waiting = [(part, reading.fork(as_one(part))) for part in parts] + waiting
             else:
                 next_groups.append((profiles, trial))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from controlplane.attached.cluster_check import check_brokers, meet
+from controlplane.attached.cluster_check import check_brokers, identify_cluster
 from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.releases.profiles import Profile
@@ -41,7 +41,7 @@ def client(answers: Mapping[str, httpx.Response | None]) -> ConnectClient:
 
 async def test_a_rolling_upgrade() -> None:
     """The oldest release applies; the notice names a stopped worker and the mixed releases."""
-    cluster = await meet(
+    cluster = await identify_cluster(
         client({"http://w1": root("4.3.0"), "http://w2": root("3.9.1"), "http://w3": None})
     )
     assert cluster.profile is Profile.of("3.9.1")
@@ -53,7 +53,7 @@ async def test_a_rolling_upgrade() -> None:
 
 async def test_a_named_release() -> None:
     """`--release` wins over the release of the workers."""
-    cluster = await meet(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
+    cluster = await identify_cluster(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
     assert cluster.profile is Profile.of("3.4.1")
 
 
@@ -75,7 +75,7 @@ async def test_a_named_release() -> None:
 async def test_refusals(answers: Mapping[str, httpx.Response], sentence: str) -> None:
     """A doubtful cluster is refused with one sentence."""
     with pytest.raises(LogNotUsable) as refused:
-        await meet(client(answers))
+        await identify_cluster(client(answers))
     assert sentence in str(refused.value)
 
 
@@ -83,13 +83,13 @@ async def test_no_worker_answers() -> None:
     """The service does not start without any worker; it announces the wait once."""
     announced: list[Mapping[str, str]] = []
     with pytest.raises(NoWorkerAnswers, match="No worker answers: http://w1 does not answer"):
-        await meet(client({"http://w1": None}), on_silence=announced.append)
+        await identify_cluster(client({"http://w1": None}), on_silence=announced.append)
     assert [list(silent) for silent in announced] == [["http://w1"]]
 
 
 async def test_other_brokers() -> None:
     """Brokers of another Kafka cluster than the workers' are refused."""
-    cluster = await meet(client({"http://w1": root("3.9.1")}))
+    cluster = await identify_cluster(client({"http://w1": root("3.9.1")}))
     check_brokers(cluster, "here")
     check_brokers(cluster, None)
     with pytest.raises(LogNotUsable, match="and the brokers are of there: name brokers and work"):

@@ -27,6 +27,9 @@ PATCH = ConnectRequest("PATCH", "/connectors/orders/config", body=b'{"a":"b"}')
 READ = ConnectRequest("GET", "/connectors")
 BRIEF = ConnectSettings(patience_ms=40, retry_ms=1)
 
+PATIENT = ConnectSettings(patience_ms=400, retry_ms=1)
+"""Time enough for a second attempt on a busy machine."""
+
 DONE = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
 HALF = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n["a"'
 CLOSE = b""
@@ -211,7 +214,7 @@ async def test_bytes_that_no_request_has_caused() -> None:
 async def test_an_answer_is_lost(pieces: list[bytes]) -> None:
     """A change without an answer is never sent again, because it may be done; a read is."""
     server = RawServer(pieces)
-    async with server.running() as url, steering(url) as client:
+    async with server.running() as url, steering(url, PATIENT) as client:
         with pytest.raises(OutcomeUnknown, match="gave no answer"):
             await client.send(PAUSE)
         assert len(server.requests) == 1

@@ -30,7 +30,7 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
             "57",
             "57 is 1970-01-01 in milliseconds, before the first record: did you mean config@57?",
         ),
-        ("1795214808118000000", "is no time in milliseconds: it ends with the year 9999"),
+        ("1795214808118000000", "is no time in milliseconds: times end with the year 9999"),
         (FLOOD[:4000], "is no time in milliseconds"),
         (f"config@{FLOOD[:4000]}", "is too great: offsets end at 9223372036854775807"),
         ("config@9223372036854775808", "offset 9223372036854775808 is too great: offsets end at"),
@@ -40,7 +40,7 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
         ("9" * 5_000, "a moment has at most 4096 characters"),
         ("config@100000", "connect-configs reaches from config@0 to config@"),
         ("status@1:999", "connect-status reaches from status@1:0 to status@1:"),
-        ("Config@57", "unknown topic 'Config', name config, offsets, status, commands or a topic"),
+        ("Config@57", "unknown topic 'Config', use config, offsets, status, commands or a topic"),
         ("{}", "a vector needs the end of connect-configs"),
         ('{"connect-status":[5,0,0]}', "a vector needs the end of connect-configs"),
         ('{"connect-configs":[5,7]}', "the vector has 2 ends of connect-configs, which has 1"),
@@ -105,13 +105,13 @@ def test_a_log_without_times_has_no_moment_by_time(tmp_path: Path) -> None:
     [
         (
             {"connect-configs": [5700], "connect-offsets": [0] * 9, "connect-status": [9, 9, 9]},
-            ["connect-configs ends at 100: it is read to there, not to 5700"],
+            ["connect-configs ends at 100: it is read to its end, not to 5700"],
         ),
         (
             {"connect-configs": [58], "connect-status": [9]},
             [
-                "the vector does not name connect-offsets: nothing of it is read",
-                "the vector names 1 of 3 partitions of connect-status: the rest is out",
+                "the vector does not name connect-offsets: that topic is not read",
+                "the vector names 1 of 3 partitions of connect-status: the others are not read",
             ],
         ),
     ],
@@ -130,7 +130,7 @@ def test_the_greatest_end_offset_means_the_end(histories: Path) -> None:
     """An end offset past the end means the end, up to the greatest offset of Kafka."""
     said = as_of(histories, '{"connect-configs":[9223372036854775807]}', "-o", "json")
     assert (said.code, said.json["read_up_to"]["connect-configs"]) == (0, [100])
-    assert "it is read to there, not to 9223372036854775807" in said.err
+    assert "it is read to its end, not to 9223372036854775807" in said.err
 
 
 def test_the_documented_vector_fits(histories: Path) -> None:

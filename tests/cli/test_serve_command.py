@@ -156,9 +156,9 @@ async def test_json_logs(source: str, tmp_path: Path, monkeypatch: pytest.Monkey
     requests = [line for line in lines if line["event"] == "request"]
     assert len(requests) == 2
     assert {(line["principal"], line["peer"]) for line in requests} == {("anonymous", "127.0.0.1")}
-    remarks = [line["text"] for line in lines if line["event"] == "remark"]
-    assert any("every client that reaches 0.0.0.0" in remark for remark in remarks)
-    assert any("group.idd" in remark for remark in remarks) == (source == "flag")
+    warnings = [line["text"] for line in lines if line["event"] == "setup_warning"]
+    assert any("every client that reaches 0.0.0.0" in warning for warning in warnings)
+    assert any("group.idd" in warning for warning in warnings) == (source == "flag")
 
 
 async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
     """The refusal says what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     message = refusal(call("import", *logs, tmp_path / "log.db"))
-    assert message.endswith("of each life of a topic, into a log of its own")
+    assert message.endswith("use one log for the records before and one for those after")
 
 
 def test_a_file_that_may_not_be_read(console: Path) -> None:

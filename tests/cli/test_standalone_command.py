@@ -29,6 +29,7 @@ from tests.cli.standalone_process import (
     write_json,
     write_properties,
 )
+from tests.outages import until
 from tests.ports import free_ports
 
 RECORDS_LOG = "sqlite:///connect.offsets.records.db"
@@ -154,11 +155,12 @@ class TestRunning:
             write_json(folder / "lines.json", {**LINES, "batch.size": "50"}),
             write_json(folder / "out.json", OUT),
         )
+        offsets = folder / "connect.offsets"
         for _ in range(3):
             async with running_worker(folder, *files) as worker:
+                await until(offsets.exists)
                 await worker.end(signal.SIGKILL)
-            offsets = folder / "connect.offsets"
-            assert not offsets.exists() or decode_offsets(offsets.read_bytes()).keys() == {KEY}
+            assert decode_offsets(offsets.read_bytes()).keys() == {KEY}
         async with running_worker(folder, *files):
             await until_last_line(folder / "out.txt", lines[-1])
         written = (folder / "out.txt").read_text().splitlines()

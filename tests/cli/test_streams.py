@@ -51,7 +51,7 @@ def test_a_full_output_is_named_after_the_change(log: str) -> None:
     """The exit code differs from a refusal, because the connector is gone."""
     done = bash(f"CP delete pages -c {log} >/dev/full")
     assert done.code == NOT_PRINTED
-    assert "What the command did, is done" in done.err
+    assert "Changes that the command has made stay" in done.err
     assert not has(log, "pages")
 
 

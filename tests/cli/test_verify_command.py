@@ -36,7 +36,7 @@ def test_a_history_is_given_exactly(histories: Path) -> None:
     result = verify(histories, histories / "life-4.3.log.jsonl", "life-4.3")
     assert (result.code, result.err) == (0, "")
     assert result.out == (
-        f"{ANSWERS['life-4.3']} of {ANSWERS['life-4.3']} answers are given exactly; "
+        f"{ANSWERS['life-4.3']} of {ANSWERS['life-4.3']} answers agree with the log; "
         "21 are offsets of sinks, which no log of Connect has; "
         "81 answers to requests are not compared\n"
     )
@@ -48,7 +48,7 @@ def test_differences_are_shown_with_the_record_that_explains_them(histories: Pat
     assert result.code == 1
     assert result.out[: len(ABORTED)] == ABORTED
     assert result.out.endswith(
-        "62 of 64 answers are given exactly, 2 differ; 2 answers to requests are not compared\n"
+        "62 of 64 answers agree with the log, 2 differ; 2 answers to requests are not compared\n"
     )
 
 
@@ -82,7 +82,7 @@ def test_a_compacted_log_with_the_log_before_compaction(histories: Path, tmp_pat
     count = ANSWERS[name] + BEFORE_COMPACTION
     assert (result.code, result.out) == (
         0,
-        f"{count} of {count} answers are given exactly; 15 answers to requests are not compared\n",
+        f"{count} of {count} answers agree with the log; 15 answers to requests are not compared\n",
     )
 
 
@@ -95,7 +95,7 @@ def test_without_a_catalogue_types_are_not_compared(histories: Path, name: str) 
         0,
         "Warning: no --plugins: the types of connectors are not compared\n",
     )
-    assert result.out.startswith(f"{ANSWERS[name]} of {ANSWERS[name]} answers are given exactly")
+    assert result.out.startswith(f"{ANSWERS[name]} of {ANSWERS[name]} answers agree with the log")
 
 
 def test_the_catalogue_of_the_settings_declares_types(histories: Path, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, dep
     )
     result = call("verify", log, story, "--plugins", PLUGINS)
     if result.code == 1:
-        assert result.out.endswith("0 of 1 answers are given exactly, 1 differs\n")
+        assert result.out.endswith("0 of 1 answers agree with the log, 1 differs\n")
         assert call("verify", log, story, "--plugins", PLUGINS, "-o", "json").code == 1
     else:
         assert depth > DEPTHS[0]

@@ -86,5 +86,5 @@ class FakeWorker:
         """Client that has read the worker's root document."""
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
         api = Api(client, "http://worker", **options)
-        await api.meet()
+        await api.identify()
         return api

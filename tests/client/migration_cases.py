@@ -7,7 +7,7 @@ from pathlib import Path
 from controlplane.client.http.api import Api
 from controlplane.client.http.cluster_address import ClusterAccess, ClusterAddress
 from controlplane.client.http.connection import connected
-from controlplane.client.migration.migration_check import checked
+from controlplane.client.migration.migration_check import check_migration
 from controlplane.client.migration.migration_journal import MigrationJournal
 from controlplane.client.migration.migration_run import MigrationRun
 from tests.patience import PATIENCE_S
@@ -61,9 +61,11 @@ class CutOffMigration:
 
             migration = self.journal.read()
             if migration is None:
-                precheck = await checked(source, target, self._name, deletes=self._deletes)
+                precheck = await check_migration(source, target, self._name, deletes=self._deletes)
                 migration = precheck.migration
-            run = MigrationRun(migration, self.journal, source, target, timeout_s=PATIENCE_S, at=at)
+            run = MigrationRun(
+                migration, self.journal, source, target, timeout_s=PATIENCE_S, at_gap=at
+            )
             await run.run(lambda _: None)
 
     async def killed_at_each(

@@ -162,7 +162,7 @@ async def test_other_servers_than_connect_are_refused(answer: dict[str, Any]) ->
     api = Api(httpx.AsyncClient(transport=transport, base_url="http://x"), "http://x")
     says = r"http://x answers, but is no Kafka Connect \(HTTP 200 OK\): give the URL"
     with pytest.raises(Declined, match=says):
-        await api.meet()
+        await api.identify()
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,8 @@ def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> 
     for words in ((), ("--dry-run",)):
         said = refusal(migrate("--from", cluster.where, "--to", "sqlite:///new.db", *words))
         assert said == (
-            "--to: new.db does not exist: check the path. To migrate to a new log, create it: "
-            "`controlplane serve sqlite:///new.db` does, and Ctrl-C ends it"
+            "--to: new.db does not exist: check the path. To create a new log there, run "
+            "`controlplane serve sqlite:///new.db`, and end it with Ctrl-C"
         )
     said = refusal(migrate("--from", "sqlite:///new.db", "--to", cluster.where))
     assert said == "--from: new.db does not exist: check the path"

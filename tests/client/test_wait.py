@@ -6,10 +6,10 @@ import httpx
 import pytest
 
 from controlplane.client.connectors.wait import (
-    GONE,
-    RESTS,
-    RUNS,
-    STANDS,
+    IS_GONE,
+    IS_PAUSED,
+    IS_RUNNING,
+    IS_STOPPED,
     ConnectorFailed,
     WaitGoal,
     wait_for,
@@ -36,11 +36,11 @@ MISSING = [httpx.Response(404, json={"error_code": 404, "message": "not found"})
 @pytest.mark.parametrize(
     ("goal", "looks"),
     [
-        (RUNS, reported("RUNNING", "RUNNING", "RUNNING")),
-        (RESTS, reported("PAUSED", "PAUSED")),
-        (RESTS, reported("PAUSED")),
-        (STANDS, reported("STOPPED")),
-        (GONE, MISSING),
+        (IS_RUNNING, reported("RUNNING", "RUNNING", "RUNNING")),
+        (IS_PAUSED, reported("PAUSED", "PAUSED")),
+        (IS_PAUSED, reported("PAUSED")),
+        (IS_STOPPED, reported("STOPPED")),
+        (IS_GONE, MISSING),
     ],
 )
 async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
@@ -53,12 +53,12 @@ async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
 @pytest.mark.parametrize(
     ("goal", "looks"),
     [
-        (RUNS, reported("RUNNING")),
-        (RUNS, reported("RUNNING", "RUNNING", configured=2)),
-        (RUNS, reported("RUNNING", "RESTARTING")),
-        (RESTS, reported("PAUSED", "RUNNING")),
-        (STANDS, reported("STOPPED", configured=1)),
-        (GONE, [MISSING[0], *reported("RUNNING")[1:]]),
+        (IS_RUNNING, reported("RUNNING")),
+        (IS_RUNNING, reported("RUNNING", "RUNNING", configured=2)),
+        (IS_RUNNING, reported("RUNNING", "RESTARTING")),
+        (IS_PAUSED, reported("PAUSED", "RUNNING")),
+        (IS_STOPPED, reported("STOPPED", configured=1)),
+        (IS_GONE, [MISSING[0], *reported("RUNNING")[1:]]),
     ],
 )
 async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
@@ -75,7 +75,7 @@ async def test_a_state_reached_for_a_moment_does_not_count() -> None:
         reported("RUNNING", state) for state in ("RUNNING", "RESTARTING", "RUNNING", "RUNNING")
     ]
     worker = FakeWorker(*(answer for look in looks for answer in look), httpx.Response(500))
-    await wait_for(await worker.api(), "x", RUNS, 60)
+    await wait_for(await worker.api(), "x", IS_RUNNING, 60)
     assert len(worker.requests) == 8
 
 
@@ -84,7 +84,7 @@ async def test_waiting_ends_when_a_connector_fails(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [answer for _ in range(20) for answer in reported("RUNNING", "FAILED")]
     with pytest.raises(ConnectorFailed, match=r"x fails \(connector RUNNING, tasks: 1 FAILED\)"):
-        await wait_for(await FakeWorker(*failing).api(), "x", RUNS, 60)
+        await wait_for(await FakeWorker(*failing).api(), "x", IS_RUNNING, 60)
 
 
 async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +92,12 @@ async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.Monke
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [MISSING[0], reported("FAILED")[1]] * 20
     worker = FakeWorker(*failing, *MISSING * 2, httpx.Response(500))
-    await wait_for(await worker.api(), "x", GONE, 60)
+    await wait_for(await worker.api(), "x", IS_GONE, 60)
     assert len(worker.requests) == 44
 
 
 async def test_without_wait_no_state_is_read() -> None:
     """Without `--wait` nothing is looked at."""
     worker = FakeWorker(httpx.Response(500))
-    await wait_for(await worker.api(), "x", RUNS, None)
+    await wait_for(await worker.api(), "x", IS_RUNNING, None)
     assert not worker.requests

@@ -153,7 +153,7 @@ async def test_they_cannot_be_written(log: ReadCountingLog) -> None:
     heard = PlaneNotices()
     log.before_snapshots(full)
     await lived(log, settings(), notices=heard)
-    assert heard.reasons == [("log_not_looked_after", "the disk is full")]
+    assert heard.reasons == [("log_upkeep_failed", "the disk is full")]
     assert await read_at_start(log) == RECORDS
 
 
@@ -167,7 +167,7 @@ async def test_they_take_too_long(log: ReadCountingLog) -> None:
     log.before_snapshots(never)
     await lived(log, settings(closing_ms=1), notices=heard)
     reason = "its snapshots take more than upkeep.closing.ms=1"
-    assert heard.reasons == [("log_not_looked_after", reason)]
+    assert heard.reasons == [("log_upkeep_failed", reason)]
     log.before_snapshots(full_speed)
     assert await read_at_start(log) == RECORDS
 

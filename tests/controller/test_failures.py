@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controller import Alone, CommandLimits, TimedOut
+from controlplane.controller import CommandLimits, NoExternalSystems, TimedOut
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -45,7 +45,7 @@ async def log() -> MemoryLog:
     return made
 
 
-class UnreachableGroups(Alone):
+class UnreachableGroups(NoExternalSystems):
     """Surroundings with unreachable consumer groups."""
 
     def __init__(self) -> None:

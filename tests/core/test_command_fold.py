@@ -55,7 +55,9 @@ def published_each_time(log: Iterable[Entry]) -> Iterable[str]:
     for entry in log:
         fold.apply(entry)
         before, fold = fold, Fold(Profile.of("kip"))
-        fold.adopt("connect-commands", before.part("connect-commands"), [entry.offset + 1])
+        fold.adopt(
+            "connect-commands", before.topic_snapshot("connect-commands"), [entry.offset + 1]
+        )
     return fold.snapshot().commands
 
 

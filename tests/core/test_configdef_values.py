@@ -7,9 +7,9 @@ from controlplane.core.configdef.value_parser import (
     InvalidValue,
     JavaClass,
     Password,
+    answer_text,
     parse,
     text_of,
-    value_text_of,
 )
 
 NUMBERS: list[tuple[Type, str, str]] = [
@@ -76,7 +76,7 @@ def no_class(key: str, text: str) -> JavaClass | None:
 @pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)
 def test_value(kind: Type, text: str, expected: str) -> None:
     """A text becomes a value of its key's type, and is shown in one form."""
-    assert value_text_of(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
+    assert answer_text(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
 
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)
@@ -107,14 +107,14 @@ def test_passwords_are_hidden_in_texts() -> None:
     """A password is hidden in every text and message."""
     secret = parse(ConfigKey(name="k", type="PASSWORD"), " s3cret ", no_class)
     assert secret == Password("s3cret")
-    assert value_text_of(secret) == text_of(secret) == "[hidden]"
+    assert answer_text(secret) == text_of(secret) == "[hidden]"
 
 
 def test_classes_are_looked_for() -> None:
     """Class names are looked up unchanged; a missing class is refused."""
     key = ConfigKey(name="k", type="CLASS")
     parsed = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
-    assert value_text_of(parsed) == "a.B"
+    assert answer_text(parsed) == "a.B"
     assert text_of(parsed) == "class a.B"
     with pytest.raises(InvalidValue) as refused:
         parse(key, " a.B ", no_class)
@@ -126,5 +126,5 @@ def test_classes_are_looked_for() -> None:
 def test_null_is_no_value() -> None:
     """Null is valid for any type."""
     assert parse(ConfigKey(name="k", type="INT"), None, no_class) is None
-    assert value_text_of(None) is None
+    assert answer_text(None) is None
     assert text_of(None) == "null"

@@ -9,8 +9,8 @@ import pytest
 from controlplane.core import views
 from controlplane.core.codec import decode_partition, decode_status
 from controlplane.core.fold import FateKind
-from controlplane.core.java import json_converter
-from controlplane.core.java.java_library import decode_key
+from controlplane.core.java import json_codec
+from controlplane.core.java.json_codec import decode_key
 from controlplane.core.order import in_order
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import ConnectorStatus, Invalid, State, Target
@@ -132,9 +132,9 @@ def test_edge_05_a_float_is_no_integer() -> None:
 
 def test_edge_06_trailing_garbage_is_accepted_and_nan_is_not() -> None:
     """Jackson stops reading after the value; Python's json is the other way round."""
-    assert json_converter.decode(b'{"a":1} x', Profile.of("3.9")) == {"a": 1}
-    with pytest.raises(json_converter.Undecodable):
-        json_converter.decode(b'{"a":NaN}', Profile.of("3.9"))
+    assert json_codec.decode(b'{"a":1} x', Profile.of("3.9")) == {"a": 1}
+    with pytest.raises(json_codec.Undecodable):
+        json_codec.decode(b'{"a":NaN}', Profile.of("3.9"))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_edge_24_offsets_are_found_by_raw_bytes_or_not_at_all() -> None:
 def test_edge_25_java_writes_its_own_json() -> None:
     """Java writes astral characters as pairs, doubles with exponent, upper-case escapes."""
     value = {"e": "😀", "c": "\x1f", "d": 1e10, "p": "/é"}
-    written = json_converter.encode(value)
+    written = json_codec.encode(value)
     assert written == r'{"e":"\uD83D\uDE00","c":"\u001F","d":1.0E10,"p":"/é"}'.encode()
 
 
@@ -463,7 +463,7 @@ def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, text: 
 )
 def test_edge_34_numbers(release: str, text: bytes, expected: object) -> None:
     """Integers wrap at 64 bits, zero loses its sign from 2.4 on, a large number is Infinity."""
-    number = json_converter.decode(b"[" + text + b"]", Profile.of(release))
+    number = json_codec.decode(b"[" + text + b"]", Profile.of(release))
     assert isinstance(number, list)
     if isinstance(expected, int):
         assert number[0] == (expected + 2**63) % 2**64 - 2**63
@@ -475,9 +475,9 @@ def test_edge_34_numbers(release: str, text: bytes, expected: object) -> None:
 def test_edge_34_limits_from_3_7_on(value: bytes) -> None:
     """More than 1000 digits or levels are refused."""
     closing = b"]" * value[:900].count(b"[")
-    json_converter.decode(b"[" + value[:900] + closing + b"]", Profile.of("3.7"))
-    with pytest.raises(json_converter.Undecodable):
-        json_converter.decode(value, Profile.of("3.7"))
+    json_codec.decode(b"[" + value[:900] + closing + b"]", Profile.of("3.7"))
+    with pytest.raises(json_codec.Undecodable):
+        json_codec.decode(value, Profile.of("3.7"))
 
 
 def test_every_edge_has_a_test() -> None:

@@ -23,7 +23,7 @@ def frozen(path: Path) -> bytes:
         fold = Fold(Profile.of(release))
         fold.apply_all(entries)
         for topic in sorted(fold.snapshot().offsets.keys() | {entry.topic for entry in entries}):
-            part = fold.part(topic)
+            part = fold.topic_snapshot(topic)
             # The words for what is unreadable may become better ones: they are for people.
             wordless = msgspec.structs.replace(part, unreadable=dict.fromkeys(part.unreadable, ""))
             snapshots += b"".join(freeze(wordless))

@@ -6,7 +6,7 @@ from controlplane.core import views
 from controlplane.core.codec.offsets import identity
 from controlplane.core.entry import Entry
 from controlplane.core.fold import FateKind, Fold
-from controlplane.core.java.json_converter import Undecodable, decode
+from controlplane.core.java.json_codec import Undecodable, decode
 from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
 from tests.core.logs import config, offsets, read

@@ -9,15 +9,15 @@ import httpx
 
 from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
-from controlplane.attached.cluster_check import meet
+from controlplane.attached.cluster_check import identify_cluster
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import RequestListener
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections
-from controlplane.clock import now_ms
 from controlplane.core.commands import CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.state import Topics
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import Log
 from controlplane.logs.log_factory import OpenOptions, open_log
 from controlplane.logs.memory import MemoryLog
@@ -95,7 +95,7 @@ async def _service(
     trail: Path | None,
     around: AttachedSurroundings,
 ) -> AsyncIterator[Service]:
-    cluster = await meet(client)
+    cluster = await identify_cluster(client)
     where, access = login
     flags = Configuration(flag_values((key, key, value) for key, value in access.items()))
     async with await open_log(where, OpenOptions(names, configuration=flags)) as opened:

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from controlplane.attached.settings import ConnectSettings
-from controlplane.clock import now_ms
 from controlplane.core.state import Topics
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import LogError
 from tests.cli.command_calls import call
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of

@@ -9,19 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane.core.releases.profiles import Profile
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
-from controlplane.rest.bodies.pool import BodyProcesses
-from controlplane.rest.service import Service
 from tests.kafka.conftest import up
 from tests.kafka.producer import create_topic_on, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.outages import FollowerNotices
 from tests.patience import PATIENCE_S
-from tests.rest.served_history import client_of
+from tests.rest.served_history import client_of, service_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -76,7 +73,7 @@ async def _outage(broker: Broker, go: BrokerAction, come_back: BrokerAction) -> 
     async with (
         reading(broker.bootstrap, limits=SOON) as reader,
         Follower(reader, notices=notices, limits=OFTEN) as follower,
-        client_of(App(Service(follower, Profile.of(RELEASE), BodyProcesses()))) as client,
+        client_of(App(service_of(follower, RELEASE))) as client,
     ):
         await _until(client, ["before"], noticed=False)
         await asyncio.sleep(SETTLED_S)

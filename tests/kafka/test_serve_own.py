@@ -12,7 +12,6 @@ import httpx
 import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from controlplane.clock import now_ms
 from controlplane.controller.messages import FENCED
 from controlplane.core import views
 from controlplane.core.commands import (
@@ -24,6 +23,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.records import Target
 from controlplane.core.state import Topics
+from controlplane.event_loop import now_ms
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from tests.cli.command_calls import refusal, shell
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up

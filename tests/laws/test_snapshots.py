@@ -30,7 +30,7 @@ def thawed(frozen: Fold) -> Fold:
         ends.setdefault(topic, {})[partition] = end
     for topic, parts in ends.items():
         thawing = SnapshotDecoder(frozen.topics, topic)
-        for piece in freeze(frozen.part(topic)):
+        for piece in freeze(frozen.topic_snapshot(topic)):
             thawing.add(piece)
         begun.adopt(topic, thawing.part(), [parts.get(n, 0) for n in range(max(parts) + 1)])
     return begun

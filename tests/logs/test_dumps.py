@@ -352,7 +352,7 @@ def test_a_compressed_file_cut_off(read: Read) -> None:
     dump = read(packed[: len(packed) // 2])
     *_, last = dump.problems
     assert 0 < len(dump.entries) < 20_000
-    assert "is missing, with all behind it" in last.reason
+    assert "is missing, and so are all later lines" in last.reason
     assert last.line > len(dump.entries)
 
 

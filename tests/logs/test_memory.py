@@ -1,7 +1,10 @@
 """The memory log keeps the contract."""
 
+import asyncio
+
 import pytest
 
+from controlplane.event_loop import SLICE_ITEMS
 from controlplane.logs import memory
 from controlplane.logs.memory import MemoryLog
 from tests.logs.contract import make_topics, record
@@ -26,6 +29,19 @@ async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     await log.append([record("config", 0, str(n)) for n in range(8)])
     assert [len(batch) async for batch in log.read(["config"])] == [3, 3, 2]
     assert len(await everything(log)) == 8
+
+
+async def test_a_large_append_lets_other_tasks_run() -> None:
+    """Other tasks get turns during an append of many records, and see none or all of them."""
+    log, count = MemoryLog(), 3 * SLICE_ITEMS
+    await make_topics(log)
+    appending = asyncio.create_task(log.append([record("config", 0, str(n)) for n in range(count)]))
+    ends = []
+    while not appending.done():
+        await asyncio.sleep(0)
+        ends.append((await log.ends(["config"]))["config"][0])
+    assert ends[:2] == [0, 0]
+    assert {*ends} == {0, count}
 
 
 async def test_marker() -> None:

@@ -37,7 +37,7 @@ async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[
     """Numbers of the complete snapshots, the newest first."""
     kept = await shelf.stored(topic, kind)
     assert [str(snapshot.number).encode() for snapshot in kept] == [
-        snapshot.about for snapshot in kept
+        snapshot.header for snapshot in kept
     ]
     return [snapshot.number for snapshot in kept]
 

@@ -22,7 +22,7 @@ from controlplane.scenario.run import play
 from controlplane.scenario.scenario_file import parse, rewritten
 from controlplane.scenario.transcript import TranscriptRow, naturally, table
 from controlplane.scenario.verbs.view import cells_of, header_of
-from controlplane.scenario.views import LOOKS, WorkerView
+from controlplane.scenario.views import VIEW_DEFINITIONS, WorkerView
 from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.comparable_answers import ComparableAnswer
@@ -143,7 +143,7 @@ def views(release: str, entries: Sequence[Entry], reader: WorkerView) -> Views:
 
 
 def _printed(name: str, release: str, reader: WorkerView) -> list[str]:
-    look = LOOKS[name]
+    look = VIEW_DEFINITIONS[name]
     cells = cells_of(look, [reader])
     rows = [TranscriptRow(label, cells[label]) for label in naturally(cells)]
     return table(header_of(look, [f"{release} ({WORKER})"]), rows)

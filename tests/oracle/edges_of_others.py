@@ -69,12 +69,12 @@ OTHER_EDGES = (
             Probe(
                 "task status, then the connector's tombstone",
                 status(report(1), ("status-connector-a", None)),
-                named("tasks of:", holds("status.tasks")),
+                named("connectors with task statuses:", holds("status.tasks")),
             ),
             Probe(
                 "the connector's tombstone, then task status",
                 status(("status-connector-a", None), report(1)),
-                named("tasks of:", holds("status.tasks")),
+                named("connectors with task statuses:", holds("status.tasks")),
             ),
         ),
     ),
@@ -134,7 +134,8 @@ OTHER_EDGES = (
             _offset_lookup('["a",{"p":[1]}]'),
         ),
         "`OffsetStorageReaderImpl` looks up an offset, as for `GET /connectors/a/offsets` "
-        "(from 3.5).",
+        "(from 3.5). *Nothing*: the answer omits the partition. *null*: the answer has the "
+        "partition without an offset.",
     ),
     Edge(
         25,

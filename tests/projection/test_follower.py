@@ -23,7 +23,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from controlplane.projection.past_states import Past
+from controlplane.projection.past_states import PastStates
 from tests.outages import Cable, FarAway, FollowerNotices, until
 from tests.patience import PATIENCE_S
 
@@ -337,7 +337,7 @@ async def test_state_at_a_vector(life: ReadableLog) -> None:
         text = '{"connect-configs":[57, 0],"connect-status":[10,1000]}'
         then = await follower.state_at(text, NEW)
     assert facts(then.state) == facts(fold(entries, NEW))
-    assert then.notices[0] == "the vector does not name connect-offsets: nothing of it is read"
+    assert then.notices[0] == "the vector does not name connect-offsets: that topic is not read"
 
 
 async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
@@ -392,7 +392,7 @@ async def test_no_such_moment(life: ReadableLog, moment: str) -> None:
 
 async def test_one_past_at_a_time(life: ReadableLog) -> None:
     """Concurrent requests for one past moment read the log once."""
-    past = Past(life)
+    past = PastStates(life)
     ends = await life.ends(PARTITIONS)
     results = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
     assert len({id(then.state) for then in results}) == 1

@@ -19,7 +19,7 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.projection.moment_search import moment_position
-from controlplane.projection.past_states import Past, cut_at, ends_now
+from controlplane.projection.past_states import PastStates, cut_at, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from tests.conftest import examples
 from tests.laws.entries import TOPICS, logs, profiles
@@ -158,7 +158,7 @@ async def test_only_entries_between_two_snapshots_are_read(
 async def test_a_past_state_reads_only_entries_between_snapshots(log: SqliteLog) -> None:
     """A past state reads for the moment, for connectors' topics and for the fold."""
     counted, now = EntryCountingLog(log), await ends_now(log, Topics())
-    state = (await Past(counted).state("305000", KIP, now)).state
+    state = (await PastStates(counted).state("305000", KIP, now)).state
     assert content_of(state) == content_of(await state_of(log, stop=state.ends_by_topic))
     assert state.config.connectors["c4"] == {"n": "305"}
     assert counted.read_of == {CONFIG: 10 + 6 + 6, OFFSETS: 10 + 5, STATUS: 10 + 5}

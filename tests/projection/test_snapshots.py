@@ -23,7 +23,7 @@ from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
-from controlplane.projection.past_states import Past, ends_now
+from controlplane.projection.past_states import PastStates, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.terminal.progress_bar import LogWithProgress
 from tests.conftest import examples
@@ -225,7 +225,7 @@ async def test_followers_and_past_states_start_from_snapshots(
         assert content_of(await follower.state(KIP)) == content_of(await state_of(log))
     assert counted.read_of == {}
     counted = EntryCountingLog(log)
-    past_states = Past(counted, topics=Topics())
+    past_states = PastStates(counted, topics=Topics())
     now = await ends_now(log, Topics())
     for ends, tail in ((past, 0), (then, 10)):
         counted.read_of.clear()

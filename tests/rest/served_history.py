@@ -10,15 +10,20 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
+from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import open_log
+from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
-from controlplane.rest.service import Service
+from controlplane.rest.service import Service, compose
 
 HISTORIES = Path(__file__).parent.parent / "histories"
+
+NO_CLASSES = Plugins()
+DEFAULTS = DecisionSettings()
 
 
 def catalogue() -> Plugins:
@@ -35,16 +40,32 @@ async def following(history: str, *, exactly_once: bool = False) -> AsyncIterato
     await log.close()
 
 
+def service_of(
+    follower: Follower,
+    release: str,
+    plugins: Plugins = NO_CLASSES,
+    *,
+    log: ReadableLog | None = None,
+    worker: DecisionSettings = DEFAULTS,
+    **parts: Any,
+) -> Service:
+    """Read-only service of a followed log; it is built as every program builds it.
+
+    `log`: the log for questions about the past; None: that of the follower.
+    """
+    context = Context(profile=Profile.of(release), worker=worker, plugins=plugins)
+    log = follower._log if log is None else log
+    feed = ChangeFeed(follower, log, context.profile)
+    return compose(follower, log, context, watching=feed, **parts)
+
+
 @asynccontextmanager
 async def served(
     history: str, dialect: str = "kip", **settings: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a service in this process that reads a history."""
     async with following(history, **settings) as follower:
-        service = Service(
-            follower, Profile.of(dialect), BodyProcesses(), catalogue(), cluster_id="cluster-1"
-        )
-        app = App(service)
+        app = App(service_of(follower, dialect, catalogue(), cluster_id="cluster-1"))
         async with client_of(app) as client:
             yield client
 

@@ -10,17 +10,14 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from controlplane.core.context import DecisionSettings
-from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
-from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.errors import Answer
-from controlplane.rest.service import Service
 from tests.outages import FarAway, until
-from tests.rest.served_history import client_of, following, served, vector
+from tests.rest.served_history import client_of, following, served, service_of, vector
 
 NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
 NO_METHOD = {"error_code": 405, "message": "HTTP 405 Method Not Allowed"}
@@ -268,20 +265,20 @@ async def test_a_release_without_the_support_that_is_read_with() -> None:
         assert (await client.get("/connectors?profile=3.2")).status_code == 200
 
 
-READ_TO = "it is read to there, not to 99"
+READ_TO = "it is read to its end, not to 99"
 VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
     ({"connect-configs": [57], "connect-offsets": [0] * 5, "connect-status": [1, 2, 3]}, []),
     (
         {"connect-configs": [57], "connect-status": [1]},
         [
-            "the vector does not name connect-offsets: nothing of it is read",
-            "the vector names 1 of 3 partitions of connect-status: the rest is out",
+            "the vector does not name connect-offsets: that topic is not read",
+            "the vector names 1 of 3 partitions of connect-status: the others are not read",
         ],
     ),
     (
         {"connect-configs": [570], "connect-offsets": [99] * 5, "connect-status": [990] * 3},
         [
-            "connect-configs ends at 100: it is read to there, not to 570",
+            "connect-configs ends at 100: it is read to its end, not to 570",
             f"connect-offsets partition 0 ends at 25: {READ_TO}",
             f"connect-offsets partition 1 ends at 11: {READ_TO}",
             f"connect-offsets partition 2 ends at 6: {READ_TO}",
@@ -360,7 +357,7 @@ async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> No
 async def test_mounted() -> None:
     """The application works beneath a path of another one, and gets raw names."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
+        app = App(service_of(follower, "3.9"))
         outer = Starlette(routes=[Mount("/compat/3.9", app)])
         transport = httpx.ASGITransport(outer)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
@@ -373,14 +370,8 @@ async def test_mounted() -> None:
 async def test_topics_that_are_not_tracked() -> None:
     """Disabled topic tracking hides active topics (KIP-558)."""
     async with following("life-3.9") as follower:
-        app = App(
-            Service(
-                follower,
-                Profile.of("3.9"),
-                BodyProcesses(),
-                worker=DecisionSettings(topic_tracking_enable=False),
-            )
-        )
+        worker = DecisionSettings(topic_tracking_enable=False)
+        app = App(service_of(follower, "3.9", worker=worker))
         async with client_of(app) as client:
             response = await client.get("/connectors/pages/topics")
     assert (response.status_code, response.json()["message"]) == (
@@ -392,7 +383,7 @@ async def test_topics_that_are_not_tracked() -> None:
 async def test_only_http() -> None:
     """The application refuses a websocket."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
+        app = App(service_of(follower, "3.9"))
         with pytest.raises(NotImplementedError, match="websocket is not supported"):
             await app({"type": "websocket"}, None, None)  # type: ignore[arg-type]
 
@@ -403,7 +394,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
     await log.create_topic("connect-configs", 1)
     far = FarAway(log)
     async with Follower(far, limits=FollowerLimits(interruption_poll_ms=5)) as follower:
-        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
+        app = App(service_of(follower, "3.9"))
         async with client_of(app) as client:
             assert NOTICE not in (await client.get("/connectors")).headers
             far.interruption = LogUnavailable("the leader at gr\u00f6\u00dfe\u20ac\0 is gone\r\n")
@@ -426,7 +417,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
 async def test_log_that_fails() -> None:
     """The known state is still answered; requests that need the log get 503 with the reason."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
+        app = App(service_of(follower, "3.9"))
         async with client_of(app) as client:
             before = await client.get("/connectors")
             await follower._log.close()
@@ -447,7 +438,7 @@ async def test_an_answer_that_cannot_be_encoded_is_a_defect(
         async def answer(*_: object) -> Answer:
             return broken
 
-        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
+        app = App(service_of(follower, "3.9"))
         monkeypatch.setattr(app, "answer", answer)
         async with client_of(app) as client:
             response = await client.get("/connectors")

@@ -19,16 +19,13 @@ from controlplane.core import views
 from controlplane.core.commands import CommandRequest, StopConnector
 from controlplane.core.plan import Step
 from controlplane.core.plugins import parse_catalogue
-from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
-from controlplane.rest.service import Service
 from tests.controller.scene import plane_on, written_texts
 from tests.rest.plane import orders_plane
 from tests.rest.probes.runtime import KEY
-from tests.rest.served_history import client_of, following
+from tests.rest.served_history import client_of, following, service_of
 from tests.rest.settled_cluster import FAILURE, FILE, at_rest
 
 BASE = "/compat/3.9"
@@ -221,7 +218,7 @@ async def test_versions_are_shown_from_4_1() -> None:
             assert ("version" in status["connector"]) is has_version
     catalogue = parse_catalogue(b'[{"class": "lab.Source", "type": "source"}]')
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue)
+        service = service_of(follower, "3.9", catalogue)
         async with client_of(App(service)) as client:
             listed = (await client.get("/connector-plugins")).json()
     assert {"class": "lab.Source", "type": "source"} in listed

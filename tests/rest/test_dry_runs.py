@@ -12,13 +12,13 @@ import pytest
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers
+from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.read_only.read_only_service import ReadOnlyPlanner
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.router import find
 from controlplane.rest.endpoints.table import ENDPOINTS
-from controlplane.rest.service import Service
+from controlplane.rest.service import compose
 from tests.rest.probes.runtime import KEY
 from tests.rest.running_plane import JSON
 from tests.rest.served_history import catalogue, client_of
@@ -124,19 +124,16 @@ def test_no_endpoint_is_left_out() -> None:
 @asynccontextmanager
 async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a read-only service on the log of another service."""
-    profile, plugins = Profile.of("kip"), catalogue()
+    profile = Profile.of("kip")
     worker = DecisionSettings(key_converter=JSON, value_converter=JSON)
+    context = Context(profile=profile, worker=worker, plugins=catalogue())
     async with Follower(scene.plane.log) as follower:
-        planning = ReadOnlyPlanner(
-            follower, Context(profile=profile, worker=worker, plugins=plugins)
-        )
-        service = Service(
+        service = compose(
             follower,
-            profile,
-            BodyProcesses(),
-            plugins,
-            planner=planning,
-            worker=worker,
+            scene.plane.log,
+            context,
+            watching=ChangeFeed(follower, scene.plane.log, profile),
+            planner=ReadOnlyPlanner(follower, context),
             loggers=Loggers(lambda: 0),
         )
         async with client_of(App(service)) as client:

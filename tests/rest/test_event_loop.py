@@ -24,15 +24,13 @@ from controlplane.projection.loader import load
 from controlplane.projection.past_states import cut_at, read_records
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.errors import Answer
 from controlplane.rest.http.responses import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics
-from controlplane.rest.service import Service
 from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
 from tests.operation_counts import TURN, longest_turn
 from tests.rest.plane import ORDERS
-from tests.rest.served_history import catalogue, client_of
+from tests.rest.served_history import catalogue, client_of, service_of
 
 QUICK = SqliteSettings(synchronous="NORMAL")
 PARTS = 2_000
@@ -133,7 +131,7 @@ def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
 
     async def scraping() -> None:
         async with Follower(log) as follower:
-            service = Service(follower, Profile.of("kip"), BodyProcesses(), catalogue())
+            service = service_of(follower, "kip", catalogue())
             app = Metrics().with_metrics(App(service), service)
             async with client_of(app) as client:
                 answer = await client.get("/metrics")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest import bodies
-from controlplane.rest.bodies.fast_json import LargeBody, Unread
-from controlplane.rest.bodies.pool import (
+from controlplane.rest.bodies.body_processes import (
     PIECE_BYTES,
     PLAIN_BYTES,
     PROCESSES_MAX,
@@ -20,6 +19,7 @@ from controlplane.rest.bodies.pool import (
     BodyProcesses,
     hand_over,
 )
+from controlplane.rest.bodies.fast_json import LargeBody, LargeBodyNotPlain
 from controlplane.rest.endpoints.command_requests import PARSED_FIRST_BYTES
 from controlplane.rest.errors import RestError, TooBusy
 from controlplane.rest.http.limits import HttpLimits
@@ -211,7 +211,7 @@ def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
     for read in readers:
         try:
             plainly = outcome(read, LargeBody(body), profile)
-        except Unread:
+        except LargeBodyNotPlain:
             continue
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bodies.fast_json, "BYTES_MAX", -1)

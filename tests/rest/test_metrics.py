@@ -24,14 +24,12 @@ from controlplane.plane import ControlPlane, Surroundings
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.metrics import Metrics, exposition
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
-from controlplane.rest.service import Service
 from tests.outages import Cable, FollowerNotices, until
 from tests.rest.security.guarded_app import TOKENS, auth_settings
-from tests.rest.served_history import catalogue, following
+from tests.rest.served_history import catalogue, following, service_of
 
 KIP = Profile.of("kip")
 
@@ -81,7 +79,7 @@ async def measured(protection: Protection | None = None) -> AsyncIterator[Measur
     front = MiddlewareStack(protection or Protection(), KIP, silent())
     around = Surroundings(plugins=catalogue(), notices=front.logger)
     async with ControlPlane.open("memory:", around=around) as plane:
-        transport = httpx.ASGITransport(front.before(plane.service))
+        transport = httpx.ASGITransport(front.application(plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             yield Measured(plane, client)
 
@@ -90,7 +88,7 @@ async def measured(protection: Protection | None = None) -> AsyncIterator[Measur
 async def history() -> AsyncIterator[Scraped]:
     """Metrics of the recorded cluster `life-3.9`."""
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue())
+        service = service_of(follower, "3.9", catalogue())
         app = Metrics().with_metrics(App(service), service)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
@@ -204,9 +202,9 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
     """With `admin.listeners` both listeners expose the same metrics, each series once."""
     async with following("life-3.9") as follower:
         front = MiddlewareStack(Protection(), KIP, silent())
-        service = Service(follower, KIP, BodyProcesses(), catalogue())
+        service = service_of(follower, "kip", catalogue())
         texts = []
-        for app in (front.before(service), front.before(service)):
+        for app in (front.application(service), front.application(service)):
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
                 scraped = Scraped.of((await client.get("/metrics")).text)
@@ -275,7 +273,7 @@ async def test_a_log_that_is_away() -> None:
     cable = Cable(log)
     limits = FollowerLimits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
     async with Follower(cable, limits=limits, notices=metrics.counting_logger(notices)) as follower:
-        service = Service(follower, KIP, BodyProcesses(), catalogue(), log=cable)
+        service = service_of(follower, "kip", catalogue())
         transport = httpx.ASGITransport(metrics.with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
@@ -308,7 +306,7 @@ async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyP
     async with following("life-3.9") as follower:
         log = Undecided(MemoryLog())
         log.cut.set()
-        service = Service(follower, KIP, BodyProcesses(), catalogue(), log=log)
+        service = service_of(follower, "kip", catalogue(), log=log)
         transport = httpx.ASGITransport(Metrics().with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             scraped = Scraped.of((await client.get("/metrics")).text)

@@ -6,12 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controlplane.core.releases.profiles import Profile
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.http.server import NoListener, listen, serving, url_of
-from controlplane.rest.service import Service
-from tests.rest.served_history import following
+from tests.rest.served_history import following, service_of
 
 UGLY = b"gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
 
@@ -23,7 +20,7 @@ async def address() -> AsyncIterator[tuple[str, int]]:
     address = listening.getsockname()
     async with (
         following("life-3.9") as follower,
-        serving(App(Service(follower, Profile.of("3.9"), BodyProcesses())), listening),
+        serving(App(service_of(follower, "3.9")), listening),
     ):
         yield address
 
@@ -104,7 +101,7 @@ async def test_ends_with_idle_connections() -> None:
     """The shutdown does not wait for clients that keep an idle connection."""
     listening = listen("127.0.0.1", 0)
     async with following("life-3.9") as follower:
-        async with serving(App(Service(follower, Profile.of("3.9"), BodyProcesses())), listening):
+        async with serving(App(service_of(follower, "3.9")), listening):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"

@@ -13,7 +13,7 @@ from controlplane.core.order import before, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.notation import printable
 from controlplane.scenario.story import StoryStep, read_story
-from controlplane.scenario.views import LOOKS, WorkerView
+from controlplane.scenario.views import VIEW_DEFINITIONS, WorkerView
 
 EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("aborted-3.9", "w2")}
 """Workers that ran with exactly-once support."""
@@ -53,7 +53,7 @@ def test_views_equal_the_answers_of_workers(name: str, histories: Path) -> None:
     for step in observed:
         reader = reading(entries, name, step)
         whole = step.answers[WHOLE].answer
-        cells = LOOKS["connectors"].cells(reader)
+        cells = VIEW_DEFINITIONS["connectors"].cells(reader)
         assert {printable(connector) for connector in step.answers["/connectors"].answer} == set(
             cells
         )
@@ -71,7 +71,7 @@ def reading(entries: list[Entry], name: str, step: StoryStep) -> WorkerView:
 
 def check_tasks(reader: WorkerView, whole: dict[str, Any]) -> None:
     """Check the column `tasks` against the worker's answer."""
-    shared = LOOKS["connectors"].first
+    shared = VIEW_DEFINITIONS["connectors"].first
     assert shared is not None
     counts = shared.cells(reader)
     for name, answer in whole.items():
@@ -80,7 +80,7 @@ def check_tasks(reader: WorkerView, whole: dict[str, Any]) -> None:
 
 def check_statuses(reader: WorkerView, whole: dict[str, Any]) -> None:
     """Check the view `status` row by row; it has no other row for these connectors."""
-    cells = LOOKS["status"].cells(reader)
+    cells = VIEW_DEFINITIONS["status"].cells(reader)
     for name, answer in whole.items():
         reports = {printable(name): answer["status"]["connector"]}
         reports |= {printable(f"{name}-{task['id']}"): task for task in answer["status"]["tasks"]}

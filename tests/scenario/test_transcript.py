@@ -15,7 +15,7 @@ from controlplane.scenario.notation import key_text_of, text_of
 from controlplane.scenario.scenario_file import parse
 from controlplane.scenario.transcript import TranscriptRow
 from controlplane.scenario.verbs import VERBS
-from controlplane.scenario.views import LOOKS
+from controlplane.scenario.views import VIEW_DEFINITIONS
 from controlplane.scenario.world import World
 from tests.conftest import examples
 from tests.laws.entries import logs, profiles
@@ -75,7 +75,11 @@ async def world_of(entries: Sequence[Entry], profile: Profile) -> World:
 
 async def every_view(world: World) -> list[str]:
     """All views and those of the log itself, one below the other."""
-    steps = [f"view {name}" for name in LOOKS] + ["log config", "log offsets", "log status"]
+    steps = [f"view {name}" for name in VIEW_DEFINITIONS] + [
+        "log config",
+        "log offsets",
+        "log status",
+    ]
     lines: list[str] = []
     for step in (parse(f"{text}\n----\n", "x").steps[0] for text in steps):
         lines += await VERBS[step.verb](world, step)

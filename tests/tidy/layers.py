@@ -15,7 +15,7 @@ BESIDE = {
         "private_files",
         "logger_levels",
         "observe",
-        "clock",
+        "event_loop",
         "failure_text",
         "plugins",
         "tls",
@@ -23,14 +23,13 @@ BESIDE = {
 }
 TERMINAL = {"controlplane.terminal"}
 LOGS = {"controlplane.logs"}
-EVENT_LOOP = {"controlplane.event_loop"}
 PROJECTION = {"controlplane.projection"}
 CONTROLLER = {"controlplane.controller"}
 REST = {"controlplane.rest"}
 PLANE = {"controlplane.plane", "controlplane.plane_settings"}
 PAGE = {"controlplane.page"}
 WORKER_API = {"controlplane.worker_api"}
-BELOW_CONTROLLER = CORE | BESIDE | LOGS | EVENT_LOOP | PROJECTION
+BELOW_CONTROLLER = CORE | BESIDE | LOGS | PROJECTION
 BELOW_REST = BELOW_CONTROLLER | CONTROLLER
 REST_AND_BELOW = BELOW_REST | PAGE | REST
 
@@ -43,9 +42,8 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.connect": CORE,
     "controlplane.connectors": CORE | {"controlplane.connect"},
-    "controlplane.event_loop": set(),
     "controlplane.garbage_collection": set(),
-    "controlplane.projection": CORE | BESIDE | LOGS | EVENT_LOOP,
+    "controlplane.projection": CORE | BESIDE | LOGS,
     "controlplane.controller": BELOW_CONTROLLER,
     "controlplane.plane_settings": BELOW_REST | {"controlplane.plane"},
     "controlplane.rest": BELOW_REST | PAGE,
@@ -67,7 +65,7 @@ LAYERS: dict[str, set[str]] = {
     | LOGS
     | TERMINAL
     | PAGE
-    | {f"controlplane.{name}" for name in ("clock", "settings", "private_files")},
+    | {f"controlplane.{name}" for name in ("event_loop", "settings", "private_files")},
 }
 """Per part of the program, the other parts it may import. A part in `TOP` is not listed: it may
 import every part of `controlplane`, and no part imports it."""
@@ -125,6 +123,9 @@ def _packages(cell: str) -> set[str]:
     names = re.findall(r"`([\w.]+)`", cell)
     return {name if name in PACKAGES else f"controlplane.{name}" for name in names}
 
+
+COMPOSITION_ROOT = "controlplane.rest.service"
+"""The module that builds the service of a log, for programs and for tests."""
 
 ONLY_IN = {"aiokafka": "controlplane/logs/kafka/", "pyspark": "replay/"}
 
@@ -206,3 +207,14 @@ def one_place(source: SourceFile) -> Iterator[Offence]:
         home = ONLY_IN.get(module.split(".")[0])
         if home and not source.inside(home):
             yield Offence(line, f"{module} belongs into {home}")
+
+
+def one_composition_root(source: SourceFile) -> Iterator[Offence]:
+    """Only `compose` builds a `Service`; so no program and no test leaves out one of its parts."""
+    imported = {name for _, name in imports(source)}
+    if not imported & {COMPOSITION_ROOT, f"{COMPOSITION_ROOT}.Service"}:
+        return
+    for node in source.nodes:
+        match node:
+            case ast.Call(func=ast.Name(id="Service") | ast.Attribute(attr="Service")):
+                yield Offence(node.lineno, f"a Service is built by {COMPOSITION_ROOT}.compose")

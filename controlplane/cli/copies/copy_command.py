@@ -50,7 +50,8 @@ class CopyReport(msgspec.Struct, frozen=True):
     added: int
     """Records that this call has copied; the others were there already."""
     marked: bool
-    """True if the command topic of the copy has a mark, because the source has no commands."""
+    """True if a record was added to the command topic of the copy, because the source has no
+    commands. The record marks the copy as complete."""
     positions: list[PositionRun]
     """Topics are those of the source."""
     topics: dict[str, str] = {}
@@ -204,6 +205,7 @@ async def _check_commands(log: ReadableLog, topics: Topics) -> None:
 
 
 _BACKUP = "copy a backup of the log, which will lack later commands"
+"""Advice if another process is the control plane of the log."""
 
 
 def _print(report: CopyReport, output: str) -> None:

@@ -47,7 +47,7 @@ class ImportedInput(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     """Every line that was left out or is doubtful."""
     lossy: bool = False
-    """True if records are or may be missing: a problem is more than an assumption."""
+    """True if records are missing, or may be. An assumption alone loses none."""
     remarks: tuple[str, ...] = ()
     """Counts of lines that a tool wrote about itself, and that are no records."""
     partitions: Mapping[str, int] = {}
@@ -69,25 +69,25 @@ class ImportReport(msgspec.Struct, frozen=True):
     """Inputs of an import, and the number of records that were new."""
 
     log: str
-    taken: tuple[ImportedInput, ...]
+    inputs: tuple[ImportedInput, ...]
     added: int
 
     @property
     def records(self) -> int:
         """Number of records that were read."""
-        return sum(len(source.entries) for source in self.taken)
+        return sum(len(source.entries) for source in self.inputs)
 
     @property
     def lossy(self) -> bool:
         """True if records are missing, or may be."""
-        return any(source.lossy for source in self.taken)
+        return any(source.lossy for source in self.inputs)
 
 
 class _Import(click.Command):
     """Command that reports a missing LOG; click would take a single word as LOG, and miss FILE."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words; a single word is taken for a FILE whose LOG is missing."""
+        """Parse the words; a single word is a FILE, and LOG is missing."""
         arguments = [*args]
         try:
             return super().parse_args(ctx, args)
@@ -123,12 +123,12 @@ def import_logs(
     because a line cannot be read.
     """
     target = _target(log, reading.configuration.settings(SqliteSettings, SQLITE))
-    taken = tuple(_take(name, reading, partial=partial) for name in files)
-    _check_form(taken, reading)
-    entries = [entry for source in taken for entry in source.entries]
+    inputs = tuple(_read_input(name, reading, partial=partial) for name in files)
+    _check_form(inputs, reading)
+    entries = [entry for source in inputs for entry in source.entries]
     _check_one_cluster(entries)  # before anything is changed
-    added = asyncio.run(_add(target, entries, taken))
-    result = ImportReport(log, taken, added)
+    added = asyncio.run(_add(target, entries, inputs))
+    result = ImportReport(log, inputs, added)
     _print(result, output)
     if result.lossy:
         raise SystemExit(FOUND)
@@ -142,15 +142,15 @@ def _target(name: str, limits: SqliteSettings) -> ImportTarget:
     return ImportTarget(path, not path.exists(), limits)
 
 
-def _check_form(taken: Sequence[ImportedInput], reading: LogOptions) -> None:
+def _check_form(inputs: Sequence[ImportedInput], reading: LogOptions) -> None:
     """Refuse options about a dump's form that fit none of the inputs."""
     refused = []
-    for source in taken:
+    for source in inputs:
         try:
             check_form(source.name, source.form, reading.form)
         except LogNotUsable as error:
             refused.append(error)
-    if len(refused) == len(taken):
+    if len(refused) == len(inputs):
         raise refused[0]
 
 
@@ -162,13 +162,16 @@ def _check_one_cluster(entries: Sequence[Entry]) -> None:
         raise LogNotUsable(f"{str(error).rstrip('.')}: {_ONE_CLUSTER}") from None
 
 
-_ONE_CLUSTER = "import records of each cluster, and of each life of a topic, into a log of its own"
+_ONE_CLUSTER = (
+    "use one log per cluster; for a topic that was deleted and created again, use one log for the "
+    "records before and one for those after"
+)
 
 
 # --- reading --------------------------------------------------------------------------------
 
 
-def _take(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
+def _read_input(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
     if is_cluster(name):
         content = asyncio.run(_snapshot(name, reading))
         return ImportedInput(name, "kafka", content.entries, partitions=content.partitions)
@@ -204,10 +207,10 @@ async def _snapshot(name: str, reading: LogOptions) -> LogContent:
         return LogContent(await source.entries(), partitions)
 
 
-def partitions(taken: Iterable[ImportedInput]) -> dict[str, int]:
+def partitions(inputs: Iterable[ImportedInput]) -> dict[str, int]:
     """Number of partitions by topic: as the source has it, or as the records need it."""
     numbers: dict[str, int] = {}
-    for source in taken:
+    for source in inputs:
         for partition_counts in (source.partitions, partitions_of(source.entries)):
             for topic, number in partition_counts.items():
                 numbers[topic] = max(number, numbers.get(topic, 0))
@@ -218,15 +221,15 @@ def partitions(taken: Iterable[ImportedInput]) -> dict[str, int]:
 
 
 async def _add(
-    target: ImportTarget, entries: Sequence[Entry], taken: Sequence[ImportedInput]
+    target: ImportTarget, entries: Sequence[Entry], inputs: Sequence[ImportedInput]
 ) -> int:
     """Add the records that the log lacks; after a failure, a fresh log file is removed."""
     path = target.path
     log = await SqliteLog.open(path, settings=target.limits)
     try:
         with log.writer_lock(), working(f"writing {path}"):
-            assumed = await _assumed(log, taken)
-            added = await _put(log, entries, partitions(taken))
+            assumed = await _assumed(log, inputs)
+            added = await _put(log, entries, partitions(inputs))
             await log.set_assumed_partitions(assumed)
             return added
     except BaseException:
@@ -239,13 +242,13 @@ async def _add(
         await log.close()
 
 
-async def _assumed(log: SqliteLog, taken: Sequence[ImportedInput]) -> set[str]:
+async def _assumed(log: SqliteLog, inputs: Sequence[ImportedInput]) -> set[str]:
     """Topics that may have more partitions, once these sources are in the log.
 
     The partitions of an existing topic are known. A source that knows the number settles it.
     """
-    fresh = {topic for source in taken for topic in source.assumed} - {*await log.topics()}
-    definite = {topic for source in taken for topic in source.partitions.keys() - source.assumed}
+    fresh = {topic for source in inputs for topic in source.assumed} - {*await log.topics()}
+    definite = {topic for source in inputs for topic in source.partitions.keys() - source.assumed}
     return ({*await log.assumed_partitions()} | fresh) - definite
 
 
@@ -283,37 +286,37 @@ def _print(result: ImportReport, output: str) -> None:
         return
     rows = [
         (source.name, source.form, str(len(source.entries)), str(source.unread))
-        for source in result.taken
+        for source in result.inputs
     ]
     table(("FILE", "FORMAT", "RECORDS", "LINES LEFT OUT"), rows)
     say()
-    table(("TOPIC", "PARTITIONS", "RECORDS"), _topics(result.taken))
+    table(("TOPIC", "PARTITIONS", "RECORDS"), _topics(result.inputs))
     say()
-    for source in result.taken:
+    for source in result.inputs:
         _print_problems(source)
     say(_summary(result))
 
 
-def _topics(taken: Sequence[ImportedInput]) -> list[tuple[str, str, str]]:
-    counts = Counter(entry.topic for source in taken for entry in source.entries)
-    numbers = partitions(taken)
+def _topics(inputs: Sequence[ImportedInput]) -> list[tuple[str, str, str]]:
+    counts = Counter(entry.topic for source in inputs for entry in source.entries)
+    numbers = partitions(inputs)
     return [(topic, str(numbers[topic]), str(counts[topic])) for topic in sorted(numbers)]
 
 
-def _print_problems(taken: ImportedInput) -> None:
-    for remark in taken.remarks:
-        say(f"{taken.name}: {remark}")
-    for problem in taken.problems[:PROBLEMS_SHOWN]:
-        say(f"{taken.name}: {problem}", style="yellow")
-    unlisted = len(taken.problems) - PROBLEMS_SHOWN
+def _print_problems(source: ImportedInput) -> None:
+    for remark in source.remarks:
+        say(f"{source.name}: {remark}")
+    for problem in source.problems[:PROBLEMS_SHOWN]:
+        say(f"{source.name}: {problem}", style="yellow")
+    unlisted = len(source.problems) - PROBLEMS_SHOWN
     if unlisted > 0:
-        say(f"{taken.name}: … and {unlisted} more; -o json has them all", style="yellow")
+        say(f"{source.name}: … and {unlisted} more; -o json has them all", style="yellow")
 
 
 def _summary(result: ImportReport) -> str:
     if not result.records:
-        (first, *rest) = result.taken
-        empty = f"{len(result.taken)} files hold" if rest else f"{first.name} holds"
+        (first, *rest) = result.inputs
+        empty = f"{len(result.inputs)} files hold" if rest else f"{first.name} holds"
         return f"nothing added to {result.log}: {empty} no records"
     if not result.added:
         return f"nothing added: all {count(result.records, 'record')} were in {result.log} already"
@@ -337,6 +340,6 @@ def _document(result: ImportReport) -> dict[str, Any]:
                 "problems": list(source.problems),
                 "remarks": list(source.remarks),
             }
-            for source in result.taken
+            for source in result.inputs
         ],
     }

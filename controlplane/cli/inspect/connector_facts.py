@@ -63,14 +63,14 @@ def names(state: ClusterState) -> list[str]:
 
 def all_facts(state: ClusterState, plugins: Plugins) -> list[ConnectorFacts]:
     """Facts about every connector, by name."""
-    halves: dict[str, list[str]] = {}
+    half_done: dict[str, list[str]] = {}
     for name, half in views.half_done(state):
-        halves.setdefault(name, []).append(half.value)
-    return [facts(state, name, plugins, halves.get(name, [])) for name in names(state)]
+        half_done.setdefault(name, []).append(half.value)
+    return [facts(state, name, plugins, half_done.get(name, [])) for name in names(state)]
 
 
-def facts(state: ClusterState, name: str, plugins: Plugins, halves: list[str]) -> ConnectorFacts:
-    """Facts about one connector; `halves` names each operation on it that is half done."""
+def facts(state: ClusterState, name: str, plugins: Plugins, half_done: list[str]) -> ConnectorFacts:
+    """Facts about one connector; `half_done` names each operation on it that is half done."""
     config = state.config.connectors.get(name)
     target, reported = views.target(state, name), state.status.connectors.get(name)
     tasks, flags = _tasks(state, name)
@@ -84,7 +84,7 @@ def facts(state: ClusterState, name: str, plugins: Plugins, halves: list[str]) -
         tasks,
         reported.state.value if reported else None,
         task_states(state, name),
-        (*flags, *halves),
+        (*flags, *half_done),
     )
 
 
@@ -112,7 +112,7 @@ def task_states(state: ClusterState, name: str) -> dict[int, str]:
     return {task: report.state.value for task, report in sorted(reported.items())}
 
 
-def report(status: Status | None) -> dict[str, Any] | None:
+def status_document(status: Status | None) -> dict[str, Any] | None:
     """A status as JSON; secrets in its trace are hidden."""
     if status is None:
         return None

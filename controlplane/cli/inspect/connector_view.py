@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from controlplane.cli.inspect.connector_facts import NONE, facts, names, report
+from controlplane.cli.inspect.connector_facts import NONE, facts, names, status_document
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.sink_lag import consumer_group, print_group
 from controlplane.cli.inspect.unreadable_summary import places_of
 from controlplane.cli.opened_log import InputLog
-from controlplane.clock import now_ms
 from controlplane.core import views
 from controlplane.core.entry import Position
 from controlplane.core.moments import position_text, time_text
@@ -23,6 +22,7 @@ from controlplane.core.text.redaction import redacted, redacted_text, redacted_v
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
 from controlplane.core.views.source_progress import SourceProgress, source_progress
+from controlplane.event_loop import now_ms
 from controlplane.projection.past_states import read_offset_records
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
@@ -43,11 +43,12 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     output: str,
     name: str,
     *,
-    groups: LogOptions | None,
+    cluster_access: LogOptions | None,
 ) -> None:
-    """Print one connector as of now. `groups`: access to its cluster, to ask for a sink's group.
+    """Print one connector.
 
-    `groups` None: the state is a past one.
+    `cluster_access`: options for reading the consumer group of a sink; None for a past state,
+    because brokers do not keep past offsets.
 
     Raises:
         InputRefused: the log has nothing about it.
@@ -55,7 +56,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     fold = await source.fold(profile)
     state = fold.snapshot()
     connectors = names(state)
-    if name not in connectors and not _traces(state, name):
+    if name not in connectors and not _has_traces(state, name):
         shown_names = ", ".join(connectors[:NAMES_SHOWN]) + (
             ", …" if connectors[NAMES_SHOWN:] else ""
         )
@@ -69,20 +70,20 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     offsets_read = await read_offset_records(source.log, state, name) if offsets.shown else []
     shown = source_progress(state, name, offsets_read)
     group = None
-    if groups is not None and about["type"] == "sink":
+    if cluster_access is not None and about["type"] == "sink":
         config = state.config.connectors[name]
-        group = await consumer_group(source.where, groups, name, config, profile)
+        group = await consumer_group(source.where, cluster_access, name, config, profile)
     document = source.document_fields | about | _offsets(shown, state.topics, left_out)
     document |= {"consumer_group": group}
     if output == "json":
         print_json(document)
     else:
         say(f"{name}, as {heading(profile, source)}", style="bold")
-        _print(document, None if groups is None else now_ms())
+        _print(document, None if cluster_access is None else now_ms())
         _print_left_out(left_out, source.topics)
 
 
-def _traces(state: ClusterState, name: str) -> bool:
+def _has_traces(state: ClusterState, name: str) -> bool:
     """True if a name without a config has statuses, topics or offsets."""
     status = state.status
     reported = name in status.tasks or name in status.active_topics
@@ -91,43 +92,43 @@ def _traces(state: ClusterState, name: str) -> bool:
 
 def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]:
     """State of one connector as JSON, without its offsets. Secrets are hidden."""
-    halves = [half.value for owner, half in views.half_done(state) if owner == name]
-    brief = facts(state, name, plugins, halves)
+    half_done = [half.value for owner, half in views.half_done(state) if owner == name]
+    brief = facts(state, name, plugins, half_done)
     config = state.config.connectors.get(name)
-    tasks, fails = _tasks(state, name)
+    tasks, failure = _tasks(state, name)
     return {
         "profile": state.profile.release,
         "exactly_once": state.exactly_once,
         **msgspec.to_builtins(brief, str_keys=True),
         "config": None if config is None else redacted(config),
-        "connector_status": report(state.status.connectors.get(name)),
+        "connector_status": status_document(state.status.connectors.get(name)),
         "task_list": tasks,
         "active_topics": views.active_topics(state, name),
         "offsets_topics": views.offsets_topics(state, name),
         "inconsistent": name in state.config.inconsistent,
-        "half_done": halves,
-        "reading_fails": fails,
+        "half_done": half_done,
+        "reading_fails": failure,
     }
 
 
 def _tasks(state: ClusterState, name: str) -> tuple[list[dict[str, Any]], str | None]:
     """Tasks that have a config or a status, and the error if a worker cannot list them."""
-    fails: str | None = None
+    failure: str | None = None
     try:
         configs = views.task_configs(state, name)
-    except views.ReadFailed as failure:
-        configs, fails = dict(state.config.tasks.get(name, {})), str(failure)
+    except views.ReadFailed as error:
+        configs, failure = dict(state.config.tasks.get(name, {})), str(error)
     reported, waiting = state.status.tasks.get(name, {}), state.config.deferred.get(name, {})
     tasks = [
         {
             "task": task,
             "config": redacted(configs.get(task) or {}) if task in configs else None,
             "waiting_config": redacted(waiting[task]) if task in waiting else None,
-            "status": report(reported.get(task)),
+            "status": status_document(reported.get(task)),
         }
         for task in sorted({*configs, *reported, *waiting})
     ]
-    return tasks, fails
+    return tasks, failure
 
 
 def _offsets(
@@ -219,7 +220,7 @@ def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
     if unlisted > 0:
         say(f"… and {count(unlisted, 'source partition')} more; -o json has them all")
     if any(entry["offset"] is None for entry in offsets):
-        say("null: the worker looks under other key bytes than those in the log (see --hazards)")
+        say("null: the worker looks up another spelling of the key than the log has (--hazards)")
 
 
 def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics: Topics) -> None:

@@ -37,7 +37,7 @@ from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import print_json
 from controlplane.terminal.shell_completion import complete_files
 
-TWO = 2
+RELEASES_LEAST = 2
 """The fewest releases that can be compared."""
 
 
@@ -69,7 +69,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
         """Print all connectors, the unreadable records and the end offsets."""
         await overview.show(source, self.profiles[0], self.plugins, self.options.output)
 
-    async def depth(self, source: InputLog) -> None:
+    async def connector_detail(self, source: InputLog) -> None:
         """Print one connector in detail; the group of a sink only without `--as-of`."""
         await connector_view.show(
             source,
@@ -78,7 +78,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
             self.options.output,
             self.options.connector or "",
             # A broker keeps only the present offsets of a group.
-            groups=None if self.options.as_of else self.reading,
+            cluster_access=None if self.options.as_of else self.reading,
         )
 
     async def comparison(self, source: InputLog) -> None:
@@ -179,7 +179,7 @@ def inspect(log: str, reading: LogOptions, **options: Any) -> None:
         if inspect_options.compare
         else [KIP if inspect_options.profile is None else inspect_options.profile]
     )
-    if inspect_options.compare and len(names) < TWO:
+    if inspect_options.compare and len(names) < RELEASES_LEAST:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     plugins = read_plugins(inspect_options.plugins, reading.settings)
     support = inspect_options.exactly_once or reading.settings.exactly_once
@@ -214,7 +214,7 @@ def _view(options: InspectOptions) -> ViewFunction:
 
 _VIEWS: dict[str, ViewFunction] = {
     "": ViewRequest.overview,
-    "--connector": ViewRequest.depth,
+    "--connector": ViewRequest.connector_detail,
     "--compare": ViewRequest.comparison,
     "--hazards": ViewRequest.hazards,
     "--history": ViewRequest.changes,

@@ -45,10 +45,10 @@ async def show(source: InputLog, profile: Profile, plugins: Plugins, output: str
     say(f"read up to {vector(source)}")
 
 
-def heading(profile: Profile, source: InputLog, does: str = "sees") -> str:
+def heading(profile: Profile, source: InputLog, verb: str = "sees") -> str:
     """Headline of a view: `a worker of 3.9 sees state.db`."""
     worker = worker_named(profile, exactly_once=source.exactly_once)
-    return f"{worker} {does} {source.where}"
+    return f"{worker} {verb} {source.where}"
 
 
 def vector(source: InputLog) -> str:

@@ -25,7 +25,7 @@ EFFECTS_SHOWN = 20
 
 
 def print_plan(title: str, forecast: Forecast, plan: Plan, answer: Answer | None) -> None:
-    """Print the steps, the answer, the effects, and the assumptions about the world."""
+    """Print the steps, the answer, the effects, and the assumptions behind the plan."""
     say(f"{title}: {amount(plan)}", style="bold")
     if plan.steps:
         table(

@@ -8,7 +8,7 @@ import httpx
 
 from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
-from controlplane.attached.cluster_check import meet
+from controlplane.attached.cluster_check import identify_cluster
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections, uses_proxy
@@ -58,12 +58,12 @@ async def attached(  # noqa: PLR0913 - parts, by name
             stack.callback(kept_open.close)
         client = ConnectClient(workers, settings, connections)
 
-        def waits(silent: Mapping[str, str]) -> None:
+        def note_wait(silent: Mapping[str, str]) -> None:
             names = ", ".join(f"{name} ({why})" for name, why in silent.items())
             patience_s = settings.patience_ms / 1_000
             note(f"No worker answers yet; waiting up to {patience_s:g} s: {safe(names)}")
 
-        cluster = await meet(client, options.release, waits)
+        cluster = await identify_cluster(client, options.release, note_wait)
         opened = await open_log(where, reading.opening(exactly_once=exactly_once))
         await stack.enter_async_context(opened)
         for problem in (*opened.problems, *cluster.notes):

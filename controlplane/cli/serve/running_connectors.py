@@ -36,7 +36,7 @@ async def service_with_connectors(
 ) -> AsyncIterator[Service]:
     """Open a control plane and run its connectors until the block ends.
 
-    The service also has the metrics of what runs.
+    The service also has the metrics of these connectors.
 
     Raises:
         Unloadable: a module or directory of `plugin.path` cannot be loaded.

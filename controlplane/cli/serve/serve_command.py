@@ -131,10 +131,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         service = msgspec.structs.replace(service, attached=AttachedOptions(connect, release))
     elif flags:
         raise InputRefused("--connect-url steers a cluster: leave out --read-only and --no-follow")
-    of_listeners = listener_configuration(log, reading.configuration, own=own)
-    serve_until_signal(
-        service, of_listeners, ListenOptions(host, port), _opening(service), announce
-    )
+    listeners = listener_configuration(log, reading.configuration, own=own)
+    serve_until_signal(service, listeners, ListenOptions(host, port), _opening(service), announce)
 
 
 def _is_default(parameter: str) -> bool:
@@ -144,17 +142,17 @@ def _is_default(parameter: str) -> bool:
 
 
 def _opening(service: ServeOptions) -> OpenService:
-    """The way in which the log is opened."""
+    """Return the function that opens the log."""
     if service.attached is not None:
         return _open_attached
     if service.own:
         return _open_own
-    return _open_as_writer if service.commands else _open_read_only
+    return _open_as_writer if service.runs_commands else _open_read_only
 
 
 @asynccontextmanager
 async def _open_attached(
-    service: ServeOptions, tell: Logger, loggers: Loggers
+    service: ServeOptions, notices: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open the topics of a cluster for reading, and its workers for commands."""
     # Imported here: most logs are served without an HTTP client.
@@ -166,22 +164,21 @@ async def _open_attached(
         service.reading,
         service.attached,
         exactly_once=service.exactly_once,
-        notices=tell,
+        notices=notices,
         loggers=loggers,
     ) as rest_service:
-        assert rest_service.log is not None
         yield rest_service, rest_service.log
 
 
 @asynccontextmanager
 async def _open_own(
-    service: ServeOptions, tell: Logger, loggers: Loggers
+    service: ServeOptions, notices: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open topics of a cluster as their control plane."""
     # Imported here: other logs are served without Kafka's producer.
     from controlplane.cli.serve.own_topics import own_service  # noqa: PLC0415
 
-    settings, around = writer_settings(service, tell, loggers)
+    settings, around = writer_settings(service, notices, loggers)
     configuration, worker_id = service.reading.configuration, service.worker_id
     async with own_service(service.where, configuration, settings, around, worker_id) as own:
         assert own.log is not None
@@ -215,10 +212,10 @@ _READ = "serve the log with --read-only"
 
 @asynccontextmanager
 async def _open_as_writer(
-    service: ServeOptions, tell: Logger, loggers: Loggers
+    service: ServeOptions, notices: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open an embedded log as its control plane."""
-    settings, around = writer_settings(service, tell, loggers)
+    settings, around = writer_settings(service, notices, loggers)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
         async with _service(service, log, settings, around) as rest_service:
@@ -228,7 +225,7 @@ async def _open_as_writer(
 
 @asynccontextmanager
 async def _open_read_only(
-    service: ServeOptions, tell: Logger, loggers: Loggers
+    service: ServeOptions, notices: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open a log that others write, for reading."""
     reading, exactly_once = service.reading, service.exactly_once
@@ -249,7 +246,7 @@ async def _open_read_only(
             opened,
             settings,
             live=service.follow,
-            notices=tell,
+            notices=notices,
             loggers=loggers,
         ) as rest_service:
             yield rest_service, opened.log
@@ -304,9 +301,9 @@ async def announce(
             f"Warning: {safe(service.where)}: at least {records} of configs and statuses cannot be "
             "read, or are ignored; `controlplane inspect` lists all of them, and unreadable offsets"
         )
-    if service.commands:
+    if service.runs_commands:
         _note_unknown_classes(service, rest_service.plugins, state)
-    say("Ctrl-C ends it. To try:")
+    say("Ctrl-C ends the service. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")
     sys.stdout.flush()

@@ -17,7 +17,7 @@ from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import Decorated
-from controlplane.terminal.output import remark_by
+from controlplane.terminal.output import set_note_writer
 
 LAST_PORT = 65_535
 
@@ -41,13 +41,13 @@ def address_options(command: Decorated) -> Decorated:
 def log_line_options(command: Decorated) -> Decorated:
     """Add `--quiet` and `--log-format`; the command gets `quiet` and `log_format` (or None).
 
-    `--log-format` counts at once: errors in other options are written in that format.
+    `--log-format` takes effect at once: warnings about other options are written in that format.
     """
     log_format = click.option(
         "--log-format",
         type=click.Choice(LOG_FORMATS),
         is_eager=True,
-        callback=lambda _context, _option, chosen: _remark_as(chosen),
+        callback=lambda _context, _option, chosen: _write_notes_as(chosen),
         help="Format of log lines on standard error. [default: from `log.format`, or logfmt]",
     )
     quiet = click.option(
@@ -57,21 +57,21 @@ def log_line_options(command: Decorated) -> Decorated:
 
 
 def log_format_in_force(flag: LogFormat | None, configuration: Configuration) -> LogFormat:
-    """Format of log lines: the flag, else the setting; remarks are written in it from now on.
+    """Format of log lines: the flag, else the setting; notes are written in it from now on.
 
     Raises:
         SettingsError: the setting is invalid.
     """
     log_format = flag or configuration.settings(LogSettings, LOG).format
-    _remark_as(log_format)
+    _write_notes_as(log_format)
     return log_format
 
 
-def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
-    """Write remarks as log events if each line of standard error must be JSON."""
+def _write_notes_as(log_format: LogFormat | None) -> LogFormat | None:
+    """Write notes as log events if each line of standard error must be JSON."""
     if log_format == "json":
         lines = logger(log_format=log_format)
-        remark_by(lambda text: lines.warning("remark", text=text))
+        set_note_writer(lambda text: lines.warning("setup_warning", text=text))
     return log_format
 
 
@@ -101,7 +101,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
         return self.reading.settings.plugin_path
 
     @property
-    def commands(self) -> bool:
+    def runs_commands(self) -> bool:
         """True if commands are executed, that is if this process writes the log."""
         if is_cluster(self.where):
             return self.own
@@ -125,11 +125,11 @@ def check_own(service: ServeOptions, *, attached: bool) -> None:
 
 
 def writer_settings(
-    service: ServeOptions, tell: Logger, loggers: Loggers
+    service: ServeOptions, notices: Logger, loggers: Loggers
 ) -> tuple[Settings, Surroundings]:
     """Settings and surroundings of a control plane in this process."""
     configuration = service.reading.configuration
     settings = plane_settings(configuration, profile=service.dialect.release, on_kafka=service.own)
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
-    return settings, Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
+    return settings, Surroundings(plugins=service.plugins, notices=notices, loggers=loggers)

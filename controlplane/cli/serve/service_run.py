@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.cli.serve.serve_options import ServeOptions
-from controlplane.clock import now_ms
+from controlplane.event_loop import now_ms
 from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
@@ -140,10 +140,10 @@ async def _serve(
     log_refused_connections(front.logger)
     async with AsyncExitStack() as stack:
         rest_service, log = await stack.enter_async_context(opened(service, front.logger, loggers))
-        app = front.before(rest_service)
+        app = front.application(rest_service)
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if admin is not None:
-            admin_app = front.before(rest_service.admin_only())
+            admin_app = front.application(rest_service.admin_only())
             await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.is_configured:
@@ -155,7 +155,7 @@ async def _serve(
 
 def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:
     """Warn if other machines can reach a listener without authentication."""
-    steers = service.commands or service.attached is not None
+    steers = service.runs_commands or service.attached is not None
     may = "do everything" if steers else "read everything, configs with their secrets"
     for listener, permission in ((bound, may), (admin, "set the levels of loggers")):
         host = None if listener is None else listener.getsockname()[0]

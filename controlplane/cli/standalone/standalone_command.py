@@ -112,7 +112,7 @@ class _StartOptions(NamedTuple):
 
 
 async def _create_and_announce(
-    beginning: _StartOptions,
+    start_options: _StartOptions,
     service: ServeOptions,
     log: ReadableLog,
     rest_service: Service,
@@ -124,7 +124,7 @@ async def _create_and_announce(
         Declined: a connector cannot be created or started.
     """
     assert rest_service.commands is not None
-    (offsets, topic_store), requests = beginning
+    (offsets, topic_store), requests = start_options
     for file, command in requests:
         answer = await rest_service.commands.carry_out(
             command, principal="standalone", key=None, profile=service.dialect

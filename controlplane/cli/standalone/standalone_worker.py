@@ -49,14 +49,14 @@ async def open_worker(
     opened: Callable[[ServeOptions], AbstractAsyncContextManager[OpenStorage]],
     classes: ConnectorClasses,
     service: ServeOptions,
-    tell: Logger,
+    notices: Logger,
     loggers: Loggers,
 ) -> AsyncIterator[tuple[Service, ReadableLog]]:
     """Open the worker's log and run its connectors; the service also has their metrics."""
     configuration = service.reading.configuration
     if service.reading.settings.exactly_once:
         note("Warning: exactly.once.source.support has no effect in a standalone worker")
-    settings, around = writer_settings(service, tell, loggers)
+    settings, around = writer_settings(service, notices, loggers)
     around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
     runtime = runtime_settings(configuration, worker_id=service.worker_id, exactly_once=False)
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)

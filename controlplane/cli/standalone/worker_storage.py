@@ -41,7 +41,7 @@ def storage_of(settings: WorkerSettings) -> WorkerStorage:
     """Return where the data lie.
 
     Raises:
-        SettingsError: the settings do not say so.
+        SettingsError: the settings name no offsets file, or no place for topics.
     """
     if settings.offset_storage_file_filename is None:
         raise SettingsError(

@@ -355,10 +355,10 @@ def _verify(
     support = {EVERY_WORKER} if reading.settings.exactly_once else set()
     plugins = read_plugins(options.plugins, reading.settings)
     exactly_once = frozenset(support | {*options.exactly_once})
-    old, young = generations(steps) if options.before else ([], steps)
+    earlier_workers, later_workers = split_by_compaction(steps) if options.before else ([], steps)
     older, newer = (
         Verifier(log, plugins, topics=reading.topics, exactly_once=exactly_once).verify(part)
-        for log, part in ((all_entries, old), (entries, young))
+        for log, part in ((all_entries, earlier_workers), (entries, later_workers))
     )
     verdict = StoryVerdict(
         older.compared + newer.compared,
@@ -393,22 +393,22 @@ def _untyped(verdict: StoryVerdict) -> StoryVerdict:
     return StoryVerdict(verdict.compared - len(beyond), differences, verdict.beyond + len(beyond))
 
 
-def generations(steps: Iterable[StoryStep]) -> tuple[list[StoryStep], list[StoryStep]]:
+def split_by_compaction(steps: Iterable[StoryStep]) -> tuple[list[StoryStep], list[StoryStep]]:
     """Observations of workers that started before the log was compacted, and of the others.
 
     A worker keeps what it has read, so it sees the compaction only after a restart.
     """
     compacted = False
     started: dict[str | None, bool] = {}
-    old: list[StoryStep] = []
-    young: list[StoryStep] = []
+    before: list[StoryStep] = []
+    after: list[StoryStep] = []
     for step in steps:
         compacted = compacted or step.kind == "compacted"
         if step.kind == "start":
             started[step.worker] = compacted
         elif step.kind == "observe":
-            (young if started.get(step.worker, compacted) else old).append(step)
-    return old, young
+            (after if started.get(step.worker, compacted) else before).append(step)
+    return before, after
 
 
 def _print(compared: VerifyReport, evidence: Evidence, output: str) -> None:
@@ -426,7 +426,7 @@ def _summary(compared: VerifyReport) -> str:
     differ = f", {different} {'differs' if different == 1 else 'differ'}" if different else ""
     left_out = _left_out(verdict, compared.requests)
     return (
-        f"{verdict.compared - different} of {verdict.compared} answers are given exactly{differ}"
+        f"{verdict.compared - different} of {verdict.compared} answers agree with the log{differ}"
         f"{left_out and f'; {left_out}'}"
     )
 

@@ -9,9 +9,9 @@ import click
 
 from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry_run_option
 from controlplane.client.commands.documents import output_option
-from controlplane.client.commands.verbs import creates
+from controlplane.client.commands.verbs import create_command
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
-from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
+from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.text.redaction import redacted_refusal
@@ -55,7 +55,7 @@ def _read(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "declared": declared}
 
 
-@creates("apply", _read, files_options, wait_options, _dry_run_option, output_option)
+@create_command("apply", _read, files_options, wait_options, _dry_run_option, output_option)
 async def apply(
     api: Api,
     declared: Mapping[str, DeclaredConnector],
@@ -73,8 +73,8 @@ async def apply(
 
     async def act(name: str) -> ConnectorResult:
         result = await _applied(api, declared[name], dry_run=dry_run)
-        if result.did != UNCHANGED and declared[name].initial_state is None:
-            await wait_for(api, name, RUNS, wait_s)
+        if result.outcome != UNCHANGED and declared[name].initial_state is None:
+            await wait_for(api, name, IS_RUNNING, wait_s)
         return result
 
     await act_on_each(list(declared), act, output)
@@ -126,14 +126,14 @@ async def _created(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> C
     return ConnectorResult(declared.name, "created", plan=answer.body if dry_run else None)
 
 
-def creation(wanted: DeclaredConnector) -> dict[str, Any]:
+def creation(declared: DeclaredConnector) -> dict[str, Any]:
     """The body of `POST /connectors`; older releases refuse fields that they do not know."""
     optional = {
-        "initial_state": wanted.initial_state,
-        "initial_offsets": wanted.initial_offsets,
+        "initial_state": declared.initial_state,
+        "initial_offsets": declared.initial_offsets,
     }
     present = {key: value for key, value in optional.items() if value is not None}
-    return {"name": wanted.name, "config": wanted.config, **present}
+    return {"name": declared.name, "config": declared.config, **present}
 
 
 def changes_of(

@@ -25,7 +25,7 @@ class ConnectorResult(NamedTuple):
     """Result of a command for one connector."""
 
     name: str
-    did: str
+    outcome: str
     """`created`, `paused`, …; for a dry run, the result that the command would have."""
     words: str = ""
     """Details for people."""
@@ -37,14 +37,14 @@ class ConnectorResult(NamedTuple):
     def document(self) -> dict[str, Any]:
         """Result as JSON: `connector`, `result`, the facts, and `plan` for a dry run."""
         plan = {} if self.plan is None else {"plan": self.plan}
-        return {"connector": self.name, "result": self.did, **self.facts, **plan}
+        return {"connector": self.name, "result": self.outcome, **self.facts, **plan}
 
     def say(self) -> None:
         """Print the result on one line, or the plan of a dry run as a table."""
         if self.plan is not None:
-            print_plan(f"{self.name} would be {self.did}", self.plan)
+            print_plan(f"{self.name} would be {self.outcome}", self.plan)
         else:
-            say(f"{self.name}: {self.did}{self.words and f' ({self.words})'}")
+            say(f"{self.name}: {self.outcome}{self.words and f' ({self.words})'}")
 
 
 ConnectorAction = Callable[[str], Awaitable[ConnectorResult]]
@@ -185,18 +185,20 @@ def _print_plans(results: Sequence[ConnectorResult]) -> None:
     """Print the plans of results as one."""
     plans = [(result.name, result.plan) for result in results if result.plan is not None]
     if plans:
-        did = " or ".join(dict.fromkeys(result.did for result in results if result.plan))
-        print_plans(f"{count(len(plans), 'connector')} would be {did}", plans)
+        outcome = " or ".join(dict.fromkeys(result.outcome for result in results if result.plan))
+        print_plans(f"{count(len(plans), 'connector')} would be {outcome}", plans)
 
 
 def _print_summary(results: Sequence[ConnectorResult]) -> None:
     """Print how many connectors had each result, and which."""
     names: dict[str, list[str]] = {}
     for result in results:
-        did = result.did if result.plan is None else f"would be {result.did}"
-        names.setdefault(did, []).append(result.name)
+        outcome = result.outcome if result.plan is None else f"would be {result.outcome}"
+        names.setdefault(outcome, []).append(result.name)
     say()
-    rows = [(did, str(len(affected)), ", ".join(affected)) for did, affected in names.items()]
+    rows = [
+        (outcome, str(len(affected)), ", ".join(affected)) for outcome, affected in names.items()
+    ]
     table(("RESULT", "NUMBER", "CONNECTORS"), rows)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in_words
 from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry_run_option
 from controlplane.client.commands.documents import output_option
-from controlplane.client.commands.verbs import asks, creates, verb
+from controlplane.client.commands.verbs import create_command, read_command, verb
 from controlplane.client.connectors.connector_files import read_text
 from controlplane.client.connectors.connector_summary import (
     PAUSED,
@@ -27,9 +27,9 @@ from controlplane.client.connectors.connector_summary import (
     summary,
     target_state,
 )
-from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present
-from controlplane.client.connectors.selection import Selection, selected
-from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
+from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present_offsets
+from controlplane.client.connectors.selection import Selection, explicit_selection
+from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import (
     Declined,
@@ -74,9 +74,9 @@ class Bundle(msgspec.Struct, frozen=True):
 # --- export -------------------------------------------------------------------------------------
 
 
-@asks(
+@read_command(
     "export",
-    selected,
+    explicit_selection,
     click.option(
         "-f",
         "--file",
@@ -131,7 +131,7 @@ async def _exported(api: Api, name: str) -> BundledConnector:
 async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
     """Offsets of a connector; None: no such endpoint, or the consumer group is unreachable."""
     try:
-        return [dict(entry) for entry in await present(api, name)]
+        return [dict(entry) for entry in await present_offsets(api, name)]
     except (Unsupported, Unavailable) as failure:
         note(f"Warning: {name} is exported without its offsets: {failure.message}")
         return None
@@ -155,7 +155,7 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "wanted": {connector.name: connector for connector in bundled}}
 
 
-@creates(
+@create_command(
     "import",
     _prepared,
     click.argument("file", shell_complete=complete_files),
@@ -181,7 +181,7 @@ async def import_(
     async def act(name: str) -> ConnectorResult:
         result = await _imported(api, wanted[name], dry_run=dry_run)
         if wanted[name].target_state == RUNNING:
-            await wait_for(api, name, RUNS, wait_s)
+            await wait_for(api, name, IS_RUNNING, wait_s)
         return result
 
     await act_on_each(list(wanted), act, output)
@@ -262,7 +262,7 @@ async def _continued(
 
 
 async def _completed(
-    api: Api, bundled: BundledConnector, did: str, *, dry_run: bool
+    api: Api, bundled: BundledConnector, outcome: str, *, dry_run: bool
 ) -> ConnectorResult:
     """Set the offsets of a stopped connector, then its target state."""
     altered = await _alteration(api, bundled)
@@ -270,13 +270,13 @@ async def _completed(
         path = connector(bundled.name, "offsets")
         answer = await api.send("PATCH", path, {"offsets": altered}, dry_run=dry_run)
         if dry_run:
-            return ConnectorResult(bundled.name, did, plan=answer.body)
+            return ConnectorResult(bundled.name, outcome, plan=answer.body)
     if bundled.target_state != STOPPED:
         path = connector(bundled.name, _VERBS[bundled.target_state])
         answer = await api.send("PUT", path, dry_run=dry_run)
         if dry_run:
-            return ConnectorResult(bundled.name, did, plan=answer.body)
-    return ConnectorResult(bundled.name, did, _words(bundled))
+            return ConnectorResult(bundled.name, outcome, plan=answer.body)
+    return ConnectorResult(bundled.name, outcome, _words(bundled))
 
 
 _VERBS = {RUNNING: "resume", PAUSED: "pause"}
@@ -289,7 +289,7 @@ async def _alteration(api: Api, bundled: BundledConnector) -> list[OffsetEntry]:
     """
     if bundled.offsets is None:
         return []
-    return alteration(await present(api, bundled.name), bundled.offsets)
+    return alteration(await present_offsets(api, bundled.name), bundled.offsets)
 
 
 def _words(bundled: BundledConnector) -> str:

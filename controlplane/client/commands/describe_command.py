@@ -7,7 +7,7 @@ from urllib.parse import quote
 import click
 
 from controlplane.client.commands.documents import output_option, print_document, say_pairs
-from controlplane.client.commands.verbs import asks, verb
+from controlplane.client.commands.verbs import read_command, verb
 from controlplane.client.connectors.connector_summary import (
     STYLES,
     ConnectorSummary,
@@ -15,7 +15,7 @@ from controlplane.client.connectors.connector_summary import (
     with_target_states,
 )
 from controlplane.client.connectors.progress import UNKNOWN, progress
-from controlplane.client.connectors.selection import Selection, chosen
+from controlplane.client.connectors.selection import Selection, selection_or_all
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.core.state import Aspect
@@ -30,9 +30,9 @@ TRACE_LINES = 24
 failure, the others from its end, where Python does. JSON has all of it."""
 
 
-@asks(
+@read_command(
     "connector",
-    chosen,
+    selection_or_all,
     click.option(
         "--tasks-config", "with_tasks", is_flag=True, help="Also show the tasks' configs."
     ),
@@ -50,7 +50,7 @@ async def describe_connector(
         await _document(api, name, with_tasks=with_tasks) for name in await selection.of(api)
     ]
     if output != "table":
-        is_list = selection.is_open or len(documents) > 1
+        is_list = selection.needs_lookup or len(documents) > 1
         print_document(documents if is_list else documents[0], output)
         return
     described = [
@@ -159,7 +159,7 @@ def _beginning_and_end(lines: list[str]) -> list[str]:
 # --- plugins ------------------------------------------------------------------------------------
 
 
-@asks("plugin", click.argument("plugin"), output_option)
+@read_command("plugin", click.argument("plugin"), output_option)
 async def describe_plugin(api: Api, plugin: str, output: str) -> None:
     """Show the settings of a plugin, by class or alias."""
     keys = await api.get(f"/connector-plugins/{quote(plugin, safe='')}/config")

@@ -7,8 +7,8 @@ import click
 
 from controlplane.client.commands.apply_command import changes_of
 from controlplane.client.commands.documents import output_option, print_document
-from controlplane.client.commands.history_commands import every
-from controlplane.client.commands.verbs import asks_now
+from controlplane.client.commands.history_commands import all_rows
+from controlplane.client.commands.verbs import read_command_at_present
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
 from controlplane.client.connectors.selection import complete
 from controlplane.client.http.api import Api, connector
@@ -69,7 +69,7 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "files": read_declared(files) if files else []}
 
 
-@asks_now(
+@read_command_at_present(
     "diff",
     click.argument(
         "names", metavar="[NAME]...", nargs=-1, callback=not_empty, shell_complete=complete
@@ -148,7 +148,7 @@ async def _between(
     return [
         _difference(row)
         for filter_ in filters
-        for row in await every(api, "/diff", "changes", **moments, **filter_)
+        for row in await all_rows(api, "/diff", "changes", **moments, **filter_)
     ]
 
 

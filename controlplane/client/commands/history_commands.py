@@ -15,7 +15,7 @@ from controlplane.client.commands.batch import (
     yes_option,
 )
 from controlplane.client.commands.documents import output_option, print_document
-from controlplane.client.commands.verbs import asks, changes
+from controlplane.client.commands.verbs import change_command, read_command
 from controlplane.client.connectors.selection import name_argument
 from controlplane.client.http.api import Api, connector
 from controlplane.core.moments import read_time_ms, time_text
@@ -33,7 +33,7 @@ OFFSETS_IN_A_ROW = 10
 HistoryItem = Mapping[str, Any]
 
 
-@asks(
+@read_command(
     "history",
     name_argument,
     click.option(
@@ -50,7 +50,7 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
     --as-of, `diff` and `undo` take the positions in the column RECORD.
     """
     api.need("history")
-    events = await every(api, connector(name, "history"), "events")
+    events = await all_rows(api, connector(name, "history"), "events")
     shown = events if last is None else events[-last:]
     if output != "table":
         print_document({"connector": name, "events": shown}, output)
@@ -59,7 +59,7 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
     table(heads, _event_rows(list(_shortened(shown))), spare=("TIME",))
 
 
-async def every(api: Api, path: str, what: str, **query: str) -> list[HistoryItem]:
+async def all_rows(api: Api, path: str, what: str, **query: str) -> list[HistoryItem]:
     """Rows of all pages of an answer; `what` is the field that has them."""
     page = await api.get(path, **query)
     rows = list(page[what])
@@ -101,7 +101,7 @@ def _event_rows(events: list[HistoryItem | int]) -> Iterator[tuple[str, str, str
 # --- undo ---------------------------------------------------------------------------------------
 
 
-@changes(
+@change_command(
     "undo",
     name_argument,
     click.option(
@@ -159,7 +159,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
 # --- the audit trail ----------------------------------------------------------------------------
 
 
-@asks(
+@read_command(
     "commands",
     click.option("--connector", metavar="NAME", help="List only commands about this connector."),
     click.option("--principal", metavar="NAME", help="List only commands of this caller."),

@@ -13,13 +13,13 @@ from controlplane.client.commands.batch import (
     yes_option,
 )
 from controlplane.client.commands.documents import output_option
-from controlplane.client.commands.verbs import VerbGroup, changes, verb
-from controlplane.client.connectors.selection import Selection, complete, selected
+from controlplane.client.commands.verbs import VerbGroup, change_command, verb
+from controlplane.client.connectors.selection import Selection, complete, explicit_selection
 from controlplane.client.connectors.wait import (
-    GONE,
-    RESTS,
-    RUNS,
-    STANDS,
+    IS_GONE,
+    IS_PAUSED,
+    IS_RUNNING,
+    IS_STOPPED,
     WaitGoal,
     wait_for,
     wait_options,
@@ -31,30 +31,30 @@ from controlplane.terminal.prompts import confirm
 class TargetStateCommand(NamedTuple):
     """Command that sets the target state: `PUT /connectors/{c}/{verb}`."""
 
-    did: str
+    outcome: str
     goal: WaitGoal
     about: str
 
 
 TARGETS = {
     "pause": TargetStateCommand(
-        "paused", RESTS, "Pause connectors; their tasks stay assigned, idle (KIP-52)."
+        "paused", IS_PAUSED, "Pause connectors; their tasks stay assigned, idle (KIP-52)."
     ),
-    "resume": TargetStateCommand("resumed", RUNS, "Resume paused or stopped connectors."),
+    "resume": TargetStateCommand("resumed", IS_RUNNING, "Resume paused or stopped connectors."),
     "stop": TargetStateCommand(
-        "stopped", STANDS, "Stop connectors; their offsets can then be altered (KIP-875)."
+        "stopped", IS_STOPPED, "Stop connectors; their offsets can then be altered (KIP-875)."
     ),
 }
 
 
 def _targeting(name: str, target: TargetStateCommand) -> VerbGroup:
-    @changes("connector", selected, wait_options, dry_run_option, output_option)
+    @change_command("connector", explicit_selection, wait_options, dry_run_option, output_option)
     async def command(
         api: Api, selection: Selection, wait_s: float | None, output: str, *, dry_run: bool
     ) -> None:
         async def plan(selected_name: str, *, dry_run: bool = True) -> ConnectorResult:
             path = connector(selected_name, name)
-            result = ConnectorResult(selected_name, target.did)
+            result = ConnectorResult(selected_name, target.outcome)
             return await change(api, "PUT", path, result, dry_run=dry_run)
 
         async def act(selected_name: str) -> ConnectorResult:
@@ -82,9 +82,9 @@ _TASKS: dict[str | None, dict[str, str]] = {
 """Query parameters of `--tasks` (KIP-745)."""
 
 
-@changes(
+@change_command(
     "connector",
-    selected,
+    explicit_selection,
     click.option(
         "-t",
         "--tasks",
@@ -114,7 +114,7 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
 
     async def act(name: str) -> ConnectorResult:
         answer = await api.send("POST", connector(name, "restart"), query=_TASKS[tasks])
-        await wait_for(api, name, RUNS, wait_s)
+        await wait_for(api, name, IS_RUNNING, wait_s)
         return ConnectorResult(name, "restarted", _restarting(answer.body))
 
     names = await selection.of(api)
@@ -129,7 +129,7 @@ def _restarting(status: Any) -> str:
     return f"{number} of {len(status['tasks'])} tasks"
 
 
-@changes(
+@change_command(
     "task",
     click.argument(
         "tasks", metavar="NAME/TASK...", nargs=-1, required=True, shell_complete=complete
@@ -155,7 +155,7 @@ async def restart_task(
 
     async def act(task: str) -> ConnectorResult:
         result = await plan(task, dry_run=False)
-        await wait_for(api, split[task][0], RUNS, wait_s)
+        await wait_for(api, split[task][0], IS_RUNNING, wait_s)
         return result
 
     await change_each(api, list(split), ConnectorChange(plan, act), output, dry_run=dry_run)
@@ -169,7 +169,9 @@ restart = verb(
 # --- delete -------------------------------------------------------------------------------------
 
 
-@changes("connector", selected, wait_options, yes_option, dry_run_option, output_option)
+@change_command(
+    "connector", explicit_selection, wait_options, yes_option, dry_run_option, output_option
+)
 async def delete_connector(  # noqa: PLR0913 - click gives one argument per option
     api: Api,
     selection: Selection,
@@ -190,13 +192,13 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
 
     async def act(name: str) -> ConnectorResult:
         result = await plan(name, dry_run=False)
-        await wait_for(api, name, GONE, wait_s)
+        await wait_for(api, name, IS_GONE, wait_s)
         return result
 
     names = await selection.of(api)
 
     def ask_deletion() -> None:
-        if names and selection.is_open:
+        if names and selection.needs_lookup:
             confirm(f"delete {', '.join(names)}?", yes=yes)
 
     requested = ConnectorChange(plan, act, ask_deletion)

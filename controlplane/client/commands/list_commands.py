@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from controlplane.client.commands.documents import output_option, print_document
-from controlplane.client.commands.verbs import asks
+from controlplane.client.commands.verbs import read_command
 from controlplane.client.connectors.connector_summary import (
     ConnectorSummary,
     rows,
@@ -14,7 +14,7 @@ from controlplane.client.connectors.connector_summary import (
     with_target_states,
 )
 from controlplane.client.connectors.progress import SinkLag, lags
-from controlplane.client.connectors.selection import Selection, chosen
+from controlplane.client.connectors.selection import Selection, selection_or_all
 from controlplane.client.http.api import Api
 from controlplane.client.http.request_errors import no_connector
 from controlplane.terminal.output import note, say
@@ -24,9 +24,9 @@ KINDS = ("source", "sink", "transformation", "predicate", "converter", "header_c
 """Types of plugins, as `GET /connector-plugins` has them."""
 
 
-@asks(
+@read_command(
     "connectors",
-    chosen,
+    selection_or_all,
     click.option(
         "--lag",
         "with_lag",
@@ -81,7 +81,7 @@ def _expanded(summary: ConnectorSummary, lag_by_name: Mapping[str, SinkLag]) -> 
     return {**status, "info": summary.info, **lag}
 
 
-@asks(
+@read_command(
     "plugins",
     click.option(
         "--type",
@@ -110,7 +110,7 @@ async def plugins(api: Api, kinds: tuple[str, ...], output: str, *, every: bool)
     table(("TYPE", "CLASS", "VERSION"), cells)
 
 
-@asks("loggers", output_option)
+@read_command("loggers", output_option)
 async def loggers(api: Api, output: str) -> None:
     """List the loggers that have a level of their own, on the worker that answers.
 
@@ -124,7 +124,7 @@ async def loggers(api: Api, output: str) -> None:
     table(("LOGGER", "LEVEL"), ((name, str(logger["level"])) for name, logger in levels.items()))
 
 
-@asks("info", output_option)
+@read_command("info", output_option)
 async def info(api: Api, output: str) -> None:
     """Show the release and the cluster id of the server."""
     server = api.server

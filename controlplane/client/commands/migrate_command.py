@@ -14,7 +14,7 @@ from controlplane.client.commands.verbs import access_options
 from controlplane.client.http.api import Api, check_name
 from controlplane.client.http.cluster_address import ClusterAccess, ClusterAddress
 from controlplane.client.http.connection import connected
-from controlplane.client.migration.migration_check import checked
+from controlplane.client.migration.migration_check import check_migration
 from controlplane.client.migration.migration_journal import MigrationJournal, default_journal
 from controlplane.client.migration.migration_plan import Migration
 from controlplane.client.migration.migration_run import MigrationRun
@@ -163,13 +163,13 @@ async def _opened(
     try:
         return await stack.enter_async_context(connected(place, need, option=option))
     except NoSuchLog as missing:
-        creation = f". To migrate to a new log, create it: {_created(place)}"
+        creation = f". To create a new log there, {_creation_advice(place)}"
         raise NoSuchLog(f"{option}: {missing}{creation * (option == '--to')}") from None
 
 
-def _created(place: ClusterAddress) -> str:
-    """Command that creates an embedded log."""
-    return f"`controlplane serve {SQLITE}/{path_of(place.where)}` does, and Ctrl-C ends it"
+def _creation_advice(place: ClusterAddress) -> str:
+    """Advice that names the command that creates an embedded log."""
+    return f"run `controlplane serve {SQLITE}/{path_of(place.where)}`, and end it with Ctrl-C"
 
 
 async def _planned(
@@ -182,7 +182,7 @@ async def _planned(
         note(f"{which} the migration that was cut off; done: {finished_steps}")
         _print_plan(stored, None, options)
         return stored
-    plan = await checked(source, target, name, deletes=options.delete)
+    plan = await check_migration(source, target, name, deletes=options.delete)
     for remark in plan.remarks:
         note(remark)
     _print_plan(plan.migration, len(plan.offsets), options)

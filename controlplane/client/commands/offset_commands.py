@@ -17,7 +17,7 @@ from controlplane.client.commands.batch import (
     yes_option,
 )
 from controlplane.client.commands.documents import TABLE, output_option, print_document
-from controlplane.client.commands.verbs import asks, changes, verb
+from controlplane.client.commands.verbs import change_command, read_command, verb
 from controlplane.client.connectors.connector_files import document_in, read_text
 from controlplane.client.connectors.connector_summary import PAUSED, STOPPED, summary, target_state
 from controlplane.client.connectors.offset_lists import (
@@ -25,7 +25,7 @@ from controlplane.client.connectors.offset_lists import (
     alteration,
     alteration_rows,
     offsets_in,
-    present,
+    present_offsets,
     rows,
 )
 from controlplane.client.connectors.progress import (
@@ -39,11 +39,11 @@ from controlplane.client.connectors.progress import (
     source_rows,
 )
 from controlplane.client.connectors.selection import name_argument
-from controlplane.client.connectors.wait import STANDS, wait_for
+from controlplane.client.connectors.wait import IS_STOPPED, wait_for
 from controlplane.client.http.api import Api, ApiAnswer, connector
 from controlplane.client.http.request_errors import Declined
-from controlplane.clock import now_ms
 from controlplane.core.text.safe_text import count
+from controlplane.event_loop import now_ms
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note, say
 from controlplane.terminal.prompts import confirm
@@ -60,14 +60,14 @@ stop_option = click.option(
 )
 
 
-@asks("get", name_argument, output_option)
+@read_command("get", name_argument, output_option)
 async def get(api: Api, name: str, output: str) -> None:
     """Show the offsets of a connector. `offsets alter -f` takes the JSON output.
 
     The table also has the lag of a sink, and the last change of each offset of a source. Kafka's
     workers report neither.
     """
-    entries = await present(api, name)
+    entries = await present_offsets(api, name)
     if output != TABLE:
         print_document({"offsets": entries}, output)
         return
@@ -90,7 +90,7 @@ async def _known_progress(api: Api, name: str) -> ProgressAnswer | None:
         return None
 
 
-@asks("progress", name_argument, output_option)
+@read_command("progress", name_argument, output_option)
 async def show_progress(api: Api, name: str, output: str) -> None:
     """Show the lag of a sink, or when each offset of a source has changed.
 
@@ -125,7 +125,7 @@ _SPARE = ("RECORD",)
 # --- changing -----------------------------------------------------------------------------------
 
 
-@changes(
+@change_command(
     "alter",
     name_argument,
     click.option(
@@ -207,13 +207,13 @@ async def _altered(
     return await _modified(api, name, ask, "altered", stop=stop, dry_run=dry_run)
 
 
-@changes("reset", name_argument, stop_option, yes_option, dry_run_option, output_option)
+@change_command("reset", name_argument, stop_option, yes_option, dry_run_option, output_option)
 async def reset(  # noqa: PLR0913 - click gives one argument per option
     api: Api, name: str, output: str, *, stop: bool, yes: bool, dry_run: bool
 ) -> None:
     """Remove all offsets of a stopped connector, so that it starts over."""
     if not dry_run:
-        number = len(await present(api, name))
+        number = len(await present_offsets(api, name))
         confirm(f"remove {count(number, 'offset')} of {name}?", yes=yes or not number)
 
     def ask() -> Awaitable[ApiAnswer]:
@@ -229,19 +229,19 @@ async def _modified(  # noqa: PLR0913 - options, by name only
     api: Api,
     name: str,
     ask: Callable[[], Awaitable[ApiAnswer]],
-    did: str,
+    outcome: str,
     *,
     stop: bool,
     dry_run: bool,
 ) -> ConnectorResult:
     if dry_run:
         with _advising(name, "a dry run stops nothing, so run" if stop else _ADD_STOP):
-            return ConnectorResult(name, did, plan=(await ask()).body)
+            return ConnectorResult(name, outcome, plan=(await ask()).body)
     async with stopped(api, name, stop=stop):
         with nullcontext() if stop else _advising(name):
             body = (await ask()).body
     message = body.get("message", "") if isinstance(body, dict) else ""
-    return ConnectorResult(name, did, message, {"message": message})
+    return ConnectorResult(name, outcome, message, {"message": message})
 
 
 _NOT_STOPPED = "must be in the STOPPED state"
@@ -278,7 +278,7 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
         return
     await api.send("PUT", connector(name, "stop"))
     if not api.server.ours:  # ours accepts new offsets as soon as the stop is written
-        await wait_for(api, name, STANDS, STOP_S)
+        await wait_for(api, name, IS_STOPPED, STOP_S)
     try:
         yield
     except click.ClickException:
@@ -290,10 +290,10 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
 # --- editing ------------------------------------------------------------------------------------
 
 
-@changes("edit", name_argument, stop_option, yes_option, dry_run_option)
+@change_command("edit", name_argument, stop_option, yes_option, dry_run_option)
 async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> None:
     """Edit offsets in $EDITOR; shows the changes, and asks for confirmation."""
-    before = await present(api, name)
+    before = await present_offsets(api, name)
     if not stop:
         await _check_stopped(api, name, before)
     edited = await _edited(before)
@@ -304,7 +304,7 @@ async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> 
     table(("PARTITION", "BEFORE", "AFTER"), alteration_rows(before, altered))
     if not dry_run:
         confirm(f"alter {count(len(altered), 'offset')} of {name}?", yes=yes)
-        if alteration(before, await present(api, name)):
+        if alteration(before, await present_offsets(api, name)):
             raise Declined(f"the offsets of {name} have changed meanwhile: edit them again")
     (await _altered(api, name, altered, stop=stop, dry_run=dry_run)).say()
 

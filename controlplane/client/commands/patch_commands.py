@@ -15,9 +15,9 @@ from controlplane.client.commands.batch import (
     dry_run_option,
 )
 from controlplane.client.commands.documents import output_option
-from controlplane.client.commands.verbs import changes
-from controlplane.client.connectors.selection import Selection, selected
-from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
+from controlplane.client.commands.verbs import change_command
+from controlplane.client.connectors.selection import Selection, explicit_selection
+from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.logger_levels import LEVELS
@@ -25,9 +25,9 @@ from controlplane.logger_levels import LEVELS
 Patch = dict[str, str | None]
 
 
-@changes(
+@change_command(
     "connector",
-    selected,
+    explicit_selection,
     click.option(
         "-s",
         "--set",
@@ -65,8 +65,8 @@ async def patch_connector(  # noqa: PLR0913, PLR0917 - click gives one argument 
 
     async def act(name: str) -> ConnectorResult:
         result = await _patched(api, name, patch, dry_run=False)
-        if result.did != UNCHANGED:
-            await wait_for(api, name, RUNS, wait_s)
+        if result.outcome != UNCHANGED:
+            await wait_for(api, name, IS_RUNNING, wait_s)
         return result
 
     requested = ConnectorChange(partial(_patched, api, patch=patch, dry_run=True), act)
@@ -110,7 +110,7 @@ _INVALID_LEVEL = "invalid log level"
 """Words with which every release refuses a level."""
 
 
-@changes(
+@change_command(
     "logger",
     click.argument("logger"),
     click.argument("level"),

@@ -8,7 +8,7 @@ from controlplane.client.commands import (
     patch_commands,
     topic_commands,
 )
-from controlplane.client.commands.verbs import again, verb
+from controlplane.client.commands.verbs import copied_command, verb
 
 get = verb(
     "get",
@@ -19,8 +19,8 @@ get = verb(
         list_commands.plugins,
         list_commands.loggers,
         list_commands.info,
-        again(offset_commands.get, "offsets"),
-        again(topic_commands.get, "topics"),
+        copied_command(offset_commands.get, "offsets"),
+        copied_command(topic_commands.get, "topics"),
     ),
 )
 
@@ -30,7 +30,7 @@ patch = verb(
     "connector",
     (
         patch_commands.patch_connector,
-        again(offset_commands.alter, "offsets"),
+        copied_command(offset_commands.alter, "offsets"),
         patch_commands.patch_logger,
     ),
 )
@@ -39,12 +39,12 @@ delete = verb(
     "delete",
     "Delete connectors or offsets.",
     "connector",
-    (lifecycle_commands.delete_connector, again(offset_commands.reset, "offsets")),
+    (lifecycle_commands.delete_connector, copied_command(offset_commands.reset, "offsets")),
 )
 
 plugins = verb(
     "plugins",
     "List the plugins of a cluster, or write a catalogue of them.",
     "list",
-    (again(list_commands.plugins, "list"), harvest_command.harvest),
+    (copied_command(list_commands.plugins, "list"), harvest_command.harvest),
 )

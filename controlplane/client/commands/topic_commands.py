@@ -10,13 +10,13 @@ from controlplane.client.commands.batch import (
     dry_run_option,
 )
 from controlplane.client.commands.documents import output_option, print_document
-from controlplane.client.commands.verbs import asks, changes, verb
-from controlplane.client.connectors.selection import Selection, name_argument, selected
+from controlplane.client.commands.verbs import change_command, read_command, verb
+from controlplane.client.connectors.selection import Selection, explicit_selection, name_argument
 from controlplane.client.http.api import Api, connector
 from controlplane.terminal.output import say
 
 
-@asks("get", name_argument, output_option)
+@read_command("get", name_argument, output_option)
 async def get(api: Api, name: str, output: str) -> None:
     """List the topics that a connector has used since the last reset."""
     answer = await api.get(connector(name, "topics"))
@@ -30,7 +30,7 @@ async def get(api: Api, name: str, output: str) -> None:
         say(f"{name} has used no topics")
 
 
-@changes("reset", selected, dry_run_option, output_option)
+@change_command("reset", explicit_selection, dry_run_option, output_option)
 async def reset(api: Api, selection: Selection, output: str, *, dry_run: bool) -> None:
     """Clear the list of topics that connectors have used."""
 

@@ -17,9 +17,9 @@ from controlplane.client.http.api import Api
 from controlplane.client.http.cluster_address import (
     CA_FILE,
     CLUSTER,
+    DEFAULT_URL,
     TOKEN,
     USER,
-    USUAL,
     ClusterAccess,
     ClusterAddress,
 )
@@ -62,11 +62,11 @@ def _has_value(option: click.Parameter) -> bool:
 
 
 class VerbGroup(click.Group):
-    """A verb with its resources; `usual` is the default resource."""
+    """A verb with its resources."""
 
-    def __init__(self, name: str, usual: str, about: str) -> None:
+    def __init__(self, name: str, default_resource: str, about: str) -> None:
         super().__init__(name, no_args_is_help=False, help=about)
-        self.usual = usual
+        self.default_resource = default_resource
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the resource, or the default one, in front."""
@@ -79,7 +79,7 @@ class VerbGroup(click.Group):
         elif ctx.resilient_parsing:
             ctx.meta[_WORDS], args = args, []
         else:
-            args = [self.usual, *args]
+            args = [self.default_resource, *args]
             ctx.meta[_WORD] = word
         return super().parse_args(ctx, args)
 
@@ -115,12 +115,12 @@ class VerbGroup(click.Group):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Arguments in the usage line: an optional resource, then those of the default resource."""
-        return ["[RESOURCE]", *self.commands[self.usual].collect_usage_pieces(ctx)]
+        return ["[RESOURCE]", *self.commands[self.default_resource].collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the default resource, then the resources."""
-        usual = self.commands[self.usual]
-        usual.format_options(click.Context(usual, ctx, self.usual), formatter)
+        command = self.commands[self.default_resource]
+        command.format_options(click.Context(command, ctx, self.default_resource), formatter)
         with formatter.section("Resources"):
             formatter.write_dl(
                 [
@@ -131,13 +131,15 @@ class VerbGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete resources, and the arguments or options of the default resource."""
-        usual = self.commands[self.usual]
+        command = self.commands[self.default_resource]
         words = [*ctx.meta.get(_WORDS, ())]
-        inner = usual.make_context(self.usual, words, parent=ctx, resilient_parsing=True)
-        first = [part for part in usual.params if isinstance(part, click.Argument)][:1]
+        inner = command.make_context(
+            self.default_resource, words, parent=ctx, resilient_parsing=True
+        )
+        first = [part for part in command.params if isinstance(part, click.Argument)][:1]
         items = [item for part in first for item in part.shell_complete(inner, incomplete)]
         if incomplete.startswith("-"):
-            items = usual.shell_complete(inner, incomplete)
+            items = command.shell_complete(inner, incomplete)
         return [*super().shell_complete(ctx, incomplete), *items]
 
     def list_commands(self, _: click.Context) -> list[str]:
@@ -145,22 +147,22 @@ class VerbGroup(click.Group):
         return list(self.commands)
 
 
-def verb(name: str, about: str, usual: str, commands: Iterable[click.Command]) -> VerbGroup:
-    """Make a verb from its resources; `usual` is the default one."""
-    group = VerbGroup(name, usual, f"{about}\n\nThe default resource is `{usual}`.")
+def verb(name: str, about: str, default: str, commands: Iterable[click.Command]) -> VerbGroup:
+    """Make a verb from its resources; `default` is the name of the default one."""
+    group = VerbGroup(name, default, f"{about}\n\nThe default resource is `{default}`.")
     for command in commands:
         group.add_command(command)
     return group
 
 
-def again(command: click.Command, name: str) -> click.Command:
+def copied_command(command: click.Command, name: str) -> click.Command:
     """Copy a command for another verb."""
     other = click.Command(name, callback=command.callback, params=command.params, help=command.help)
     other.short_help = command.short_help
     return other
 
 
-def asks(name: str, *options: ClickDecorator) -> Callable[[CommandBody], click.Command]:
+def read_command(name: str, *options: ClickDecorator) -> Callable[[CommandBody], click.Command]:
     """Make a reading command of `async def (api, …)`, with `--as-of` and `--release`."""
     return functools.partial(_command, name, (*options, *_VIEW), ClusterAccess.READ)
 
@@ -169,7 +171,7 @@ def _as_given(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def asks_now(
+def read_command_at_present(
     name: str,
     *options: ClickDecorator,
     need: ClusterAccess = ClusterAccess.READ,
@@ -179,12 +181,12 @@ def asks_now(
     return functools.partial(_command, name, options, need, prepare=prepare)
 
 
-def changes(name: str, *options: ClickDecorator) -> Callable[[CommandBody], click.Command]:
+def change_command(name: str, *options: ClickDecorator) -> Callable[[CommandBody], click.Command]:
     """Make a changing command of `async def (api, …)`."""
     return functools.partial(_command, name, options, ClusterAccess.WRITE)
 
 
-def creates(
+def create_command(
     name: str, prepare: ArgumentReader, *options: ClickDecorator
 ) -> Callable[[CommandBody], click.Command]:
     """Make a command of `async def (api, …)` that creates connectors, and the log if need be.
@@ -233,7 +235,7 @@ _CLUSTER: tuple[ClickDecorator, ...] = (
         "-c",
         "--cluster",
         "where",
-        default=lambda: os.environ.get(CLUSTER) or USUAL,
+        default=lambda: os.environ.get(CLUSTER) or DEFAULT_URL,
         metavar="URL|LOG",
         shell_complete=complete_files,
         help=ACCESS_HELP["where"],

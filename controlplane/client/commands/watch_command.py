@@ -1,6 +1,7 @@
 """`watch`: follow changes as they happen, until Ctrl-C. Kafka's workers do not have it.
 
-A broken connection is made again without losing changes: the server resumes after the last id.
+The command reconnects after a broken connection, and loses no change: the server resumes after the
+last id.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import click
 import httpx
 
 from controlplane.client.commands.documents import json_line
-from controlplane.client.commands.verbs import asks_now
+from controlplane.client.commands.verbs import read_command_at_present
 from controlplane.client.connectors.selection import complete
 from controlplane.client.http.api import Api, check_name
 from controlplane.client.http.cluster_address import ClusterAccess
@@ -36,10 +37,10 @@ class ServerSentEvent(NamedTuple):
 
     kind: str = "message"
     payload: str = ""
-    place: str | None = None
+    event_id: str | None = None
 
 
-@asks_now(
+@read_command_at_present(
     "watch",
     click.argument("name", required=False, callback=not_empty, shell_complete=complete),
     named_option(
@@ -93,7 +94,7 @@ async def _changes(api: Api, name: str | None, since: str | None) -> AsyncGenera
         try:
             async with aclosing(_events(api, name, since)) as events:
                 async for event in events:
-                    since = event.place or since
+                    since = event.event_id or since
                     document = json.loads(event.payload) if event.payload else {}
                     if event.kind == "change":
                         yield document | {"id": since}
@@ -131,7 +132,7 @@ async def _events(
                 event = event._replace(**{_FIELDS[field]: value})
 
 
-_FIELDS = {"event": "kind", "data": "payload", "id": "place"}
+_FIELDS = {"event": "kind", "data": "payload", "id": "event_id"}
 """Names of an event's lines → fields of `ServerSentEvent`."""
 
 

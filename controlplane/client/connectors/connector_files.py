@@ -114,9 +114,9 @@ def read_text(file: str, expected: str) -> str:
     except OSError as failure:
         raise InputRefused(unreadable(file, failure)) from None
     if content.startswith(_UTF16) or _CONTROL.search(content):
-        raise InputRefused(f"{_called(file)} is no text in UTF-8: give {expected}")
+        raise InputRefused(f"{_display_name(file)} is no text in UTF-8: give {expected}")
     if not content.strip():
-        raise InputRefused(f"{_called(file)} is empty: give {expected}")
+        raise InputRefused(f"{_display_name(file)} is empty: give {expected}")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -124,7 +124,7 @@ def read_text(file: str, expected: str) -> str:
         return content.decode("iso-8859-1")
 
 
-def _called(file: str) -> str:
+def _display_name(file: str) -> str:
     return "standard input" if file == STDIN else file
 
 

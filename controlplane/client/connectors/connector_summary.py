@@ -81,7 +81,7 @@ class ConnectorSummary(NamedTuple):
 async def summaries(api: Api) -> list[ConnectorSummary]:
     """Every connector, by name, in at most three requests if the release can expand the list.
 
-    No connector is fetched by itself then: a server may refuse a path with its name.
+    The list is used because a server may refuse a path with the name of a connector.
     """
     names = sorted(await api.get("/connectors"))
     expanded = await api.get("/connectors", expand=["status", "info"])

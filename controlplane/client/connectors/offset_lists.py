@@ -23,12 +23,12 @@ def offsets_in(body: Any) -> list[OffsetEntry]:
     """
     listed = body.get("offsets") if isinstance(body, Mapping) else body
     if isinstance(listed, Mapping):
-        sinks = [_long(entry) for entry in _checked(listed.get("sink") or [])]
+        sinks = [_with_long_keys(entry) for entry in _checked(listed.get("sink") or [])]
         return [*_checked(listed.get("source") or []), *sinks]
     return _checked(listed)
 
 
-async def present(api: Api, name: str) -> list[OffsetEntry]:
+async def present_offsets(api: Api, name: str) -> list[OffsetEntry]:
     """The present offsets of a connector, without those that are null."""
     entries = offsets_in(await api.get(connector(name, "offsets")))
     return [entry for entry in entries if entry["offset"] is not None]
@@ -47,7 +47,7 @@ def _checked(listed: Any) -> list[OffsetEntry]:
     ]
 
 
-def _long(entry: OffsetEntry) -> OffsetEntry:
+def _with_long_keys(entry: OffsetEntry) -> OffsetEntry:
     """An offset of a sink with the keys of the releases."""
     return {
         part: value and {SINK_KEYS.get(key, key): number for key, number in value.items()}

@@ -31,7 +31,7 @@ class Selection:
         self._patterns = [_compiled(name) for name in names] if pattern else None
 
     @property
-    def is_open(self) -> bool:
+    def needs_lookup(self) -> bool:
         """True if the names are known only after asking the cluster."""
         return self._patterns is not None or bool(self.states) or not self.names
 
@@ -41,7 +41,7 @@ class Selection:
         Raises:
             Declined: no connector matches the names.
         """
-        if not self.is_open:
+        if not self.needs_lookup:
             return list(dict.fromkeys(self.names))
         matching = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
         if not matching and self.names:
@@ -67,12 +67,12 @@ def _compiled(text: str) -> re.Pattern[str]:
         raise click.UsageError(f"{text!r} is no regular expression ({error})") from None
 
 
-def chosen(command: Decorated) -> Decorated:
+def selection_or_all(command: Decorated) -> Decorated:
     """Add names, `-e` and `--state`; the command gets `selection`, by default of all."""
     return _selecting(command, _OPTIONS)
 
 
-def selected(command: Decorated) -> Decorated:
+def explicit_selection(command: Decorated) -> Decorated:
     """Add names, `-e`, `--state` and `--all` to a changing command: there is no default."""
     return _selecting(command, (*_OPTIONS, _ALL))
 

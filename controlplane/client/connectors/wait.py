@@ -25,10 +25,10 @@ from controlplane.terminal.progress_bar import working
 POLL_S = 0.25
 """Pause in seconds between two polls."""
 
-SURE = 2
+POLLS_TO_SUCCEED = 2
 """Consecutive polls that must find the goal reached: the first may see an older status."""
 
-HOPELESS = 12
+POLLS_TO_FAIL = 12
 """Consecutive polls that must find a failure: an older failure is soon replaced."""
 
 
@@ -37,8 +37,8 @@ class WaitGoal(NamedTuple):
 
     words: str
     reached: Callable[[ConnectorSummary | None], bool]
-    fails: bool = True
-    """True if a failed connector can never reach it."""
+    ends_on_failure: bool = True
+    """True if the wait ends with an error once the connector fails."""
 
 
 class ConnectorFailed(click.ClickException):
@@ -56,20 +56,22 @@ def _settled(connector_summary: ConnectorSummary | None, state: str) -> bool:
     )
 
 
-RUNS = WaitGoal(
+IS_RUNNING = WaitGoal(
     "runs",
     lambda connector_summary: (
         _settled(connector_summary, RUNNING) and bool(connector_summary and connector_summary.tasks)
     ),
 )
-RESTS = WaitGoal("is paused", lambda connector_summary: _settled(connector_summary, PAUSED))
-STANDS = WaitGoal(
+IS_PAUSED = WaitGoal("is paused", lambda connector_summary: _settled(connector_summary, PAUSED))
+IS_STOPPED = WaitGoal(
     "is stopped",
     lambda connector_summary: (
         _settled(connector_summary, STOPPED) and not (connector_summary and connector_summary.tasks)
     ),
 )
-GONE = WaitGoal("is gone", lambda connector_summary: connector_summary is None, fails=False)
+IS_GONE = WaitGoal(
+    "is gone", lambda connector_summary: connector_summary is None, ends_on_failure=False
+)
 
 
 def wait_options(command: Decorated) -> Decorated:
@@ -112,10 +114,14 @@ async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) 
     reached = failed = 0
     async for state in _polls(api, name, goal.words, within_s):
         reached = reached + 1 if goal.reached(state) else 0
-        failed = failed + 1 if goal.fails and state is not None and FAILED in state.states else 0
-        if reached == SURE:
+        failed = (
+            failed + 1
+            if goal.ends_on_failure and state is not None and FAILED in state.states
+            else 0
+        )
+        if reached == POLLS_TO_SUCCEED:
             return
-        if failed == HOPELESS:
+        if failed == POLLS_TO_FAIL:
             raise ConnectorFailed(
                 f"{name} fails ({_words(state)}): `controlplane describe` shows its trace"
             )

@@ -35,7 +35,7 @@ _NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
 """Messages about a path or a method that a release lacks."""
 
 
-_CONNECT_OR_NOT = (
+_UNDECIDED_STATUSES = (
     httpx.codes.UNAUTHORIZED,
     httpx.codes.FORBIDDEN,
     httpx.codes.SERVICE_UNAVAILABLE,
@@ -94,7 +94,7 @@ class Api:
         """True if reads carry `as_of`, so that answers are about a past moment."""
         return "as_of" in self._view
 
-    async def meet(self) -> None:
+    async def identify(self) -> None:
         """Identify the server; this is the first request.
 
         Raises:
@@ -103,7 +103,7 @@ class Api:
         """
         answer = await self._answer("GET", "/")
         root = json_of(answer)
-        if answer.status_code in _CONNECT_OR_NOT:
+        if answer.status_code in _UNDECIDED_STATUSES:
             raise self._refusal(answer, "GET /", _message(answer))
         if not isinstance(root, dict) or "version" not in root:
             raise Declined(

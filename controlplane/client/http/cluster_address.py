@@ -15,7 +15,7 @@ USER = "CONTROLPLANE_USER"
 TOKEN = "CONTROLPLANE_TOKEN"  # noqa: S105 - a variable's name
 CA_FILE = "CONTROLPLANE_CA_FILE"
 
-USUAL = "http://localhost:8083"
+DEFAULT_URL = "http://localhost:8083"
 """Default URL of a worker."""
 
 _LOGIN = re.compile(r"(?<=://)[^/?#@]*@")
@@ -46,7 +46,7 @@ class ClusterAccess(Enum):
 class ClusterAddress(NamedTuple):
     """Address of a cluster, and the credentials for it."""
 
-    where: str = USUAL
+    where: str = DEFAULT_URL
     """The URL of a worker, or a log."""
     user: str | None = None
     token: str | None = None

@@ -33,16 +33,16 @@ async def connected(
     """
     if cluster.is_url:
         async with over_network(cluster, option) as client:
-            yield await _met(client, cluster, view, option)
+            yield await _identified_api(client, cluster, view, option)
     else:
         cluster.check_scheme()
         from controlplane.client.http.in_process import in_process  # noqa: PLC0415 - a whole plane
 
         async with in_process(cluster.where, need) as client:
-            yield await _met(client, cluster, view, option)
+            yield await _identified_api(client, cluster, view, option)
 
 
-async def _met(
+async def _identified_api(
     client: httpx.AsyncClient,
     cluster: ClusterAddress,
     view: Mapping[str, str] | None,
@@ -50,7 +50,7 @@ async def _met(
 ) -> Api:
     named_by = _NAMED_BY.get(option, option)
     api = Api(client, cluster.without_login, view, named_by=named_by, is_log=not cluster.is_url)
-    await api.meet()
+    await api.identify()
     return api
 
 

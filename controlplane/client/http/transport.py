@@ -1,6 +1,6 @@
 """httpx transport to an ASGI application in this process, with streamed answers.
 
-httpx has such a transport, but that waits for the end of an answer, and `/watch` never ends.
+The transport of httpx waits for the end of an answer, and `/watch` never ends.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from controlplane.client.connectors.connector_summary import STOPPED, summary, target_state
-from controlplane.client.connectors.offset_lists import OffsetEntry, present
+from controlplane.client.connectors.offset_lists import OffsetEntry, present_offsets
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined
 from controlplane.client.migration.migration_plan import FORMAT, Migration
@@ -26,7 +26,9 @@ class CheckedMigration(NamedTuple):
     remarks: tuple[str, ...]
 
 
-async def checked(source: Api, target: Api, name: str, *, deletes: bool) -> CheckedMigration:
+async def check_migration(
+    source: Api, target: Api, name: str, *, deletes: bool
+) -> CheckedMigration:
     """Check a migration from one cluster to another.
 
     Raises:
@@ -49,7 +51,7 @@ async def checked(source: Api, target: Api, name: str, *, deletes: bool) -> Chec
     state = await target_state(source, connector)
     migration = Migration(FORMAT, name, source.name, target.name, deletes, state, config)
     remarks = _sink_remarks(source, target) if connector.type == "sink" else ()
-    return CheckedMigration(migration, await present(source, name), remarks)
+    return CheckedMigration(migration, await present_offsets(source, name), remarks)
 
 
 def _check_release(api: Api, ability: str, words: str) -> None:
@@ -115,6 +117,6 @@ _FITTING = (
 )
 
 
-async def unchanged(api: Api, migration: Migration) -> bool:
+async def has_same_config(api: Api, migration: Migration) -> bool:
     """True if the connector exists with the config of the migration."""
     return await api.find(connector(migration.name, "config")) == migration.config

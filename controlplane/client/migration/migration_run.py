@@ -12,11 +12,11 @@ import click
 import msgspec
 
 from controlplane.client.connectors.connector_summary import RUNNING, STOPPED, summary, target_state
-from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present
-from controlplane.client.connectors.wait import GONE, RUNS, STANDS, wait_for
+from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present_offsets
+from controlplane.client.connectors.wait import IS_GONE, IS_RUNNING, IS_STOPPED, wait_for
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unavailable, WaitTimedOut
-from controlplane.client.migration.migration_check import unchanged
+from controlplane.client.migration.migration_check import has_same_config
 from controlplane.client.migration.migration_journal import MigrationJournal
 from controlplane.client.migration.migration_plan import (
     AFTER,
@@ -62,15 +62,15 @@ class MigrationRun:
         target: Api,
         *,
         timeout_s: float,
-        at: MigrationGap = _nothing,
+        at_gap: MigrationGap = _nothing,
     ) -> None:
-        """`timeout_s`: longest time for tasks to end or start. `at` is for tests."""
+        """`timeout_s`: longest time for tasks to end or start. `at_gap` is for tests."""
         self.migration = migration
         self._journal = journal
         self._source = source
         self._target = target
         self._timeout_s = timeout_s
-        self._at = at
+        self._at_gap = at_gap
         self._actions: dict[MigrationStep, StepAction] = {
             MigrationStep.STOP: self._stop,
             MigrationStep.READ: self._read,
@@ -101,7 +101,7 @@ class MigrationRun:
                 await self._execute(step)
             except click.ClickException as failure:
                 await self._fail(step, failure)
-        await self._at(END)
+        await self._at_gap(END)
         self._journal.remove()
 
     # --- journal ------------------------------------------------------------------------------
@@ -114,9 +114,9 @@ class MigrationRun:
         """Execute a step; the journal notes it before its effect, and again after it."""
         if step not in self.migration.begun:
             self._save(begun=(*self.migration.begun, step))
-        await self._at(f"{BEFORE} {step.value}")
+        await self._at_gap(f"{BEFORE} {step.value}")
         fields = await self._actions[step]()
-        await self._at(f"{AFTER} {step.value}")
+        await self._at_gap(f"{AFTER} {step.value}")
         self._save(done=(*self.migration.done, step), **fields)
 
     async def _fail(self, step: MigrationStep, failure: click.ClickException) -> None:
@@ -151,7 +151,7 @@ class MigrationRun:
     async def _wait_until_stopped(self, api: Api) -> None:
         """Wait until the tasks have ended. In our service they end with the stop itself."""
         if not api.server.ours:
-            await wait_for(api, self.migration.name, STANDS, self._timeout_s)
+            await wait_for(api, self.migration.name, IS_STOPPED, self._timeout_s)
 
     async def _read(self) -> Mapping[str, Any]:
         return {"offsets": [dict(entry) for entry in await self._steady(self._source)]}
@@ -162,13 +162,13 @@ class MigrationRun:
         Raises:
             WaitTimedOut: they keep changing.
         """
-        offsets = await present(api, self.migration.name)
+        offsets = await present_offsets(api, self.migration.name)
         if api.server.ours:
             return offsets
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         while True:
             await asyncio.sleep(STEADY_PAUSE_S)
-            before, offsets = offsets, await present(api, self.migration.name)
+            before, offsets = offsets, await present_offsets(api, self.migration.name)
             if not alteration(before, offsets):
                 return offsets
             if asyncio.get_running_loop().time() > deadline:
@@ -181,7 +181,7 @@ class MigrationRun:
         """Create the copy, stopped. A copy that an interrupted creation has left is taken over."""
         name = self.migration.name
         if await summary(self._target, name) is not None:
-            if await unchanged(self._target, self.migration):
+            if await has_same_config(self._target, self.migration):
                 return {}
             raise Declined(f"{self._target.name} has a connector {name} with another config")
         body: dict[str, Any] = {
@@ -251,7 +251,7 @@ class MigrationRun:
         verb = TARGET_VERBS[self.migration.state]
         await api.send("PUT", connector(self.migration.name, verb))
         if self.migration.state == RUNNING and not api.server.ours:
-            await wait_for(api, self.migration.name, RUNS, self._timeout_s)
+            await wait_for(api, self.migration.name, IS_RUNNING, self._timeout_s)
 
     async def _delete(self) -> Mapping[str, Any]:
         if await summary(self._source, self.migration.name) is not None:
@@ -270,7 +270,7 @@ class MigrationRun:
         for step in self.migration.steps_to_undo:
             if left and step is MigrationStep.STOP and MigrationStep.START in self.migration.begun:
                 break  # the copy may still run: the original must not
-            await self._at(f"{BEFORE} undoing {step.value}")
+            await self._at_gap(f"{BEFORE} undoing {step.value}")
             try:
                 await self._undoings[step]()
             except OffsetsMoved as moved:
@@ -279,7 +279,7 @@ class MigrationRun:
             except click.ClickException as other:
                 left.append(f"{step.value} ({other.message})")
                 continue
-            await self._at(f"{AFTER} undoing {step.value}")
+            await self._at_gap(f"{AFTER} undoing {step.value}")
             self._save(undone=(*self.migration.undone, step))
         if left:
             raise Unavailable(
@@ -311,7 +311,7 @@ class MigrationRun:
         return await summary(self._target, self.migration.name) is None
 
     async def _moved(self) -> bool:
-        now = await present(self._target, self.migration.name)
+        now = await present_offsets(self._target, self.migration.name)
         return bool(alteration(self.migration.offsets or [], now))
 
     def _offsets_moved(self) -> OffsetsMoved:
@@ -329,7 +329,7 @@ class MigrationRun:
     async def _delete_copy(self) -> None:
         if await self._is_gone():
             return
-        if not await unchanged(self._target, self.migration):
+        if not await has_same_config(self._target, self.migration):
             raise Declined(
                 f"the config of {self.migration.name} has changed at {self._target.name}: delete "
                 "the connector there"
@@ -337,7 +337,7 @@ class MigrationRun:
         await self._restore_offsets()  # also those that the creation has set
         await self._target.send("DELETE", connector(self.migration.name))
         if not self._target.server.ours:
-            await wait_for(self._target, self.migration.name, GONE, self._timeout_s)
+            await wait_for(self._target, self.migration.name, IS_GONE, self._timeout_s)
 
     async def _start_original(self) -> None:
         verb = TARGET_VERBS[self.migration.state]

@@ -9,8 +9,8 @@ from controlplane.connect.converters.plain_converter import PlainConverter, sett
 from controlplane.connect.data import Schema, SchemaAndValue
 from controlplane.connect.errors import DataError
 from controlplane.core.configdef.key_definition import ConfigKey
-from controlplane.core.java import json_converter
-from controlplane.core.java.json_converter import (
+from controlplane.core.java import json_codec
+from controlplane.core.java.json_codec import (
     StackOverflow,
     Undecodable,
     decode_envelope,
@@ -83,7 +83,7 @@ class JsonConverter(PlainConverter):
             return None
         try:
             schema = self._schema_json(datum.schema) if self._has_schemas else b""
-            payload = json_converter.encode(self._writer.value(datum.schema, datum.value))
+            payload = json_codec.encode(self._writer.value(datum.schema, datum.value))
         except RecursionError as error:
             raise DataError(_NOT_WRITTEN) from error
         return b'{"schema":%b,"payload":%b}' % (schema, payload) if schema else payload
@@ -93,7 +93,7 @@ class JsonConverter(PlainConverter):
             return b"null"
         written = self._written_schemas.get(schema)
         if written is None:
-            written = json_converter.encode(self._writer.schema(schema))
+            written = json_codec.encode(self._writer.schema(schema))
             self._written_schemas.put(schema, written)
         return written
 
@@ -133,7 +133,7 @@ class JsonConverter(PlainConverter):
 
 
 def _without_schema(value: bytes) -> SchemaAndValue:
-    return SchemaAndValue(json_converter.decode(value, _RELEASE))
+    return SchemaAndValue(json_codec.decode(value, _RELEASE))
 
 
 _Key = TypeVar("_Key")

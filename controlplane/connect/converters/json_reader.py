@@ -33,7 +33,7 @@ _QUADRUPLES: Final = re.compile(_QUADRUPLE)
 
 
 class JsonReader:
-    """Values and schemas from the trees of `json_converter.decode_tree`."""
+    """Values and schemas from the trees of `json_codec.decode_tree`."""
 
     def __init__(self, *, replace_nulls: bool) -> None:
         """`replace_nulls`: a null is read as the default of its schema, if there is one."""
@@ -48,7 +48,7 @@ class JsonReader:
         return None if node is None else self._schema(node)
 
     def _schema(self, node: Any) -> Schema:
-        """Read a schema with all of its attributes; the default is read under the schema itself."""
+        """Read a schema with all of its attributes; its default is converted like any value."""
         name = node.get("type") if isinstance(node, dict) else None
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")

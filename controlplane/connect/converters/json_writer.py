@@ -21,7 +21,7 @@ from controlplane.connect.data.schema_type import (
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import float_text, narrowed, without_negative_zero
 from controlplane.core.java.java_library import fits
-from controlplane.core.java.json_converter import JsonNumber
+from controlplane.core.java.json_codec import JsonNumber
 from controlplane.core.java.json_values import value_text
 
 _TYPE_NAMES: Final[Mapping[SchemaType, str]] = {kind: kind.value.lower() for kind in SchemaType} | {
@@ -43,7 +43,7 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 class JsonWriter:
-    """Values and schemas as JSON values that `json_converter.encode` encodes as Jackson does."""
+    """Values and schemas as JSON values that `json_codec.encode` encodes as Jackson does."""
 
     def __init__(self, *, plain_decimals: bool, replace_nulls: bool) -> None:
         """Make a writer.
@@ -56,7 +56,7 @@ class JsonWriter:
         self._replace_nulls = replace_nulls
 
     def value(self, schema: Schema | None, value: Any) -> Any:
-        """A value as JSON data for `json_converter.encode`.
+        """A value as JSON data for `json_codec.encode`.
 
         Raises:
             DataError: the value does not fit its schema, or Connect has no type for it.

@@ -5,7 +5,7 @@ from typing import Any
 
 from controlplane.connect.data import BYTES, SchemaAndValue, header_text, parse_header
 from controlplane.connect.errors import DataError
-from controlplane.core.java.java_library import decode_key, encode_key
+from controlplane.core.java.json_codec import decode_key, encode_key
 
 
 class SimpleHeaderConverter:

@@ -10,7 +10,7 @@ from controlplane.connect.data import OPTIONAL_STRING, SchemaAndValue
 from controlplane.connect.data.string_forms import string_form
 from controlplane.connect.errors import ConnectError
 from controlplane.core.configdef.key_definition import ConfigKey
-from controlplane.core.java.java_library import decode_key
+from controlplane.core.java.json_codec import decode_key
 
 _ENCODING: Final = ConfigKey(name="converter.encoding", type="STRING", default="UTF-8")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

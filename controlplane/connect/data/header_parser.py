@@ -262,6 +262,7 @@ def _map_of_schema(
     entries: dict[Any, Any], keys: Schema | None, values: Schema | None
 ) -> SchemaAndValue:
     """A map whose keys and values are converted to their common schemas, if there are any."""
+    # As in Kafka, values are converted only if the keys have a common schema, too.
     values = values if keys else None
     as_key: Callable[[Any], Any] = (lambda key: convert(keys, key)) if keys else (lambda key: key)
     as_value: Callable[[Any], Any] = (

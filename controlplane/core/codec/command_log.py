@@ -151,7 +151,7 @@ def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) 
     size = len(draft.value or b"")
     if size <= most:
         return draft
-    # Four parts of a quarter each: the excerpt, two names, the reason.
+    # A quarter of `most` each: excerpt, name of the command, name of the connector, reason.
     names = {name: command[name] for name in ("command", "connector") if name in command}
     names = {name: _beginning(str(value), most // 4) for name, value in names.items()}
     stored = excerpt(command, most // 4) | names | {"whole_bytes": size}
@@ -295,7 +295,7 @@ class _Excerpt:
 
 
 def _abridged(value: Any, depth: int) -> Any:
-    """A value as it is kept, containers without their content."""
+    """Form of a value in an excerpt: empty containers, notes in place of long texts and numbers."""
     match value:
         case Mapping():
             return {} if depth else "…"

@@ -3,9 +3,9 @@
 from base64 import b64encode
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import java_library, json_codec
 from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -40,18 +40,18 @@ def decode_config(
     whatever its key is, and the worker's config offset does not move.
     """
     try:
-        content = None if value is None else json_converter.decode(value, profile)
-    except json_converter.Undecodable as error:
+        content = None if value is None else json_codec.decode(value, profile)
+    except json_codec.Undecodable as error:
         return Invalid(f"undecodable value: {error}", advances=False, about=_text(key))
-    except json_converter.StackOverflow as error:
+    except json_codec.StackOverflow as error:
         return Invalid(str(error), STACK_OVERFLOW, advances=False, about=_text(key))
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    return _by_prefix(java_library.decode_key(key), content, profile)
+    return _by_prefix(json_codec.decode_key(key), content, profile)
 
 
 def _text(key: bytes | None) -> str:
-    return "" if key is None else java_library.decode_key(key)
+    return "" if key is None else json_codec.decode_key(key)
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
@@ -137,32 +137,32 @@ def _count(key: str, content: Any, field: str) -> int | Invalid:
     number = content.get(field)
     if type(number) is not int:
         return Invalid(f"{field} is missing or not an integer", CONNECT, about=key)
-    return java_library.narrow_int(number)
+    return number if number in _INT_RANGE else java_library.narrow_int(number)
 
 
 def _session_key(_: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=_SESSION_KEY)
     # Kafka checks the fields in this order, so the first wrong one decides the fate.
-    missing = NULL_POINTER if profile.session_key_fields_required else None
+    thrown_if_missing = NULL_POINTER if profile.session_key_fields_required else None
     secret = content.get("key")
     if not isinstance(secret, str):
-        return _bad_session_key("key", secret, missing)
+        return _bad_session_key("key", secret, thrown_if_missing)
     decoded = java_library.decode_base64(secret)
     if decoded is None:
         return Invalid("key is not base64", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
     algorithm, created = content.get("algorithm"), content.get("creation-timestamp")
     if not isinstance(algorithm, str):
-        return _bad_session_key("algorithm", algorithm, missing)
+        return _bad_session_key("algorithm", algorithm, thrown_if_missing)
     if type(created) is not int:
-        return _bad_session_key("creation-timestamp", created, missing)
+        return _bad_session_key("creation-timestamp", created, thrown_if_missing)
     if not decoded:
         return Invalid("key is empty", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
     return SessionKey(decoded, algorithm, created)
 
 
-def _bad_session_key(field: str, content: Any, missing: str | None) -> Invalid:
-    thrown = missing if content is None else None
+def _bad_session_key(field: str, content: Any, thrown_if_missing: str | None) -> Invalid:
+    thrown = thrown_if_missing if content is None else None
     return Invalid(f"{field} is missing or of a wrong type", thrown, about=_SESSION_KEY)
 
 
@@ -184,6 +184,7 @@ def _logger(namespace: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
     return LoggerLevel(namespace, level)
 
 
+_INT_RANGE: Final = range(-(2**31), 2**31)
 _SESSION_KEY = "session-key"
 _TASK_KEY_PARTS = 3
 _TARGETS_V1 = ("STARTED", "PAUSED")
@@ -204,14 +205,14 @@ _KINDS: tuple[tuple[str, Callable[[Profile], bool], DecodeKind], ...] = (
 
 
 def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Encode a config record to key and value, to the byte as a worker of this release does.
+    """Encode a config record to key and value, in the same bytes as a worker of this release.
 
     A kind of record that the release lacks is written as later releases do. The caller decides
     which kinds it writes.
     """
     key, content = _content(record, profile)
-    value = None if content is None else json_converter.encode(content)
-    return java_library.encode_key(key), value
+    value = None if content is None else json_codec.encode(content)
+    return json_codec.encode_key(key), value
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:

@@ -7,7 +7,7 @@ connector, so decoding is separate and lazy.
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import Invalid, SourcePartition
 from controlplane.core.releases.profiles import Profile
 
@@ -20,11 +20,11 @@ def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | I
     if key is None:
         return Invalid("null key")
     try:
-        content = json_converter.decode(key, profile)
-    except json_converter.Undecodable as error:
+        content = json_codec.decode(key, profile)
+    except json_codec.Undecodable as error:
         thrown = "DataException" if profile.offset_key_loses_batch else None
         return Invalid(f"undecodable key: {error}", thrown)
-    except json_converter.StackOverflow as error:
+    except json_codec.StackOverflow as error:
         return Invalid(str(error), "StackOverflowError")
     if not isinstance(content, list) or len(content) != 2:
         return Invalid("key is not a pair")
@@ -42,8 +42,8 @@ def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | 
     if value is None:
         return None
     try:
-        content = json_converter.decode(value, profile)
-    except (json_converter.Undecodable, json_converter.StackOverflow) as error:
+        content = json_codec.decode(value, profile)
+    except (json_codec.Undecodable, json_codec.StackOverflow) as error:
         return Invalid(f"undecodable value: {error}")
     if content is None:
         return None
@@ -94,4 +94,4 @@ def frozen(value: Any) -> tuple[Any, ...]:
 
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
     """Encode the key of a partition as a worker does that has read it: fields in HashMap order."""
-    return json_converter.encode_hash_order([connector, partition])
+    return json_codec.encode_hash_order([connector, partition])

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from controlplane.core.codec.config import NULL_POINTER, STACK_OVERFLOW
-from controlplane.core.java import java_library, json_converter
+from controlplane.core.java import java_library, json_codec
 from controlplane.core.records import (
     ActiveTopic,
     Activity,
@@ -38,7 +38,7 @@ def decode_status(
         return Invalid("this release has no status topic")
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    text = java_library.decode_key(key)
+    text = json_codec.decode_key(key)
     try:
         if text.startswith(_CONNECTOR):
             return _connector(text, value, profile)
@@ -48,9 +48,9 @@ def decode_status(
             return _topic(text, value, profile)
     except _MalformedError as error:
         return Invalid(str(error), about=text)
-    except json_converter.Undecodable as error:
+    except json_codec.Undecodable as error:
         return Invalid(f"undecodable value: {error}", about=text)
-    except json_converter.StackOverflow as error:
+    except json_codec.StackOverflow as error:
         return Invalid(str(error), STACK_OVERFLOW, about=text)
     return Invalid("unknown key", about=text)
 
@@ -77,7 +77,7 @@ def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Inv
 
 def _status(value: bytes, profile: Profile) -> Status:
     """Decode the value of a status; a state that the release lacks is malformed."""
-    content = _object(json_converter.decode(value, profile), "value")
+    content = _object(json_codec.decode(value, profile), "value")
     state_names = _states(profile.status_restarting, profile.status_stopped)
     name = content.get("state")
     state = state_names.get(name) if isinstance(name, str) else None
@@ -111,7 +111,7 @@ def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | In
         return Invalid("no topic or no connector name", about=key)
     if value is None:
         return ActiveTopic(connector, topic, None)
-    content = _object(json_converter.decode(value, profile), "value")
+    content = _object(json_codec.decode(value, profile), "value")
     inner = _object(content.get("topic"), "topic")
     activity = Activity(
         _text(inner, "name"),
@@ -150,7 +150,7 @@ def _optional_text(content: dict[str, Any], field: str) -> str | None:
 
 
 def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Encode a status record to key and value, to the byte as a worker of this release does."""
+    """Encode a status record to key and value, in the same bytes as a worker of this release."""
     match record:
         case ConnectorStatus(name, status):
             key, content = f"{_CONNECTOR}{name}", _status_content(status, profile)
@@ -159,8 +159,8 @@ def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes 
         case ActiveTopic(name, topic, activity):
             key = f"{_TOPIC}{topic}{_TOPIC_SEPARATOR}{name}"
             content = None if activity is None else {"topic": _activity_content(activity)}
-    encoded = None if content is None else json_converter.encode(content)
-    return java_library.encode_key(key), encoded
+    encoded = None if content is None else json_codec.encode(content)
+    return json_codec.encode_key(key), encoded
 
 
 def _status_content(status: Status | None, profile: Profile) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ class KeyVisit(NamedTuple):
     key: ConfigKey
     times: int
 
-    def at(self, config: Properties, find: FindClass) -> KeyCheck:
+    def check(self, config: Properties, find: FindClass) -> KeyCheck:
         """Check a config's value under the key, or its default. Errors go into the result."""
         key, value = self.key, None
         errors: list[str] = []
@@ -68,7 +68,7 @@ class Definition:
             absent[name] = KeyCheck(name, errors=(error,), visible=False)
         for name, visit in visits.items():
             if not _has_class_default(visit.key):
-                absent[name] = visit.at({}, lambda _key, _text: None)
+                absent[name] = visit.check({}, lambda _key, _text: None)
         return cls(keys, visits, class_visits, absent)
 
 
@@ -108,7 +108,7 @@ def check(definition: Definition, config: Properties, find: FindClass) -> KeyChe
     findings = dict(definition.absent)
     present = (visit for name in config if (visit := definition.visits.get(name)) is not None)
     for visit in (*definition.class_visits, *present):
-        findings[visit.key.name] = visit.at(config, find)
+        findings[visit.key.name] = visit.check(config, find)
     return findings
 
 

@@ -95,7 +95,7 @@ class WrittenKey(ConfigKey, frozen=True, kw_only=True):
     """Shorthand for `valid: ["[N,...]"]`."""
 
     def plain(self) -> ConfigKey:
-        """Return the key as a structure with one name per field."""
+        """Return the key as a `ConfigKey`, in which each field has only one name."""
         least = () if self.at_least is None else (f"[{self.at_least:g},...]",)
         return ConfigKey(
             since=self.since,

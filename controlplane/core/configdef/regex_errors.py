@@ -98,6 +98,7 @@ class _PatternScanner:
                 self._repeatable = False
             case ")":
                 if not self._groups:
+                    # Java names the index before the bracket, and none at the beginning.
                     return "Unmatched closing ')'", start - 1 if start else None
                 self._groups -= 1
                 self._repeatable = True
@@ -117,9 +118,11 @@ class _PatternScanner:
         r"""Skip an escape, or a quotation `\Q…\E`."""
         if self._at == len(self._pattern):
             return "Unexpected internal error", start + 1
-        quoted = self._pattern[self._at] == "Q"
-        end = self._pattern.find("\\E", self._at) if quoted else self._at - 1
-        self._at = len(self._pattern) if end < 0 else end + 2
+        if self._pattern[self._at] == "Q":
+            end = self._pattern.find("\\E", self._at)
+            self._at = len(self._pattern) if end < 0 else end + len("\\E")
+        else:
+            self._at += 1
         self._repeatable = True
         return None
 

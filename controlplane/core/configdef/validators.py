@@ -191,7 +191,7 @@ def check_class(value: JavaClass, interface: str) -> None:
     if value.kinds and KINDS[interface] not in value.kinds:
         raise InvalidValue(f"Class {value} does not implement the {interface} interface")
     if is_abstract(value):
-        raise InvalidValue(f"This class {abstract(value)}")
+        raise InvalidValue(f"This class {abstract_error(value)}")
 
 
 def is_abstract(value: JavaClass) -> bool:
@@ -199,7 +199,7 @@ def is_abstract(value: JavaClass) -> bool:
     return value.defect == "abstract" or bool(value.nested)
 
 
-def abstract(value: JavaClass) -> str:
+def abstract_error(value: JavaClass) -> str:
     """Error for an abstract class; names the nested classes that can be used."""
     error = "is abstract and cannot be created."
     return f"{error} Did you mean {', '.join(value.nested)}?" if value.nested else error

@@ -57,7 +57,7 @@ def text_of(value: ConfigValue) -> str:
     return str(value) if isinstance(value, JavaClass | Password) else value_text(value)
 
 
-def value_text_of(value: ConfigValue) -> str | None:
+def answer_text(value: ConfigValue) -> str | None:
     """The value as answers show it (`ConfigDef.convertToString`)."""
     if value is None or isinstance(value, str):
         return value

@@ -14,9 +14,10 @@ from controlplane.core.commands import (
     PutConfig,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide.steps import privileged
+from controlplane.core.decide.steps import privileged_steps
 from controlplane.core.decide.task_configs import task_set
-from controlplane.core.java.java_library import encode_key, patched_hash_map
+from controlplane.core.java.java_library import patched_hash_map
+from controlplane.core.java.json_codec import encode_key
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.records import (
     ConfigRecord,
@@ -80,7 +81,7 @@ def delete(state: ClusterState, command: DeleteConnector, context: Context) -> P
     records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, None)}
     if context.profile.target_states:
         records["state"] = TargetState(name, None)
-    return Plan(privileged(state, records, COMMIT_POINT, context), commit_point=COMMIT_POINT)
+    return Plan(privileged_steps(state, records, COMMIT_POINT, context), commit_point=COMMIT_POINT)
 
 
 def config_to_create(
@@ -115,7 +116,7 @@ def creation(
     if target is not None or orphan:
         records["state"] = TargetState(name, target)
     records[COMMIT_POINT] = ConnectorConfig(name, config)
-    return privileged(state, records, COMMIT_POINT, context)
+    return privileged_steps(state, records, COMMIT_POINT, context)
 
 
 def not_found(command: ConnectorCommand) -> Rejected:
@@ -156,7 +157,7 @@ def _config_change(
     records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}
     if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):
         records |= _present_tasks(state, name)
-    return privileged(state, records, COMMIT_POINT, context)
+    return privileged_steps(state, records, COMMIT_POINT, context)
 
 
 def _runs(state: ClusterState, name: str) -> bool:

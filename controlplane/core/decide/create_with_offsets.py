@@ -14,7 +14,7 @@ import msgspec
 from controlplane.core.commands import CreateConnector
 from controlplane.core.context import Context
 from controlplane.core.decide import connectors
-from controlplane.core.decide.offsets import NOTHING_GIVEN, hooked, requested_of, store_of
+from controlplane.core.decide.offsets import NOTHING_GIVEN, hook_answer, requested_of, store_of
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
@@ -52,19 +52,19 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
     stored = store.removals()
     if isinstance(stored, Rejected | AskGroup):
         return stored
-    hook_result = _hooked_twice(command, config, (stored, requested), context)
+    hook_result = _ask_hook_twice(command, config, (stored, requested), context)
     if not isinstance(hook_result, HookSuccess):
         return hook_result
     steps = (
         *store.fence(),
-        *_described(WIPE, command, store.start_over(stored)),
-        *_described(SET, command, store.start_at(requested)),
+        *_described(WIPE, command, store.wipe_before_creation(stored)),
+        *_described(SET, command, store.write_after_wipe(requested)),
         *_creation(state, command, config, context),
     )
     return Plan(steps, outcome_of(hook_result), COMMIT_POINT)
 
 
-def _hooked_twice(
+def _ask_hook_twice(
     command: CreateConnector,
     config: Properties,
     offsets: tuple[Offsets, Offsets],
@@ -75,12 +75,12 @@ def _hooked_twice(
     `offsets` has the two in that order. Returns the second answer, a question or a refusal.
     """
     name, (stored, requested) = command.connector, offsets
-    wipe_answer = hooked(context, 0, AskHook(name, config, stored))
+    wipe_answer = hook_answer(context, 0, AskHook(name, config, stored))
     if isinstance(wipe_answer, Rejected):
         return failed(WIPE, command, wipe_answer)
     if isinstance(wipe_answer, AskHook):
         return wipe_answer
-    set_answer = hooked(context, 1, AskHook(name, config, requested))
+    set_answer = hook_answer(context, 1, AskHook(name, config, requested))
     if isinstance(set_answer, Rejected):
         return failed(SET, command, set_answer)
     return set_answer

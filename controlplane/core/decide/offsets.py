@@ -49,7 +49,10 @@ class ConnectorOffsets(Protocol):
         ...
 
     def removals(self) -> Offsets | AskGroup | Rejected:
-        """Every stored partition with offset None, a question if they are unread, or a refusal."""
+        """Every stored partition, paired with None.
+
+        Returns a question if the caller must read the partitions first, or a refusal.
+        """
         ...
 
     def fence(self) -> tuple[Step, ...]:
@@ -64,11 +67,11 @@ class ConnectorOffsets(Protocol):
         """Steps that set and remove the given offsets."""
         ...
 
-    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
+    def wipe_before_creation(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove all stored offsets. A failed removal is completed, not reverted."""
         ...
 
-    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
+    def write_after_wipe(self, requested: Offsets) -> tuple[Step, ...]:
         """Steps that set offsets where none are stored. The undo of each removes its offsets."""
         ...
 
@@ -85,7 +88,7 @@ def alter(state: ClusterState, command: AlterOffsets, context: Context) -> Decis
     requested = requested_of(store, command.connector, command.offsets)
     if isinstance(requested, Rejected):
         return requested
-    hook_result = hooked(context, 0, _question(state, command, requested))
+    hook_result = hook_answer(context, 0, _question(state, command, requested))
     if not isinstance(hook_result, HookSuccess):
         return hook_result
     return _plan(
@@ -103,7 +106,7 @@ def reset(state: ClusterState, command: ResetOffsets, context: Context) -> Decis
     stored = store.removals()
     if isinstance(stored, Rejected | AskGroup):
         return stored
-    hook_result = hooked(context, 0, _question(state, command, stored))
+    hook_result = hook_answer(context, 0, _question(state, command, stored))
     if not isinstance(hook_result, HookSuccess):
         return hook_result
     return _plan((*store.fence(), *store.wipe(stored)), _outcome(hook_result, "reset"), "wipe")
@@ -152,7 +155,9 @@ def requested_of(
     return store.requested(changes)
 
 
-def hooked(context: Context, number: int, question: AskHook) -> HookSuccess | AskHook | Rejected:
+def hook_answer(
+    context: Context, number: int, question: AskHook
+) -> HookSuccess | AskHook | Rejected:
     """Answer of the connector's hook to a question, or the question if not yet answered.
 
     `number` is the question's index in `Context.hooks`. A failed hook is a failure of the worker:

@@ -30,8 +30,8 @@ def as_map(pairs: Iterable[PlannedOffset], profile: Profile, *, as_longs: bool) 
     return tuple(by_partition[key] for key in hash_order(codes))
 
 
-def serialised(connector: str, offsets: Offsets, profile: Profile) -> Offsets:
-    """Offsets in the order of a map by key, created with their number as its capacity.
+def ordered_for_flush(connector: str, offsets: Offsets, profile: Profile) -> Offsets:
+    """Offsets in the order of a `HashMap` by key whose initial capacity is their number.
 
     Kafka: `OffsetStorageWriter#doFlush`.
     """
@@ -41,10 +41,10 @@ def serialised(connector: str, offsets: Offsets, profile: Profile) -> Offsets:
     return tuple(offsets[index] for index in order)
 
 
-def selected(connector: str, pairs: Iterable[PlannedOffset], profile: Profile) -> Offsets:
-    """Offsets in the order of a map by key with the default capacity.
+def ordered_part(connector: str, pairs: Iterable[PlannedOffset], profile: Profile) -> Offsets:
+    """A part of the offsets, in the order of a `HashMap` by key with the default capacity.
 
-    Kafka: `ConnectorOffsetBackingStore#set`, for a part of the offsets.
+    Kafka: `ConnectorOffsetBackingStore#set`.
     """
     offsets = tuple(pairs)
     if not profile.writes_offsets_in_hash_order:

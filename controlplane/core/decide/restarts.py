@@ -7,7 +7,7 @@ running when the record was written ignores it.
 
 from controlplane.core.commands import ConnectorCommand, RestartConnector, RestartTask
 from controlplane.core.context import Context
-from controlplane.core.decide.steps import privileged
+from controlplane.core.decide.steps import privileged_steps
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, RestartInstances, Step
 from controlplane.core.records import RestartRequest, State, Status
 from controlplane.core.state import ClusterState
@@ -77,7 +77,7 @@ def _request(state: ClusterState, command: RestartConnector, context: Context) -
     """
     name = command.connector
     record = RestartRequest(name, command.include_tasks, command.only_failed)
-    steps = privileged(state, {"restart": record}, "restart", context)
+    steps = privileged_steps(state, {"restart": record}, "restart", context)
     reported = state.status.connectors.get(name)
     if reported is None:
         refusal = Rejected(Reason.NO_STATUS, f"Status for connector {name} not found")

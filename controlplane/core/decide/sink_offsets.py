@@ -93,12 +93,12 @@ class SinkOffsets:
         action = AlterGroup(self._name, self._group, set_, removed, self._admin)
         return (Step("write", action=action),)
 
-    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
+    def wipe_before_creation(self, stored: Offsets) -> tuple[Step, ...]:
         """Delete the group; a single action, so it is never half done."""
         return self.wipe(stored)
 
-    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
-        """Set offsets of the group that `start_over` deleted; undone by deleting it again."""
+    def write_after_wipe(self, requested: Offsets) -> tuple[Step, ...]:
+        """Set offsets of the group, which has been deleted; the undo deletes it again."""
         requested = tuple(pair for pair in requested if pair[1] is not None)
         if not requested:
             return ()

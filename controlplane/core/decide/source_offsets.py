@@ -18,9 +18,9 @@ import msgspec
 from controlplane.core.codec.offsets import encode_partition, frozen
 from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
-from controlplane.core.decide.requested_offsets import as_map, selected, serialised
+from controlplane.core.decide.requested_offsets import as_map, ordered_for_flush, ordered_part
 from controlplane.core.decide.task_configs import fencing
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.java.json_values import fits_long
 from controlplane.core.plan import Draft, Offsets, PlannedOffset, Reason, Rejected, Step
 from controlplane.core.records import JsonObject, Properties
@@ -68,7 +68,7 @@ class SourceOffsets:
         """Steps that set and remove these offsets, named `write`."""
         return self._steps("write", requested)
 
-    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
+    def wipe_before_creation(self, stored: Offsets) -> tuple[Step, ...]:
         """Remove all offsets, perhaps from two topics; the undo of a step repeats the step.
 
         A crash may leave some of the offsets: a position that never existed. The undo cannot know
@@ -76,7 +76,7 @@ class SourceOffsets:
         """
         return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))
 
-    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
+    def write_after_wipe(self, requested: Offsets) -> tuple[Step, ...]:
         """Set offsets of partitions that have none; the undo of a step removes its offsets."""
         set_ = tuple(pair for pair in requested if pair[1] is not None)
         return tuple(_with_undo(step) for step in self._steps("write", set_))
@@ -94,7 +94,7 @@ class SourceOffsets:
             return self._malformed(fault)
         try:
             read = [(self._read_back(partition), self._read_back(to)) for partition, to in pairs]
-        except json_converter.Undecodable:
+        except json_codec.Undecodable:
             return self._malformed(_UNREADABLE)
         return as_map(read, self._profile, as_longs=True)
 
@@ -108,7 +108,7 @@ class SourceOffsets:
             return None
         return cast(
             "JsonObject",
-            json_converter.decode(json_converter.encode_hash_order(fields), self._profile),
+            json_codec.decode(json_codec.encode_hash_order(fields), self._profile),
         )
 
     # --- written records ----------------------------------------------------------------------
@@ -118,22 +118,22 @@ class SourceOffsets:
 
         Steps without records are left out.
         """
-        ordered = serialised(self._name, offsets, self._profile)
+        ordered = ordered_for_flush(self._name, offsets, self._profile)
         primary, *copies = self._topics
         steps = []
         for copy in copies if self._profile.writes_removals_first else ():
             removed = (pair for pair in ordered if pair[1] is None)
-            steps.append(self._step("wipe-copy", copy, self._selected(removed)))
+            steps.append(self._step("wipe-copy", copy, self._ordered_part(removed)))
         steps.append(self._step(name, primary, ordered))
         for copy in copies:
             pairs = ordered
             if self._profile.writes_removals_first:
-                pairs = self._selected(pair for pair in ordered if pair[1] is not None)
+                pairs = self._ordered_part(pair for pair in ordered if pair[1] is not None)
             steps.append(self._step(f"{name}-copy", copy, pairs, best_effort=True))
         return tuple(step for step in steps if step.records)
 
-    def _selected(self, offsets: Iterable[PlannedOffset]) -> Offsets:
-        return selected(self._name, offsets, self._profile)
+    def _ordered_part(self, offsets: Iterable[PlannedOffset]) -> Offsets:
+        return ordered_part(self._name, offsets, self._profile)
 
     def _step(self, name: str, topic: str, offsets: Offsets, *, best_effort: bool = False) -> Step:
         """Step that writes to one topic. With exactly-once support it is one transaction."""
@@ -148,7 +148,7 @@ class SourceOffsets:
             yield from ((key, offset) for key in (keys if offset is None else keys[:1]))
 
     def _draft(self, topic: str, key: bytes, offset: JsonObject | None) -> Draft:
-        value = None if offset is None else json_converter.encode_hash_order(offset)
+        value = None if offset is None else json_codec.encode_hash_order(offset)
         return Draft(topic, key, value, self._keys.place(topic, key))
 
 
@@ -226,7 +226,7 @@ class LoggedKeys:
         self._logged = {topic: self._logged_in(topic) for topic in topics}
 
     def partitions(self) -> list[JsonObject | None]:
-        """Every partition with a value in a topic, by key; even one that no worker lists."""
+        """Every partition with a value in a topic, sorted by key, even one that no worker lists."""
         by_partition: dict[tuple[Any, ...], _LoggedPartition] = {}
         for logged in self._logged.values():
             by_partition = {**logged, **by_partition}
@@ -281,7 +281,7 @@ class JavaKeys:
         self._topics = topics
 
     def partitions(self) -> list[JsonObject]:
-        """Every partition that a worker lists, by key: a snapshot does not have the log's order."""
+        """Every partition that a worker lists, sorted by key: a state has lost the log's order."""
         spelled = listed(self._state, self._topics, self._connector).values()
         in_order = sorted(spelled, key=lambda partition: partition.key)
         return [partition.subject.partition for partition in in_order]

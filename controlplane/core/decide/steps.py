@@ -65,7 +65,7 @@ def config_step(
     return Step(name, tuple(drafts), read_back=(state.topics.config,))
 
 
-def privileged(
+def privileged_steps(
     state: ClusterState, records: Mapping[str, ConfigRecord], commit_point: str, context: Context
 ) -> tuple[Step, ...]:
     """Steps for records that only a leader writes, named by the keys of `records` (KIP-618).

@@ -10,7 +10,7 @@ from controlplane.core import views
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.context import Context
 from controlplane.core.decide.sink_offsets import admin_overrides
-from controlplane.core.decide.steps import privileged
+from controlplane.core.decide.steps import privileged_steps
 from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected, Step
 from controlplane.core.plugins import UNKNOWN_TYPE
 from controlplane.core.records import (
@@ -36,11 +36,14 @@ def publish(state: ClusterState, command: PublishTasks, context: Context) -> Pla
         return Plan(())
     records = task_set(name, command.configs)
     if profile.writes_atomically:
-        return Plan(privileged(state, records, "commit", context), commit_point="commit")
+        return Plan(privileged_steps(state, records, "commit", context), commit_point="commit")
     # Releases use two transactions: the tasks must have been read before the commit is written.
     commit = {"commit": records.pop("commit")}
-    tasks = privileged(state, records, "tasks", context)
-    return Plan((*tasks, *privileged(state, commit, "commit", context)), commit_point="commit")
+    steps = (
+        *privileged_steps(state, records, "tasks", context),
+        *privileged_steps(state, commit, "commit", context),
+    )
+    return Plan(steps, commit_point="commit")
 
 
 def task_set(name: str, configs: Sequence[Properties]) -> dict[str, ConfigRecord]:
@@ -86,7 +89,7 @@ def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...
     record = TaskCount(name, count)
     return (
         *_fence_producers(state, name, count, context),
-        *privileged(state, {"count": record}, "count", context),
+        *privileged_steps(state, {"count": record}, "count", context),
     )
 
 
@@ -94,12 +97,12 @@ def _fence_producers(
     state: ClusterState, name: str, count: int, context: Context
 ) -> tuple[Step, ...]:
     """Step that fences the old producers; none if no task had started."""
-    before = state.config.fenced_counts.get(name, 0)
+    old_count = state.config.fenced_counts.get(name, 0)
     # A single new task has the transactional id of the single old one, and so fences it itself.
-    if before <= 0 or before == count == 1:
+    if old_count <= 0 or old_count == count == 1:
         return ()
     group = context.worker.group_id
-    transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(before))
+    transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(old_count))
     admin = admin_overrides(state.config.connectors.get(name, {}))
     action = FenceProducers(name, transactional_ids, admin)
     return (Step("fence", action=action, read_back=(state.topics.config,)),)

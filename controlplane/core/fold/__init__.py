@@ -135,7 +135,7 @@ class Fold:
             MappingProxyType(dict(self._unreadable_counts)),
         )
 
-    def part(self, topic: str) -> TopicSnapshot:
+    def topic_snapshot(self, topic: str) -> TopicSnapshot:
         """An immutable snapshot of one topic; no topic depends on another."""
         topic_fold = self._parts.get(topic) or self.offsets_of(topic)
         published = topic_fold.publish()
@@ -159,25 +159,25 @@ class Fold:
             self._unreadable_counts[topic],
         )
 
-    def adopt(self, topic: str, part: TopicSnapshot, ends: Sequence[int]) -> None:
+    def adopt(self, topic: str, snapshot: TopicSnapshot, ends: Sequence[int]) -> None:
         """Take over another fold's snapshot of a topic, read up to `ends` (by partition).
 
         Both folds must read the topic alike (`snapshot_codec.kind_of`). This fold must not know the
         topic yet.
         """
-        match part.state:
+        match snapshot.state:
             case ConfigState():
-                self.config.adopt(part.state)
+                self.config.adopt(snapshot.state)
             case StatusState():
-                self.status.adopt(part.state)
+                self.status.adopt(snapshot.state)
             case OffsetState():
-                self.offsets_of(topic).adopt(part.state)
+                self.offsets_of(topic).adopt(snapshot.state)
             case CommandState():
-                self.commands.adopt(part.state.traces)
-        self._changed.writable().update(part.changed)
-        self._causes.writable().update(part.causes)
-        self._unreadable.writable().update(part.unreadable)
-        self._unreadable_counts += Counter({topic: part.unreadable_count})
+                self.commands.adopt(snapshot.state.traces)
+        self._changed.writable().update(snapshot.changed)
+        self._causes.writable().update(snapshot.causes)
+        self._unreadable.writable().update(snapshot.unreadable)
+        self._unreadable_counts += Counter({topic: snapshot.unreadable_count})
         for partition, end in enumerate(ends):
             self.advance(topic, partition, end)
 

@@ -37,7 +37,7 @@ class CommandFold:
         self._ended: OrderedDict[str, None] = OrderedDict()  # ids, the first ended first
 
     def publish(self) -> Mapping[str, CommandTrace]:
-        """Commands by id, in the order in which they were accepted or, once ended, ended."""
+        """Commands by id, in order of acceptance; a command that ends moves to the back."""
         return self._commands.publish()
 
     def adopt(self, commands: Mapping[str, CommandTrace]) -> None:

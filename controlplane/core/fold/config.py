@@ -28,7 +28,7 @@ TaskConfigs = dict[int, Properties]
 
 
 class ConfigRows(NamedTuple):
-    """Rows of one connector in the tables of a `ConfigState`, which name the fields; None: none."""
+    """Rows of one connector, a field per table of a `ConfigState`; None: that table has none."""
 
     connectors: Properties | None = None
     targets: Target | None = None
@@ -235,6 +235,7 @@ class ConfigFold:
         return self._announce(ListenerCall("logger level", record.namespace, record.level))
 
     def _orphan(self, name: str) -> bool:
+        """True if commits of this name are discarded, because it has no connector config."""
         return self.profile.commit_needs_config and name not in self._connectors.items
 
     def _discard(self, name: str) -> RecordFate:
@@ -249,11 +250,11 @@ class ConfigFold:
         if self._orphan(name):
             return self._discard(name)
         deferred = self._deferred.items.get(name)
+        # More tasks than the count are complete, too, and are all applied.
+        complete = _holds_all(deferred or {}, count)
         self._note_change(Aspect.TASKS, name)
         if not deferred and self.profile.commit_needs_deferred:
             return RecordFate(FateKind.POISON, "commit with nothing deferred", NULL_POINTER)
-        # More tasks than the count are complete, too, and are all applied.
-        complete = _holds_all(deferred or {}, count)
         if complete:
             self._apply_tasks(name, deferred)
         else:
@@ -285,7 +286,7 @@ class ConfigFold:
     def _announced(
         self, deferred: TaskConfigs | None, name: str, *, complete: bool
     ) -> frozenset[tuple[str, int]]:
-        """Task ids that the listener is given; empty if nothing was deferred."""
+        """Task ids for the listener; empty if the commit is incomplete or nothing was deferred."""
         if not complete or deferred is None:
             return frozenset()
         if self.profile.announces_all_task_ids:

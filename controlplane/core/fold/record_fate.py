@@ -43,7 +43,7 @@ class RecordFate(msgspec.Struct, frozen=True, gc=False):
     kind: FateKind
     reason: str = ""
     thrown: str | None = None
-    """Java exception that leaves the store; None: none."""
+    """Java exception that the worker's backing store throws; None: none."""
     calls: tuple[ListenerCall, ...] = ()
     """Calls of a worker's `ConfigBackingStore.UpdateListener`. This project's worker compares
     states instead. Scenarios show the calls, and `tests/oracle` compares them with Kafka's own."""

@@ -21,7 +21,7 @@ class CommandState(msgspec.Struct, frozen=True):
     """Fold of the command topic."""
 
     traces: Mapping[str, CommandTrace] = {}
-    """Commands by id, in the order in which they were accepted or, once ended, ended."""
+    """Commands by id, in order of acceptance; a command that ends moves to the back."""
 
 
 TopicState = ConfigState | StatusState | OffsetState | CommandState

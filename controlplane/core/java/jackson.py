@@ -1,6 +1,6 @@
 """Lenient JSON parser with Jackson's rules, as Kafka's JsonDeserializer uses them.
 
-It reads one value from the front of a document and leaves the rest unread. `json_converter` calls
+It reads one value from the front of a document and leaves the rest unread. `json_codec` calls
 it only for documents that msgspec refuses or reads otherwise. The parser keeps its own stack, so
 that no input overflows Python's.
 
@@ -42,7 +42,7 @@ _LITERALS: Final = {TokenKind.TRUE: True, TokenKind.FALSE: False, TokenKind.NULL
 
 
 def parse(value: bytes, profile: Profile) -> object:
-    """Decode bytes as JsonConverter (schemas off) of a release does; see `json_converter.decode`.
+    """Decode bytes as JsonConverter (schemas off) of a release does; see `json_codec.decode`.
 
     Raises:
         Undecodable: the release throws a DataException.
@@ -74,7 +74,7 @@ def parse(value: bytes, profile: Profile) -> object:
 
 
 def parse_tree(value: bytes, profile: Profile) -> object:
-    """Decode bytes as Jackson's tree model with big decimals; see `json_converter.decode_tree`.
+    """Decode bytes as Jackson's tree model with big decimals; see `json_codec.decode_tree`.
 
     Raises:
         Undecodable: the release throws a DataException.

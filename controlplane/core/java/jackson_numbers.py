@@ -41,7 +41,8 @@ def integer(token: str) -> int:
 def _fits_decimal(token: str, *, of_long_tokens: bool) -> bool:
     """True if BigDecimal can hold the exponent of a token.
 
-    `of_long_tokens`: FastDoubleParser reads tokens from `_LONG_TOKEN` on; it checks only the scale.
+    `of_long_tokens`: a token of `_LONG_TOKEN` or more characters is read by FastDoubleParser, which
+    checks only the scale.
     """
     mantissa, _, exponent = token.lower().partition("e")
     digits = exponent.lstrip("+-").lstrip("0") or "0"
@@ -73,7 +74,7 @@ _SURVIVORS: Final[dict[HugeExponent, tuple[float, ...]]] = {
     "infinity_only": _INFINITIES,
     "undecodable": (),
 }
-"""Doubles that a number may be although its exponent is too large for BigDecimal."""
+"""Doubles that are accepted for a number whose exponent is too large for BigDecimal."""
 
 
 class NumberRules(NamedTuple):
@@ -110,6 +111,7 @@ def floating(token: str, rules: NumberRules) -> float:
 def _zero_or_infinite(token: str, number: float, rules: NumberRules) -> float:
     """Double of a token that is zero or infinite, perhaps through its exponent alone."""
     survivors = _SURVIVORS[rules.huge_exponent]
+    # Only releases that refuse such numbers ("undecodable") read long tokens by FastDoubleParser.
     has_decimal = _fits_decimal(token, of_long_tokens=not survivors)
     if not has_decimal and number not in survivors:
         raise Undecodable("an exponent beyond 2**31")

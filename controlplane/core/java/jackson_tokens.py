@@ -94,7 +94,10 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyntaxPart(Enum):
-    """Part of a document that is missing or malformed: a number, and its name in our errors."""
+    """Part of a document that is missing or malformed.
+
+    A value has the name of the part in our errors. Its number distinguishes parts of the same name.
+    """
 
     VALUE = 1, "a value"
     VALUE_END = 2, "the end of the value"
@@ -266,7 +269,7 @@ class Tokens:
         self._value_at, self.at = at, value.end()
         if value.lastgroup == "number":
             return self._read_number(value[0])
-        if value.lastgroup == "literal" and self._continues_word(self.unit):
+        if value.lastgroup == "literal" and self._fails_after_word(self.unit):
             self.malformed(SyntaxPart.VALUE_END, self.at)
         return Token(_KINDS[value[0]], at, value[0])
 
@@ -291,7 +294,7 @@ class Tokens:
                 self.malformed(SyntaxPart.VALUE, self._value_at, "a number with leading zeros")
             text = padded[1] + text[padded.end() :]
         is_integer = text.removeprefix("-").isdigit()
-        if self._continues_number(self.unit, text, is_integer=is_integer):
+        if self._fails_after_number(self.unit, text, is_integer=is_integer):
             self.malformed(SyntaxPart.VALUE_END, self.at)
         kind = _INTEGER if is_integer else _FLOAT
         token = Token(kind, self._value_at, text)
@@ -299,7 +302,7 @@ class Tokens:
             self.check_number(token)
         return token
 
-    def _continues_number(self, unit: str, text: str, *, is_integer: bool) -> bool:
+    def _fails_after_number(self, unit: str, text: str, *, is_integer: bool) -> bool:
         """True if Jackson, while it reads a number, fails at the unit after it.
 
         `text` is the number; at the root only white space may follow it.
@@ -310,7 +313,7 @@ class Tokens:
             return True
         return (unit == "." and is_integer) or (unit in "eE" and "e" not in text.lower())
 
-    def _continues_word(self, unit: str) -> bool:
+    def _fails_after_word(self, unit: str) -> bool:
         """True if Jackson fails at the unit after a literal. A byte beyond ASCII always fails.
 
         Jackson decodes the character that begins with such a byte without moving past the byte. So

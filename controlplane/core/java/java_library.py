@@ -24,7 +24,8 @@ _INT_DIGITS, _LONG_DIGITS = 10, 19
 _CAPACITY = 16
 _TREEIFY_CHAIN = 8
 _TREEIFY_CAPACITY = 64
-"""java.util.HashMap: initial capacity; a bucket of more than 8 doubles a table below 64."""
+"""java.util.HashMap: initial capacity; a bucket of more than 8 keys doubles a table of fewer than
+64 buckets."""
 
 _REMEMBERED_NAMES = 4096
 """Most keys whose hash is cached: maps share few different names."""
@@ -32,8 +33,6 @@ _REMEMBERED_NAMES = 4096
 _PLAIN_FROM, _PLAIN_TO = -3, 7
 """Range in which Double.toString writes no exponent: from 10**-3 up to below 10**7."""
 
-_SURROGATE_BYTES = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-_REPLACEMENT = "\ufffd".encode()
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
 
 
@@ -288,23 +287,6 @@ def _positional(digits: str, power: int) -> str:
         return "0." + "0" * (-power - 1) + digits
     whole = digits[: power + 1].ljust(power + 1, "0")
     return f"{whole}.{digits[power + 1 :] or '0'}"
-
-
-def decode_key(key: bytes) -> str:
-    """Decode a key as Kafka's StringDeserializer: UTF-8, with U+FFFD for bad bytes.
-
-    Java writes one U+FFFD for each maximal broken start of a character, as Python does. They differ
-    for a surrogate encoded as UTF-8, whole (`ED A0 80`) or cut off (`ED A0`): Java writes only one.
-    """
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return _SURROGATE_BYTES.sub(_REPLACEMENT, key).decode("utf-8", "replace")
-
-
-def encode_key(text: str) -> bytes:
-    """String.getBytes(UTF_8): a lone surrogate becomes a question mark."""
-    return text.encode("utf-8", "replace")
 
 
 def decode_base64(text: str) -> bytes | None:

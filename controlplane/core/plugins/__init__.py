@@ -26,7 +26,7 @@ from controlplane.core.plugins.descriptions import (
     parse_descriptions,
     with_descriptions,
 )
-from controlplane.core.plugins.offset_hooks import Hook, declines, undisturbing, unsupported
+from controlplane.core.plugins.offset_hooks import Hook, declines, isolated, unsupported
 from controlplane.core.releases.profiles import NEWEST, Profile
 
 __all__ = [
@@ -118,7 +118,7 @@ class Plugins:
         The hook gets copies, so its changes are visible nowhere else.
         """
         plugin = self._connector(connector_class)
-        return None if plugin is None else undisturbing(plugin.hook or declines)
+        return None if plugin is None else isolated(plugin.hook or declines)
 
     def may_block(self, connector_class: Any) -> bool:
         """True if the hook may be slow, so that an event loop must not call it."""

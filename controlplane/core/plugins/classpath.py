@@ -125,7 +125,7 @@ class ClassPath:
             (plugin.class_name, plugin.type), lambda: self.keys_of(plugin) or NOTHING.keys
         )
 
-    def connects(self, kind: str, defaults: Mapping[str, str | None]) -> Definition:
+    def connector_definition(self, kind: str, defaults: Mapping[str, str | None]) -> Definition:
         """Connect's own definition for connectors of a kind, with defaults for some keys."""
 
         def keys() -> Iterator[ConfigKey]:
@@ -153,6 +153,6 @@ class ClassPath:
         return {name: keys_as_of(keys, self._profile) for name, keys in rows}
 
 
-def kind_of(kind: str) -> str:
+def kind_of(plugin_type: str) -> str:
     """Kind of plugin of a type: sources and sinks are of one kind, `connector`."""
-    return "connector" if kind in CONNECTORS else kind
+    return "connector" if plugin_type in CONNECTORS else plugin_type

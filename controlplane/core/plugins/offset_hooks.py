@@ -6,7 +6,7 @@ A catalogue describes it in words:
     declines                                 returns false (the default of `Connector`)
     raises ConnectException('TEXT')          they are refused with this text
     raises UnsupportedOperationException     no offsets can be altered from outside
-    as FileStreamSourceConnector             (or one of MirrorMaker's) checked as Kafka's own does
+    as FileStreamSourceConnector             (or one of MirrorMaker's) checks like that connector
     by the config key 'KEY': VALUE accepts, VALUE declines, …
                                              one of the first four, by what the config says
 
@@ -59,7 +59,7 @@ def _raises(text: str, _config: JsonObject, _offsets: Offsets) -> HookOutcome:
     return HookFailure(text)
 
 
-def undisturbing(hook: Hook) -> Hook:
+def isolated(hook: Hook) -> Hook:
     """Wrap a hook so that it gets copies, and cannot change published state."""
 
     def with_copies(config: JsonObject, offsets: Offsets) -> HookOutcome:

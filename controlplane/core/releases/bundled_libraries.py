@@ -1,4 +1,4 @@
-"""Libraries in each release: Jetty (version, error pages, refusals) and Jackson's error places.
+"""Libraries in each release: Jetty (version, error pages, refusals), Jackson (positions in errors).
 
 Evidence: the POMs of `connect-runtime`, and answers of workers of every minor release
 (`tests/rest/releases/`).
@@ -96,7 +96,7 @@ SERVERS: Final[tuple[tuple[str, Jetty], ...]] = (
 
 
 class Jackson(NamedTuple):
-    """Version of Jackson: the places in its errors. Both fields are False in current versions."""
+    """One version of Jackson: the positions in its errors. In current versions no field is True."""
 
     points_at_token: bool = False
     """True if errors within a field point at the last token that was read."""

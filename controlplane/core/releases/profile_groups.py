@@ -80,7 +80,7 @@ def as_one(profiles: Sequence[Profile]) -> Profile:
     return cast("Profile", _AgreedProfile(profiles))
 
 
-def parted(profiles: Iterable[Profile], field: str) -> list[list[Profile]]:
+def grouped(profiles: Iterable[Profile], field: str) -> list[list[Profile]]:
     """Profiles grouped by their value of a behaviour."""
     groups: dict[Any, list[Profile]] = {}
     for profile in profiles:

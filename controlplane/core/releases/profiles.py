@@ -153,7 +153,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_kinds_by_class: bool
     """A plugin has one kind: a header converter that is also a converter counts as converter."""
     rest_order_in_group: bool
-    """A key's order in its group has its own name and place in the answer."""
+    """The answer calls the field `order` of a key `order_in_group`, and has it behind `group`."""
     rest_failure_wrapped: bool
     """A failed validation is reported with its Java class, as a failure of the worker."""
     rest_loggers: bool
@@ -169,8 +169,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_timeouts_name_stage: bool
     """A time-out error names the stage that the worker is in."""
     rest_server: Literal["jetty 9", "jetty 12", "ours"]
-    """HTTP server, by what it refuses before Connect sees it. Jetty 12 refuses encoded slashes,
-    percent signs and control characters in a path."""
+    """HTTP server: it refuses some requests before Connect gets them. Jetty 12 refuses encoded
+    slashes, percent signs and control characters in a path."""
     rest_cross_origin: CrossOrigin
     """Implementation of CORS: Jetty's filter, its handler (Jetty 12), or ours."""
     rest_location_verbatim: bool
@@ -198,7 +198,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_body_extra_end_known: bool
     """An unmatched closing bracket has an error of its own; elsewhere that of a wrong bracket."""
     rest_body_stray_bracket: bool
-    """The list of known fields ends in an unmatched bracket."""
+    """In the error about an unknown field, the list of known ones ends in an unmatched bracket."""
 
     # --- writing ----------------------------------------------------------------------------
     writes_empty_commit: bool
@@ -241,7 +241,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     names_lose_surrogates: bool
     """Half a surrogate pair in a connector's name becomes a question mark; elsewhere refused."""
     own_offsets_anywhere: bool
-    """A connector may name any offsets topic, even one of the cluster's others or an illegal one.
+    """A connector may name any offsets topic, even the config topic or an illegal name.
     """
     patch_may_rename: bool
     """A patch may change `name` to another than the connector's."""

@@ -25,7 +25,11 @@ from controlplane.core.validation.connector_rules import (
     fail_at_first_error,
 )
 from controlplane.core.validation.plugin_aliases import aliased_keys, check_aliased
-from controlplane.core.validation.plugin_versions import connects_own, hide_unused, recommend
+from controlplane.core.validation.plugin_versions import (
+    connector_definition,
+    hide_unused,
+    recommend,
+)
 from controlplane.core.validation.result import (
     BAD_REQUEST,
     CONFIG,
@@ -124,7 +128,7 @@ def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
     kind = plugin.type
     if kind == "sink" and not subject.profile.sink_errors_listed:
         fail_at_first_error(subject)
-    definition = connects_own(subject, plugin)
+    definition = connector_definition(subject, plugin)
     if alias_keys := tuple(aliased_keys(subject)):
         definition = Definition.of((*definition.keys, *alias_keys))
     keys = definition.keys

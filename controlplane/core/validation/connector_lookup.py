@@ -19,7 +19,10 @@ ABSTRACT = frozenset(
 
 
 def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
-    """The connector of a config, or the worker's failure; of unknown type if taken on trust."""
+    """The connector of a config, or the worker's failure.
+
+    A class that is taken on trust is a connector of the type `unknown`.
+    """
     name = subject.config.get(_CLASS)
     if name is None:
         error = f"Connector config {value_text(dict(subject.config))} contains no connector type"

@@ -42,7 +42,7 @@ def check_sink(subject: ValidationSubject, checked: KeyChecks) -> None:
     """Check the topics that the sink reads, and its consumer group.
 
     Raises:
-        ValidationAborted: the topic for dead letters must be matched with an invalid regex.
+        ValidationAborted: the regex is invalid, and there is a topic for dead letters.
     """
     if subject.profile.sink_errors_listed:
         for key, text in _topic_errors(subject):

@@ -12,7 +12,7 @@ import msgspec
 from controlplane.core.configdef.check_result import KeyChecks, add_errors, set_facts
 from controlplane.core.configdef.definition import embedded
 from controlplane.core.configdef.key_definition import ConfigKey
-from controlplane.core.configdef.validators import abstract, check_class, is_abstract
+from controlplane.core.configdef.validators import abstract_error, check_class, is_abstract
 from controlplane.core.configdef.value_parser import (
     ConfigValue,
     Defect,
@@ -165,7 +165,8 @@ def _check_type(
     elif java_class.kinds and alias_list.kind not in java_class.kinds:
         raise InvalidValue.value(key, java_class, f"Not a {alias_list.interface}")
     elif is_abstract(java_class):
-        raise InvalidValue.value(key, java_class, f"{alias_list.interface} {abstract(java_class)}")
+        error = f"{alias_list.interface} {abstract_error(java_class)}"
+        raise InvalidValue.value(key, java_class, error)
     reason = _INSTANTIATION_ERRORS.get(java_class.defect)
     if reason is not None:
         versioned = subject.profile.versioned_plugins

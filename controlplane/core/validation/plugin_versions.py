@@ -22,15 +22,15 @@ VERSION = ".plugin.version"
 """Suffix of the key that sets the version of a plugin."""
 
 
-def connects_own(subject: ValidationSubject, plugin: Plugin) -> Definition:
+def connector_definition(subject: ValidationSubject, plugin: Plugin) -> Definition:
     """Connect's own definition, with the worker's converters and present versions as defaults."""
-    defaults = connects_version(plugin, subject.profile)
+    defaults = version_default(plugin, subject.profile)
     if defaults:
         defaults |= dict(_converter_defaults(subject))
-    return subject.path.connects(plugin.type, defaults)
+    return subject.path.connector_definition(plugin.type, defaults)
 
 
-def connects_version(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
+def version_default(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
     """Default of the key for a connector's version; empty in a release without that key."""
     return {_CONNECTOR: plugin.version} if profile.versioned_plugins else {}
 
@@ -38,7 +38,7 @@ def connects_version(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
 def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
     """Recommend the available converters, and the present versions of those in use."""
     if not subject.profile.versioned_plugins:
-        return  # `checked` may still have these keys, as a null value there is an error.
+        return  # The release lacks these keys: `checked` has them only with the error for a null.
     set_facts(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _CONVERTER_KINDS.items():
         converters = [converter.class_name for converter in subject.path.of_kind(kind)]
@@ -63,14 +63,14 @@ def version_of(subject: ValidationSubject, kind: str, value: ConfigValue) -> str
 def _converter_defaults(subject: ValidationSubject) -> Iterator[tuple[str, str | None]]:
     """Defaults of converter keys: the worker's class, and the version of the class in use."""
     worker = subject.worker
-    workers = {
+    worker_converters = {
         "key.converter": worker.key_converter,
         "value.converter": worker.value_converter,
         "header.converter": worker.header_converter,
     }
     for name, kind in _CONVERTER_KINDS.items():
-        yield name, workers[name]
+        yield name, worker_converters[name]
         own = subject.config.get(name)
-        used = workers[name] if own is None else own
+        used = worker_converters[name] if own is None else own
         java_class = None if used is None else subject.find(name, used)
         yield name + VERSION, version_of(subject, kind, java_class)

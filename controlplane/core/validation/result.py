@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.core.configdef.check_result import KeyCheck
 from controlplane.core.configdef.key_definition import ConfigKey
-from controlplane.core.configdef.value_parser import value_text_of
+from controlplane.core.configdef.value_parser import answer_text
 from controlplane.core.java.java_library import hash_map_order
 
 BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
@@ -104,7 +104,7 @@ def value_info(checked: KeyCheck, prefix: str = "") -> ValueInfo:
     """Value and errors of a key as answers show them, under its name with a prefix."""
     return ValueInfo(
         name=prefix + checked.name,
-        value=value_text_of(checked.value),
+        value=answer_text(checked.value),
         recommended_values=tuple(checked.recommended),
         errors=checked.errors,
         visible=checked.visible,

@@ -260,7 +260,7 @@ class UnfinishedChange(NamedTuple):
     """A connector that a command left half-done."""
 
     connector: str
-    half: UnfinishedChangeKind
+    kind: UnfinishedChangeKind
 
 
 def inconsistent(state: ClusterState) -> list[str]:
@@ -276,9 +276,9 @@ def half_done(state: ClusterState) -> list[UnfinishedChange]:
     names = {*state.config.connectors, *state.config.targets, *state.config.deferred}
     names |= state.status.connectors.keys()
     return [
-        UnfinishedChange(name, half)
+        UnfinishedChange(name, kind)
         for name in sorted(names)
-        for half in _unfinished_changes(state, name)
+        for kind in _unfinished_changes(state, name)
     ]
 
 

@@ -16,7 +16,7 @@ from controlplane.core import views
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry, Position
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import ActiveTopic, Status, TaskStatus
 from controlplane.core.state import Aspect, ClusterState
 from controlplane.core.topics.source_partitions import narrowed, offsets_by_connector
@@ -105,8 +105,7 @@ def changed_by(
     """Differences that one record made to its connector: the `diff` of the states around it.
 
     Reads only facts that the record can change. So the cost does not depend on the size of the
-    connector. If the log spells a source partition in several ways, the
-    record's spelling is used.
+    connector. If the log spells a source partition in several ways, the record's spelling is used.
     """
     topics = after.topics
     if entry.topic == topics.config:
@@ -298,9 +297,7 @@ def plain_status(status: Status) -> dict[str, Any]:
 def _about_offsets(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     topic = views.offsets_topics(state, name)[0]
     for view in views.source_offsets(state, name):
-        item = json_converter.encode(dict(sorted(view.partition.items()))).decode(
-            "utf-8", "replace"
-        )
+        item = json_codec.encode(dict(sorted(view.partition.items()))).decode("utf-8", "replace")
         place = _FactPlace(name, Aspect.SOURCE_OFFSET, item)
         yield place, _ComparedFact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 

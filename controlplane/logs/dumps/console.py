@@ -105,5 +105,5 @@ class ConsoleReader:
             ("timestamp", "the times are unknown"),
         ):
             if self._first_line and column not in self._layout.names:
-                reason = f"has no {column}: {assumption} (print.{column}=true tells it)"
+                reason = f"has no {column}: {assumption} (print.{column}=true prints it)"
                 yield Problem(self._first_line, reason, taken=True, assumed=True)

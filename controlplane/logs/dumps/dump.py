@@ -179,7 +179,7 @@ class Collector:
         return Dump(self._reader.format, entries, problems, about, self._remarks)
 
     def _missing(self) -> Iterator[Problem]:
-        """Report a difference to the record count of the tool: it has skipped records."""
+        """Report that the tool counted more records than the file has."""
         total_remarks = [noted for noted in self._remarks if noted.total]
         total = sum(noted.total for noted in total_remarks)
         if total > self._records:

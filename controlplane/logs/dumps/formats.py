@@ -64,7 +64,9 @@ def read_dump(
         for line in chain(head, lines):
             collector.add(line)
     except CutOff as error:
-        collector.problem(Problem(collector.lines + 1, f"is missing, with all behind it: {error}"))
+        collector.problem(
+            Problem(collector.lines + 1, f"is missing, and so are all later lines: {error}")
+        )
     return _not_empty(path, collector.dump())
 
 
@@ -95,7 +97,7 @@ def _reader(name: str, sample: Sequence[bytes], path: Path, facts: _ConsoleFacts
     if name == KcatReader.format:
         return KcatReader()
     if facts.topic and not is_legal(facts.topic):
-        raise LogNotUsable(f"{facts.topic!r} is no topic name: take the one that was read from")
+        raise LogNotUsable(f"{facts.topic!r} is no topic name: name the topic that was dumped")
     if not facts.topic:
         raise LogNotUsable(f"{path} does not tell its topic: name it with --topic")
     return ConsoleReader(sample, facts.topic, facts.partition, facts.null)

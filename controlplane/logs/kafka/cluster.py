@@ -25,6 +25,7 @@ DEFAULT_PORT = 9092
 
 _CLOSED = "this reader is closed: open another"
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
+"""Error codes of Kafka's protocol."""
 _FAILURES = (
     LogNotUsable,
     KafkaError,
@@ -242,7 +243,7 @@ class Cluster:
             self._closing.append(connection.close())
 
     async def _wait_for_sockets(self, closing: "list[asyncio.Future[None]]") -> None:
-        """Wait up to `close_timeout_ms` for sockets: a connection's `close` only schedules that."""
+        """Wait up to `close_timeout_ms` for sockets to close: a connection's `close` does not."""
         if closing:
             await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
 

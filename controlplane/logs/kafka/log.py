@@ -26,6 +26,7 @@ from controlplane.logs.offset_rules import check_partitions, check_topic, partit
 from controlplane.settings.security import KafkaSecurity
 
 _UNKNOWN_TOPIC = 3
+"""Error code of Kafka's protocol."""
 _CLEANUP = "cleanup.policy"
 _RECLAIMS = 3
 """Maximum claims of this object's own id per append without an epoch; an outage needs one."""
@@ -70,7 +71,9 @@ class KafkaLog(KafkaReader):
         self._read_back = ReadBackReader(cluster, settings.reading)
         self._admin = TopicAdmin(cluster, settings.reading)
         self._claimed = self._queue(settings.transactional_id)
+        """Queue of the appends with an epoch."""
         self._beside = self._queue(f"{settings.transactional_id}-beside-{uuid4()}")
+        """Queue of the appends without an epoch that need a transaction."""
         self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
         self._partitions: dict[str, int] = {}
         self._own_ends: dict[str, dict[int, int]] = {}

@@ -26,7 +26,7 @@ def damaged(topic: str, partition: int, offset: int) -> str:
 
 
 def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
-    row: int,
+    id_: int,
     timestamp: int,
     key: bytes | None,
     value: bytes | None,
@@ -36,7 +36,7 @@ def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
     """CRC-32 of a row and its id; the id reveals a record at a wrong position."""
     key_bytes = -1 if key is None else len(key)
     value_bytes = -1 if value is None else len(value)
-    crc = crc32(_FRAME(row, timestamp, aborted, key_bytes, value_bytes))
+    crc = crc32(_FRAME(id_, timestamp, aborted, key_bytes, value_bytes))
     if key:
         crc = crc32(key, crc)
     if value:

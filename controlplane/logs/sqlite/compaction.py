@@ -43,6 +43,7 @@ def sift(
     values = [None if tombstone else b"" for *_, tombstone, _ in rows]
     aborted = frozenset(index for index, row in enumerate(rows) if row[3])
     keys = [key for _, key, *_ in rows]
+    # The filter reads no timestamps: the offsets stand in for them.
     filter_.sift(
         [
             ColumnBatch(

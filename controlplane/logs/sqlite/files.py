@@ -213,7 +213,7 @@ def is_frozen(path: Path) -> bool:
     return not wal.exists() and not os.access(wal.parent, os.W_OK, effective_ids=effective)
 
 
-def leave_none(path: Path) -> None:
+def remove_companions(path: Path) -> None:
     """Remove the companions, unless another process uses them or has written to the log.
 
     SQLite removes them itself, under its own locks, when the last writable connection closes. So

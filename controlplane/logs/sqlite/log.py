@@ -16,9 +16,9 @@ from controlplane.logs.offset_rules import check_epoch
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader
 from controlplane.logs.sqlite.backup import back_up
+from controlplane.logs.sqlite.connection_pool import ConnectionPool
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.pool import ConnectionPool
 from controlplane.logs.sqlite.probe import WriteProbe
 from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.schema import cluster_id
@@ -27,7 +27,7 @@ from controlplane.logs.sqlite.snapshots import SqliteSnapshotStore
 from controlplane.logs.sqlite.watch import Watch
 from controlplane.logs.sqlite.writer import Writer
 from controlplane.logs.sqlite.writer_lock import writer_lock
-from controlplane.logs.tail import further, progress_to, read_offsets
+from controlplane.logs.tail import next_starts, progress_to, start_offsets
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class SqliteLog:
         """Id in the format of a Kafka cluster id; None: the schema of the file is too old."""
         self.notices: tuple[str, ...] = _notices() if connections.writing else ()
         self._settings = settings
-        self._leaves_none = connections.leaves_none
+        self._removes_companions = connections.removes_companions
         self._pool = ConnectionPool(path, settings.read_wait_ms)
         self._watch = Watch(connections.watching, settings.tail_poll_interval_ms)
         self._writer: Writer | None = None
@@ -135,16 +135,16 @@ class SqliteLog:
         """Yield the batches from `at` to the end of the log, and move `at` there."""
         news = partial(reader.news, topics=tuple(at), start=at, settings=self._settings)
         chunk = await self._read(news)
-        read = read_offsets(at, chunk.ends)
+        received = start_offsets(at, chunk.ends)
         for batch in chunk.batches:
             yield batch
-            read[batch.topic][batch.partition] = batch.end
+            received[batch.topic][batch.partition] = batch.end
         async for batch in self._chunks(chunk.rest):
             yield batch
-            read[batch.topic][batch.partition] = batch.end
-        for progress in progress_to(chunk.ends, read):
+            received[batch.topic][batch.partition] = batch.end
+        for progress in progress_to(chunk.ends, received):
             yield progress
-        at.update(further(at, chunk.ends))
+        at.update(next_starts(at, chunk.ends))
 
     async def check_writable(self, epoch: int | None = None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
@@ -168,8 +168,8 @@ class SqliteLog:
         if self._writer is not None:
             await self._writer.close()
         # Last: SQLite removes the companions only if no connection to the file is open.
-        if self._leaves_none:
-            await asyncio.to_thread(files.leave_none, self._file)
+        if self._removes_companions:
+            await asyncio.to_thread(files.remove_companions, self._file)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists with as many partitions."""
@@ -290,7 +290,7 @@ class _Connections(NamedTuple):
     watching: sqlite3.Connection
     cluster_id: str | None
     writing: sqlite3.Connection | None = None
-    leaves_none: bool = False
+    removes_companions: bool = False
     """True: the `-wal` and `-shm` files did not exist before, so `close` removes them."""
 
 
@@ -303,6 +303,6 @@ def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) 
         had_no_wal = not files.wal_of(path).exists()
         files.check_readable(path, limits)
         watching = files.connect(path, "ro")
-        return _Connections(watching, cluster_id(watching), leaves_none=had_no_wal)
+        return _Connections(watching, cluster_id(watching), removes_companions=had_no_wal)
     writing = files.connect_writer(path, limits)
     return _Connections(files.connect(path, "ro"), cluster_id(writing), writing)

@@ -1,4 +1,4 @@
-"""Write probe: tests with a transaction without effect that the file is writable.
+"""Write probe: a transaction without effect, which tests that the file is writable.
 
 Health checks call it often, so all calls within a second share one transaction.
 """

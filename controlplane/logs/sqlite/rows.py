@@ -21,7 +21,7 @@ def row_id(number: int, offset: int) -> int:
     return number << OFFSET_BITS | offset
 
 
-def row_of(row: int, record: Record | Entry, aborted: int = 0) -> LogRow:
+def row_of(id_: int, record: Record | Entry, aborted: int = 0) -> LogRow:
     """Convert a record to a row.
 
     Raises:
@@ -30,10 +30,10 @@ def row_of(row: int, record: Record | Entry, aborted: int = 0) -> LogRow:
     headers = encode_headers(record.headers) if record.headers else None
     timestamp, key, value = record.timestamp, record.key, record.value
     try:
-        crc = checksum(row, timestamp, key, value, headers, aborted)
+        crc = checksum(id_, timestamp, key, value, headers, aborted)
     except struct.error as error:
         raise OverflowError(f"The record at {timestamp} cannot be stored ({error})") from None
-    return row, timestamp, key, value, headers, aborted, crc
+    return id_, timestamp, key, value, headers, aborted, crc
 
 
 def entry_of(offset: int, record: Record) -> Entry:

@@ -87,7 +87,7 @@ READABLE_VERSION = 1
 """Oldest version that is read without an upgrade: readers do not need the later tables."""
 
 
-NAMED_VERSION = 3
+CLUSTER_ID_VERSION = 3
 """Oldest version in which a log has a cluster id."""
 
 CHECKED_VERSION = 4
@@ -122,7 +122,7 @@ def schema_version(connection: sqlite3.Connection) -> int:
 
 def cluster_id(connection: sqlite3.Connection) -> str | None:
     """Return the cluster id of a log; None if its schema version has none."""
-    if schema_version(connection) < NAMED_VERSION:
+    if schema_version(connection) < CLUSTER_ID_VERSION:
         return None
     row = connection.execute("SELECT id FROM cluster").fetchone()
     return None if row is None else str(row[0])

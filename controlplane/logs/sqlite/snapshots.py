@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from controlplane.logs.snapshots import StoredSnapshot
+from controlplane.logs.sqlite.connection_pool import ConnectionPool
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.pool import ConnectionPool
 from controlplane.logs.sqlite.writer import Writer
 
 READ_PIECES = 256
@@ -45,9 +45,11 @@ class SqliteSnapshotStore:
         """Add pieces; return False if the snapshot was dropped."""
         return await self._writer().submit(partial(_add, number=number, pieces=pieces))
 
-    async def finish(self, number: int, about: bytes, room: int) -> bool:
+    async def finish(self, number: int, header: bytes, room: int) -> bool:
         """Mark the snapshot complete; return False if it was dropped."""
-        return await self._writer().submit(partial(_finish, number=number, about=about, room=room))
+        return await self._writer().submit(
+            partial(_finish, number=number, header=header, room=room)
+        )
 
 
 def forget(ledger: Ledger, topic: str) -> None:
@@ -116,9 +118,9 @@ def _add(ledger: Ledger, number: int, pieces: Sequence[bytes]) -> bool:
     return True
 
 
-def _finish(ledger: Ledger, number: int, about: bytes, room: int) -> bool:
+def _finish(ledger: Ledger, number: int, header: bytes, room: int) -> bool:
     updated = ledger.connection.execute(
-        "UPDATE snapshot SET about = ? WHERE number = ?", (about, number)
+        "UPDATE snapshot SET about = ? WHERE number = ?", (header, number)
     )
     if not updated.rowcount:
         return False

@@ -24,10 +24,10 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 class LogHeld(LogNotUsable):
     """Another process is the control plane of the log. The message names it."""
 
-    def __init__(self, path: Path, process: str, instead: str = "ask it over HTTP") -> None:
+    def __init__(self, path: Path, process: str, advice: str = "ask it over HTTP") -> None:
         self.path, self.process = path, process
         holder = f"process {process or 'unknown'} is the control plane of {path}"
-        super().__init__(f"{holder}: {instead}, or end it first")
+        super().__init__(f"{holder}: {advice}, or end it first")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Connect reads bodies with a stock Jackson. If that fails, it answers 500 with Jackson's message,
 which names tokens, Java classes and columns. Clients of each release get that message verbatim
-(`body_tokens`, `binding`). Under `kip` the same faults are the client's, and the error names the
+(`body_tokens`, `binding`). The profile `kip` answers such a body with 400, and its error names the
 field.
 """
 
@@ -126,12 +126,12 @@ def task_configs(body: bytes | None, profile: Profile) -> list[RequestConfig | N
     if not profile.session_keys:  # releases without signatures read this body as any other
         return _read(body, shape, profile, read_plain) or []
     body = body or b""
-    named = source(profile, body)
+    source_name = source(profile, body)
     if not body.strip():
         column = "" if profile.rest_body_source_hidden else ", column: 0"
-        where = f"[Source: {named}; line: 1{column}]"
+        where = f"[Source: {source_name}; line: 1{column}]"
         raise _missing(profile, f"No content to map due to end-of-input\n at {where}")
-    return _read(body, shape, profile, read_plain, named) or []
+    return _read(body, shape, profile, read_plain, source_name) or []
 
 
 _GET = "java.util.Map.get(Object)"
@@ -208,23 +208,23 @@ def _read(
     body: bytes | None,
     shape: Shape,
     profile: Profile,
-    read_plain: fast_json.Plain,
-    named: str | None = None,
+    read_plain: fast_json.PlainReader,
+    source_name: str | None = None,
 ) -> Any:
     """Return the value of a body; None if it is empty. `read_plain` is the fast reader.
 
-    `named`: the source as errors name it, if Connect passes bytes to Jackson instead of a stream.
-    Trailing data is then allowed.
+    `source_name`: name of the source in errors, if Connect passes bytes to Jackson instead of a
+    stream. Jackson then allows data after the value.
 
     Raises:
         RestError: the body is invalid.
-        Unread: the body is a `LargeBody`, and must be read token by token.
+        LargeBodyNotPlain: the body is a `LargeBody`, and must be read token by token.
     """
     with suppress(fast_json.NotPlain):
         return fast_json.read(body or b"", read_plain)
     if isinstance(body, fast_json.LargeBody):
-        raise fast_json.Unread
-    origin = named or source(profile)
+        raise fast_json.LargeBodyNotPlain
+    origin = source_name or source(profile)
     units = ""
     try:
         tokens = BodyTokens(body or b"", profile, origin)
@@ -233,7 +233,7 @@ def _read(
         if first is None:
             return None
         value = shape(BodyReader(tokens, profile), first)
-        if named is None and profile.rest_body_read_to_end:
+        if source_name is None and profile.rest_body_read_to_end:
             _check_end(tokens, shape)
     except Fault as fault:
         raise _refused(fault, units, profile, origin) from None
@@ -279,11 +279,14 @@ def _at(fault: Fault, units: str) -> str:
     return "" if where is None else f", line {where.line}, column {where.column}"
 
 
-def _missing(profile: Profile, said: str, noun: str = "body of the request") -> RestError:
-    """Return the error for a missing or null value. A release fails later, with message `said`."""
+def _missing(profile: Profile, java_message: str, noun: str = "body of the request") -> RestError:
+    """Return the error for a missing or null value.
+
+    Kafka does not check for such a value. It fails when it uses the value, with `java_message`.
+    """
     if profile.rest_bad_body_is_client_error:
         return BadRequest(f"The {noun} is missing")
-    return RequestFailed(said)
+    return RequestFailed(java_message)
 
 
 def _null(variable: str, method: str) -> str:

@@ -23,6 +23,8 @@ class Link(NamedTuple):
 class Fault(Exception):
     """A body cannot be read.
 
+    A unit is one byte of a body in UTF-8, or one UTF-16 code unit of a body in another encoding.
+
     Jackson's message points at the unit `at`, or with `behind` right after it. If `at` is None, the
     message has no location.
     """
@@ -37,7 +39,8 @@ class Fault(Exception):
         self.syntax = syntax
         """True for a syntax fault, False for valid JSON of another shape."""
         self.ends = 0
-        """Number of times that Jackson has read past the end, if that moves its column."""
+        """Number of times that Jackson has met the end of the body, in releases that add the whole
+        length to the column each time."""
         self.chain: tuple[Link, ...] = ()
 
     def within(self, link: Link) -> Self:

@@ -23,6 +23,7 @@ _WORD_SHOWN: Final = 256
 """Maximum characters of an unknown word that a message repeats."""
 
 _BEGINS_WORDS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
+"""Unicode categories of the characters that may begin a word (`isJavaIdentifierStart`)."""
 _LEADS: Final = ((0b110, 2), (0b1110, 3), (0b11110, 4))
 """Leading bits of a UTF-8 sequence, with its length in bytes."""
 
@@ -82,7 +83,7 @@ class BodyTokens(Tokens):
         if part is SyntaxPart.COMMA:
             self._unexpected(f"was expecting comma to separate {self._scope} entries")
         if part is SyntaxPart.VALUE:
-            self._value_at = at  # begun: Jackson up to 2.10.2 points here even if it fails later
+            self._value_at = at  # Jackson up to 2.10.2 reports a later fault of the value here, too
             self._fail_at_value()
         if self.unit != '"':
             self._unexpected("was expecting double-quote to start field name")
@@ -97,7 +98,7 @@ class BodyTokens(Tokens):
         return _SCOPES[self.scopes[-1].kind]
 
     def _check_more(self, *, may_end: bool) -> None:
-        """Raise the fault for a unit that begins nothing. `may_end`: the container may end here."""
+        """Raise the fault for a unit that begins no token. `may_end`: a container may end here."""
         unit = self.unit
         if not unit:
             self._fail_at_end(may_end=may_end)
@@ -211,7 +212,7 @@ class BodyTokens(Tokens):
                 self._fail_at_word(word[:length])
             self.at += 1
         unit = self.unit
-        if self._continues_word(unit):
+        if self._fails_after_word(unit):
             if self._is_lead():
                 # Jackson has not moved past this byte, and reads it again as the next one.
                 begins = _sequence_size(unit) > 0
@@ -245,6 +246,7 @@ class BodyTokens(Tokens):
         return chr(code_point & 0xFFFF)  # Jackson casts it to a `char`
 
     def _is_lead(self) -> bool:
+        """Return True before a byte that is not ASCII, where a UTF-8 sequence should begin."""
         return self.in_bytes and self.unit >= "\x80"
 
     # --- strings ------------------------------------------------------------------------------
@@ -294,7 +296,10 @@ class BodyTokens(Tokens):
             self._fail("Unexpected end-of-input in character escape sequence")
 
     def _sequence_end(self, at: int, end: int | None = None) -> int:
-        """Return the end of the UTF-8 sequence at `at`. `end`: where a fault is reported."""
+        """Return the end of the UTF-8 sequence at `at`.
+
+        Faults are reported at `end`, or at the bad byte if `end` is None.
+        """
         size = _sequence_size(self.units[at])
         if not size:
             self._bad_byte(f"start byte 0x{ord(self.units[at]):x}", at, end)

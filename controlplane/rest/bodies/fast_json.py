@@ -25,15 +25,15 @@ class LargeBody(bytes):
     """A body that takes too long to be read token by token in the event loop."""
 
 
-class Unread(Exception):
+class LargeBodyNotPlain(Exception):
     """A large body is not plain, and must be read in another process."""
 
 
-Plain = Callable[[Any], Any]
+PlainReader = Callable[[Any], Any]
 """Function from a decoded value to the value of a shape. Raises `NotPlain`."""
 
 
-def read(body: bytes, plain: Plain) -> Any:
+def read(body: bytes, plain: PlainReader) -> Any:
     """Return the value of a body. Raises `NotPlain`."""
     if len(body) > BYTES_MAX:
         raise NotPlain
@@ -113,7 +113,7 @@ def _named(value: Any) -> Any:
     return value.items()
 
 
-def bean(fields: Mapping[str, Plain]) -> Plain:
+def bean(fields: Mapping[str, PlainReader]) -> PlainReader:
     """Return the reader of an object of known, optional fields."""
 
     def plain(value: Any) -> dict[str, Any] | None:
@@ -126,7 +126,7 @@ def bean(fields: Mapping[str, Plain]) -> Plain:
     return plain
 
 
-def list_of(plain_item: Plain) -> Plain:
+def list_of(plain_item: PlainReader) -> PlainReader:
     """Return the reader of a list of values of a shape, or null."""
 
     def plain(value: Any) -> list[Any] | None:
@@ -146,5 +146,5 @@ def text(value: Any) -> str | None:
     raise NotPlain
 
 
-offsets: Plain = list_of(bean({"partition": values, "offset": values}))
+offsets: PlainReader = list_of(bean({"partition": values, "offset": values}))
 """Reader of a list of offsets in Kafka's form."""

@@ -124,8 +124,8 @@ def fence_tasks(request: CommandInput, name: str) -> AnyCommand:
     return commands.FenceTasks(name)
 
 
-def checked_first(request: CommandInput, body: bytes | None) -> CommandInput:
-    """Verify a worker's signature before its long body is parsed.
+def with_checked_signature(request: CommandInput, body: bytes | None) -> CommandInput:
+    """Verify the signature of a long body before it is parsed.
 
     Raises:
         RestError: no worker of this cluster has signed the request.

@@ -39,25 +39,28 @@ class CompletedCommand(NamedTuple):
         return self.command.connector
 
     @property
-    def as_first(self) -> "CompletedCommand":
-        """Return the command with the release that answered it first."""
+    def in_first_release(self) -> "CompletedCommand":
+        """Return the command with the release that answered it first.
+
+        A repeated request gets the first answer again, also if it names another release.
+        """
         release = self.outcome.release
         return self if release is None else self._replace(profile=Profile.of(release))
 
     def view(self) -> ConnectorView | None:
         """Return the connector as the command left it; None if there was none."""
-        left = self.outcome.connector
-        if left is not None:
-            return ConnectorView(self.connector, left.config, range(left.tasks), left.type)
+        stored = self.outcome.connector
+        if stored is not None:
+            return ConnectorView(self.connector, stored.config, range(stored.tasks), stored.type)
         if self.outcome.release is not None:
             return None
         return views.connector(self.state, self.connector, self.plugins)
 
     def status(self) -> StatusView | None:
         """Return the connector's status when its restart was requested; None if it is unknown."""
-        left = self.outcome.status
-        if left is not None:
-            return StatusView(self.connector, left.connector, dict(left.tasks), left.type)
+        stored = self.outcome.status
+        if stored is not None:
+            return StatusView(self.connector, stored.connector, dict(stored.tasks), stored.type)
         return views.status(self.state, self.connector, self.plugins)
 
 
@@ -164,7 +167,7 @@ def location_of(name: str, profile: Profile) -> str:
     slashes, escapes and everything else that a path allows, and parses braces as a template.
 
     Raises:
-        Failed: a release cannot build the address of this name; the connector exists anyway.
+        RequestFailed: a release cannot build the address of this name; the connector exists anyway.
     """
     if not profile.rest_location_verbatim:
         return _BASE + quote(name, safe="", errors="surrogatepass")

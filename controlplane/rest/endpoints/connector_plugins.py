@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import ValidationFailure
 from controlplane.core.validation import validate as validated
 from controlplane.core.validation.connector_lookup import ABSTRACT
-from controlplane.core.validation.plugin_versions import connects_version
+from controlplane.core.validation.plugin_versions import version_default
 from controlplane.core.validation.result import BAD_REQUEST, key_info
 from controlplane.rest import bodies
 from controlplane.rest.endpoints import entities
@@ -123,7 +123,7 @@ def _keys(plugin: Plugin, path: ClassPath, profile: Profile) -> Iterator[ConfigK
     own = {key.name: key for key in path.definition_of(plugin).keys}
     yield from own.values()
     if plugin.type in CONNECTORS and profile.rest_framework_keys:
-        framework = path.connects(plugin.type, connects_version(plugin, profile))
+        framework = path.connector_definition(plugin.type, version_default(plugin, profile))
         yield from (key for key in framework.keys if key.name not in own)
 
 

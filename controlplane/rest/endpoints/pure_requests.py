@@ -75,12 +75,15 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
 
 
 def paths(state: ClusterState) -> Iterator[str]:
-    """List the read endpoints of every connector in the state's release, as stories record them."""
+    """List the read endpoints of every connector in the state's release.
+
+    A recording of real workers has the answers of these endpoints.
+    """
     return reachable(every_path(state), state.profile)
 
 
 def reachable(targets: Iterable[str], profile: Profile) -> Iterator[str]:
-    """Yield the targets that have a read endpoint in a release, and that it accepts as a URL."""
+    """Yield the targets that a release accepts as a URL, and for which it has a read endpoint."""
     for target in targets:
         with suppress(RestError):
             path, _ = parse_target(target, profile)
@@ -105,13 +108,13 @@ def list_paths(profile: Profile) -> Iterator[str]:
 
 def connector_paths(base: str, tasks: Iterable[int]) -> Iterator[str]:
     """List the read endpoints of the connector with the path `base`, and those of its tasks."""
-    yield from ("/".join((base, *part)) for part in _PARTS_OFCONNECTORS)
+    yield from ("/".join((base, *part)) for part in _CONNECTOR_ENDPOINTS)
     yield from (f"{base}/tasks/{task}/status" for task in tasks)
 
 
-_PARTS_OFCONNECTORS = [
+_CONNECTOR_ENDPOINTS = [
     route.template[2:]
     for route in reads.ROUTES
     if route.template[:2] == CONNECTOR and "{}" not in route.template[2:]
 ]
-"""Templates of a connector's read endpoints behind its own path, which is the empty one."""
+"""Segments of each read endpoint after `connectors/{}`; none for the connector itself."""

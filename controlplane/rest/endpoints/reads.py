@@ -156,7 +156,7 @@ def _source_offsets(reading: ReadInputs, name: str) -> list[dict[str, Any]]:
 
 def _group_offsets(reading: ReadInputs, name: str) -> list[dict[str, Any]]:
     if reading.group is None:
-        raise RequestFailed(in_its_group(name))
+        raise RequestFailed(offsets_not_in_log(name))
     return [group_offset(*row) for row in in_worker_order(reading.group)]
 
 
@@ -165,7 +165,7 @@ def no_group_offsets(name: str) -> str:
     return f"Failed to retrieve consumer group offsets for sink connector {name}"
 
 
-def in_its_group(name: str) -> str:
+def offsets_not_in_log(name: str) -> str:
     """Return the error text for a sink if no cluster can be asked for its consumer group."""
     where = "they lie in its consumer group, not in the log that is read here"
     return f"{no_group_offsets(name)}: {where}"

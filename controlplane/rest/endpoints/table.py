@@ -55,7 +55,10 @@ class Endpoint(NamedTuple):
 
 
 class EndpointSet(Enum):
-    """The endpoints of a listener: those for administrators may have their own (KIP-495)."""
+    """The endpoints that a listener serves.
+
+    Endpoints for administrators may have a listener of their own (KIP-495).
+    """
 
     ALL = "all"
     PUBLIC = "without administration"

@@ -51,7 +51,9 @@ def read_command(
     names: Sequence[str],
     body: bytes | None,
 ) -> AnyCommand:
-    """Return the command of a request with this body; a function that another process can run.
+    """Return the command of a request with this body.
+
+    It is a function of the module, so that another process can run it.
 
     Raises:
         RestError: a release refuses the request in every state.
@@ -63,7 +65,7 @@ def answer_to(done: command_responses.CompletedCommand) -> Answer:
     """Return the answer to a completed command."""
     if done.outcome.refusal is not None:
         return refused(done.outcome.refusal).answer()
-    return _RESPONSES[type(done.command)](done.as_first)
+    return _RESPONSES[type(done.command)](done.in_first_release)
 
 
 _C = "connectors/{}"

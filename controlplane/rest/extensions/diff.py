@@ -42,7 +42,7 @@ def _fill(
     before: ClusterState,
     after: ClusterState,
     connector: str | None,
-    left: Callable[[], bool],
+    has_left: Callable[[], bool],
 ) -> None:
     """Fill a page with the differences until it is full or the client has left."""
     for change in _changes(before, after, connector):
@@ -51,7 +51,7 @@ def _fill(
             page.put(row, len(value_text.json_line(row)))
         elif page.next is not None:
             return
-        if left():
+        if has_left():
             return
 
 

@@ -33,7 +33,6 @@ async def show_history(call: Call) -> Answer:
     """
     (name,) = call.names
     log = call.service.log
-    assert log is not None  # the endpoint exists only with a log
     with_records = call.flag("records")
     state, notices = await call.requested_state()
     records = await read_records(log, state, name)
@@ -45,8 +44,8 @@ async def show_history(call: Call) -> Answer:
         lambda after: _normalized(after, state.topics),
         await _known_changes(call, log, state, records),
     )
-    reading = HistoryFold(name, state.profile, state.topics)
-    changed = await in_thread(partial(_fill, page, records, reading, whole=with_records))
+    fold = HistoryFold(name, state.profile, state.topics)
+    changed = await in_thread(partial(_fill, page, records, fold, with_records=with_records))
     page.check_after()
     shown: dict[str, Any] = {
         "connector": name,
@@ -62,9 +61,10 @@ async def show_history(call: Call) -> Answer:
 async def _known_changes(
     call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
 ) -> Callable[[HistoryEvent], bool] | None:
-    """Return a test for changes before `after=`.
+    """Return a test for changes up to the position `after=`.
 
-    Returns None unless `after=` is a record outside of this connector's `records`.
+    None if `after=` is missing, or names one of the connector's `records`: the page then finds it
+    by its key.
     """
     after = call.parameter("after")
     position = None if after is None else _position(after, state.topics)
@@ -83,41 +83,41 @@ async def _known_changes(
 def _fill(
     page: Page[HistoryEvent],
     records: list[Entry],
-    reading: HistoryFold,
-    left: Callable[[], bool],
+    fold: HistoryFold,
+    has_left: Callable[[], bool],
     *,
-    whole: bool,
+    with_records: bool,
 ) -> list[Entry]:
     """Fill a page with changes until the client leaves; return the records of the page."""
     changed: dict[Position, Entry] = {}
-    for entry, event in _changes(records, reading):
+    for entry, event in _changes(records, fold):
         if event is None:
-            page.end_key(position_text(entry.position, reading.topics))
+            page.end_key(position_text(entry.position, fold.topics))
         elif page.is_in(event):
-            shown = event_document(event, reading.topics)
-            is_new = whole and entry.position not in changed
+            shown = event_document(event, fold.topics)
+            is_new = with_records and entry.position not in changed
             page.put(shown, len(json_line(shown)) + (len(entry.value or b"") if is_new else 0))
             changed[entry.position] = entry
         elif page.next is not None:
             break
-        if left():
+        if has_left():
             break
     return list(changed.values())
 
 
 def _changes(
-    records: Iterable[Entry], reading: HistoryFold
+    records: Iterable[Entry], fold: HistoryFold
 ) -> Iterator[tuple[Entry, HistoryEvent | None]]:
     """Yield each record's changes, then None for the end of that record."""
     for entry in records:
-        for event in reading.apply(entry):
+        for event in fold.apply(entry):
             yield entry, event
         yield entry, None
 
 
-def _documents(records: Iterable[Entry], left: Callable[[], bool]) -> list[Any]:
+def _documents(records: Iterable[Entry], has_left: Callable[[], bool]) -> list[Any]:
     """Return the records as JSON until the client leaves: a large one takes long."""
-    return [document(entry) for entry in records if not left()]
+    return [document(entry) for entry in records if not has_left()]
 
 
 def _normalized(after: str, topics: Topics) -> str:

@@ -24,7 +24,7 @@ async def show_progress(call: Call) -> Answer:
 
     Raises:
         NotFound: there is no such connector.
-        Failed: the consumer group cannot be asked.
+        RequestFailed: the consumer group cannot be read.
     """
     (name,) = call.names
     state, notices = await call.requested_state()
@@ -40,7 +40,7 @@ async def _of_sink(call: Call, _: ClusterState, name: str) -> dict[str, Any]:
         raise InvalidParameter("as_of= asks for past offsets of a group, which no broker keeps")
     groups = call.service.groups
     if groups is None:
-        raise RequestFailed(reads.in_its_group(name))
+        raise RequestFailed(reads.offsets_not_in_log(name))
     try:
         progress = await groups.group_progress(name)
     except ExternalActionFailed as failure:
@@ -61,7 +61,6 @@ def _partition(part: PartitionProgress) -> dict[str, Any]:
 
 async def _of_source(call: Call, state: ClusterState, name: str) -> dict[str, Any]:
     log = call.service.log
-    assert log is not None  # the endpoint exists only with a log
     records = await read_offset_records(log, state, name)
     building = partial(_changes, state, name, records)
     return {"offsets": await in_thread_if_large(building, len(records))}

@@ -45,7 +45,7 @@ _NEXT: JsonSchema = {
     "type": ["string", "null"],
     "description": "Value of after= for the next page; null on the last page.",
 }
-_PLACE: Mapping[str, JsonSchema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
+_POSITION: Mapping[str, JsonSchema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
 _STATE: Mapping[str, JsonSchema] = {"state": TEXT, "worker_id": TEXT_OR_NULL}
 _STATE_MORE: Mapping[str, JsonSchema] = {"version": TEXT_OR_NULL, "trace": TEXT}
 _CONNECTOR: Mapping[str, JsonSchema] = {
@@ -148,7 +148,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     ),
     "Logger": _struct({"level": TEXT}, last_modified={"type": ["integer", "null"]}),
     "Level": {"type": "object", "required": ["level"], "properties": {"level": TEXT}},
-    "Position": _struct(_PLACE),
+    "Position": _struct(_POSITION),
     "Plan": _struct(
         {
             "profile": TEXT,
@@ -186,7 +186,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
                     {
                         "at": TEXT,
                         "record": _struct(
-                            {**_PLACE, "timestamp": NUMBER, "key": TEXT_OR_NULL},
+                            {**_POSITION, "timestamp": NUMBER, "key": TEXT_OR_NULL},
                         ),
                         "what": TEXT,
                         "words": TEXT,
@@ -198,7 +198,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
             "next": _NEXT,
         },
         records=listed(
-            _struct({**_PLACE, "timestamp": NUMBER, "key": TEXT_OR_NULL, "value": TEXT_OR_NULL})
+            _struct({**_POSITION, "timestamp": NUMBER, "key": TEXT_OR_NULL, "value": TEXT_OR_NULL})
         ),
     ),
     "Differences": _struct(

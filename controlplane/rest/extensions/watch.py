@@ -41,7 +41,6 @@ async def watch(call: Call) -> Answer:
     if since is None:  # an empty id, `{}`, is a position, too: the beginning of the log
         since = await _since_moment(call)
     watching = call.service.watching
-    assert watching is not None  # the endpoint exists only with a log
     if watching.watchers >= WATCHERS_MOST:
         raise NotReady(f"{WATCHERS_MOST} clients are watching, the maximum: try again later")
     if not watching.may_watch(call.profile):
@@ -128,7 +127,10 @@ def _event(kind: str, content: Any) -> bytes:
 
 
 def _document(event: ChangeEvent, *, record: bool) -> dict[str, Any]:
-    """Return a change as JSON. The record comes once, with its last change, and on request."""
+    """Return a change as JSON.
+
+    With `record`, the last change of a record also has the record's value.
+    """
     change = event.change
     before, after = (
         plain(json_value(change.aspect, change.item, value))

@@ -120,10 +120,10 @@ class _Connection(H11Protocol):
             transport.close()
 
     def data_received(self, received: bytes) -> None:
-        if self.transport.is_closing():  # only TLS passes on what it has decrypted by then
+        if self.transport.is_closing():  # TLS passes on bytes that it decrypted before the close
             return
-        # Idle: the next byte begins a request. It does not if an answer was sent before the end of
-        # its request's body.
+        # Idle: the next byte begins a request. After an answer that was sent before the end of its
+        # request's body, the next byte still belongs to that body.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if is_idle and not self.flow.write_paused and self._answer_from_cache(received):
             return

@@ -1,7 +1,7 @@
 """Plain responses: a head with its body, in one write and without h11.
 
 A small read would take an eighth longer with h11. The bytes are those that uvicorn and h11 write.
-They write every other response themselves: streams, `HEAD`, a response that ends its connection.
+uvicorn and h11 write all other responses: streams, `HEAD`, a response that ends its connection.
 """
 
 from collections.abc import Callable

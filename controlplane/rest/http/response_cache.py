@@ -18,7 +18,7 @@ LONGEST = 1 << 16
 
 
 class Cacheability:
-    """Cacheability of an answer. Leave it unset if cacheability is unknown."""
+    """Permission to cache an answer; the application gives it by setting `is_valid`."""
 
     def __init__(self) -> None:
         self.is_valid: Callable[[], bool] | None = None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.rest.errors import UNAVAILABLE, Answer
 
 RETRY_AFTER_S = 1
@@ -44,7 +44,7 @@ def _body(answer: Answer) -> bytes:
         return answer.body.encode("latin-1", "replace")
     if isinstance(answer.body, bytes):
         return answer.body
-    return json_converter.encode(answer.body)
+    return json_codec.encode(answer.body)
 
 
 def _headers(answer: Answer) -> Mapping[str, str]:

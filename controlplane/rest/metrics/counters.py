@@ -99,7 +99,7 @@ class Metrics:
         """Wrap an application to serve `/metrics`; use it innermost, so that it is protected."""
         return MetricsEndpoint(app, service, self.registry, self._state)
 
-    def notice(self, event: str, facts: dict[str, Any]) -> None:
+    def count_event(self, event: str, facts: dict[str, Any]) -> None:
         """Count a log event by its name and facts; an event without a counter is ignored."""
         match event:
             case "command":
@@ -144,15 +144,15 @@ class _CountingLogger:
         self._metrics, self._logger = metrics, logger
 
     def info(self, event: str, **facts: Any) -> None:
-        self._metrics.notice(event, facts)
+        self._metrics.count_event(event, facts)
         self._logger.info(event, **facts)
 
     def warning(self, event: str, **facts: Any) -> None:
-        self._metrics.notice(event, facts)
+        self._metrics.count_event(event, facts)
         self._logger.warning(event, **facts)
 
     def exception(self, event: str, **facts: Any) -> None:
-        self._metrics.notice(event, facts)
+        self._metrics.count_event(event, facts)
         self._logger.exception(event, **facts)  # noqa: LOG004 - the caller handles one
 
 

@@ -56,7 +56,7 @@ class MetricsEndpoint(Layer):
     async def _exposed(self, scope: Scope) -> Response:
         families, parts = await _families(self._service)
         encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
-        async with self._collector.turn:
+        async with self._collector.lock:
             self._collector.families = families
             content = await in_thread_if_large(partial(encode, self._registry), parts)
         return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
@@ -84,7 +84,7 @@ def _of_worker(service: Service) -> Iterable[Metric]:
 async def _ends(service: Service) -> Ends | None:
     """Return the end offsets of the log; None if they do not arrive in time."""
     follower = service.follower
-    if service.log is None or follower.failure is not None:
+    if follower.failure is not None:
         return None
     try:
         async with asyncio.timeout(ENDS_PATIENCE_S):
@@ -98,7 +98,7 @@ class StateCollector(Collector):
 
     def __init__(self) -> None:
         self.families: Iterable[Metric] = ()
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         """Lock from setting `families` until they are encoded: all scrapes share this object."""
 
     def collect(self) -> Iterable[Metric]:

@@ -10,7 +10,8 @@ Three families of names are in use; existing panels and alerts depend on each:
 - `controlplane_*`: facts that only a reader of the log knows.
 
 Facts of a worker's own process (throughput, errors) are in no log. A worker in this process adds
-its own (`controlplane.worker.metrics`); `connector-count` and `task-count` are those of here.
+its own (`controlplane.worker.metrics`), without `connector-count` and `task-count`, which this
+module counts.
 """
 
 from collections import Counter
@@ -46,7 +47,7 @@ def of_state(state: ClusterState) -> Iterator[Metric]:
     )
     yield _gauge(
         "controlplane_unreadable_records",
-        "Decoded records that could not be used.",
+        "Records that a worker cannot decode or use.",
         state.unreadable_count,
     )
 
@@ -56,14 +57,14 @@ def of_log(read: Ends, ends: Ends | None, *, followed: bool) -> Iterator[Metric]
     yield _gauge("kafka_connect_up", "1 if the log can be followed.", int(followed))
     yield _gauge("controlplane_log_followed", "1 if the log can be followed.", int(followed))
     position = GaugeMetricFamily(
-        "controlplane_log_position", "Offset of the next record to read.", labels=_PLACE
+        "controlplane_log_position", "Offset of the next record to read.", labels=_POSITION_LABELS
     )
     lag = GaugeMetricFamily(
-        "controlplane_projection_lag_records", "Offsets still to be read.", labels=_PLACE
+        "controlplane_projection_lag_records", "Offsets still to be read.", labels=_POSITION_LABELS
     )
-    for topic, partition, offset in _places(read):
+    for topic, partition, offset in _positions(read):
         position.add_metric((_text(topic), str(partition)), offset)
-    for topic, partition, end in _places(ends or {}):
+    for topic, partition, end in _positions(ends or {}):
         parts = read.get(topic, ())
         position_read = parts[partition] if partition < len(parts) else 0
         lag.add_metric((_text(topic), str(partition)), max(0, end - position_read))
@@ -71,10 +72,10 @@ def of_log(read: Ends, ends: Ends | None, *, followed: bool) -> Iterator[Metric]
     yield lag
 
 
-_PLACE = ("topic", "partition")
+_POSITION_LABELS = ("topic", "partition")
 
 
-def _places(ends: Ends) -> Iterator[tuple[str, int, int]]:
+def _positions(ends: Ends) -> Iterator[tuple[str, int, int]]:
     for topic, parts in sorted(ends.items()):
         for partition, end in enumerate(parts):
             yield topic, partition, end

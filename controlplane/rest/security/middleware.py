@@ -44,25 +44,25 @@ class Protection(NamedTuple):
 
     @classmethod
     def from_configuration(
-        cls, configuration: Configuration, of_listeners: Configuration | None = None
+        cls, configuration: Configuration, listeners: Configuration | None = None
     ) -> "Protection":
         """Build the protection from flags, the environment and a worker's file.
 
-        `of_listeners` configures listeners and their answers; None takes them from `configuration`.
+        `listeners` is the configuration of listeners and their answers; None: `configuration`.
 
         Raises:
             SettingsError: a value is invalid.
         """
-        of_listeners = of_listeners or configuration
+        listeners = listeners or configuration
         return cls(
             configuration.settings(AuthSettings, AUTH),
             configuration.settings(HttpLimits, HTTP),
-            of_listeners.settings(ResponseHeaderSettings),
-            _context(listener_tls(MAIN, configuration, of_listeners)),
-            _context(listener_tls(ADMIN, configuration, of_listeners)),
+            listeners.settings(ResponseHeaderSettings),
+            _context(listener_tls(MAIN, configuration, listeners)),
+            _context(listener_tls(ADMIN, configuration, listeners)),
             (
                 *configuration.settings(WorkerSettings).allowed_hosts,
-                *of_listeners.make(WorkerSettings, own_hosts),
+                *listeners.make(WorkerSettings, own_hosts),
             ),
         )
 

@@ -22,7 +22,7 @@ from controlplane.rest.http.responses import response
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING
-from controlplane.settings.kinds import texts
+from controlplane.settings.kinds import split_list
 from controlplane.settings.listeners import ResponseHeaderSettings
 
 _SIMPLE = ("GET", "POST", "HEAD")
@@ -92,7 +92,7 @@ def allowed_origins(settings: ResponseHeaderSettings) -> AllowedOrigins | None:
     if not origins:
         return None
     methods = settings.access_control_allow_methods
-    return AllowedOrigins(texts(origins), texts(methods) if methods else _SIMPLE)
+    return AllowedOrigins(split_list(origins), split_list(methods) if methods else _SIMPLE)
 
 
 class OriginGuard(Layer):

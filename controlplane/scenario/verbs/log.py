@@ -40,7 +40,7 @@ async def given(world: World, step: ScenarioStep) -> list[str]:
     records = [_record(line, number) for number, line in enumerate(step.body, start=1)]
     if "topic" in step.options:
         await world.add_topic(topic)
-    positions = await world.write(topic, records, await _hand(world, step, topic))
+    positions = await world.write(topic, records, await _writer_options(world, step, topic))
     return list(_position_lines(positions, step.options.get("transaction", ""), world.topics))
 
 
@@ -51,7 +51,7 @@ def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
     return bytes_of(match[1]), bytes_of(match[2])
 
 
-async def _hand(world: World, step: ScenarioStep, topic: str) -> ForeignWriter:
+async def _writer_options(world: World, step: ScenarioStep, topic: str) -> ForeignWriter:
     transaction = step.options.get("transaction", "")
     if transaction:
         step_options.choice(step, "transaction", ("committed", "aborted"), "")

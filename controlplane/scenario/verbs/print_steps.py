@@ -11,7 +11,7 @@ from controlplane.scenario.world import World
 INDENT = "  "
 
 
-async def attempted(world: World, attempt: Attempt, answer: str) -> list[str]:
+async def attempt_lines(world: World, attempt: Attempt, answer: str) -> list[str]:
     """Lines of a command: the answer, then the records; with `steps=on` the records first."""
     steps = world.settings["steps"]
     records = transcript.journal(attempt.journal, world.topics, steps=steps)
@@ -19,7 +19,7 @@ async def attempted(world: World, attempt: Attempt, answer: str) -> list[str]:
     return [*records, *answered] if steps else [*answered, *records]
 
 
-async def repaired(world: World, takeover: Takeover) -> list[str]:
+async def takeover_lines(world: World, takeover: Takeover) -> list[str]:
     """Lines of the commands that a new leader has completed, each with its records below."""
     lines = [line for repair in takeover.repairs for line in _lines(world, repair)]
     return [*lines, *_crashed(takeover.worker, takeover.crashed)]

@@ -13,7 +13,7 @@ from controlplane.scenario import forwarding, transcript
 from controlplane.scenario.running_worker import RunningWorker
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.verbs import step_options
-from controlplane.scenario.verbs.print_steps import attempted
+from controlplane.scenario.verbs.print_steps import attempt_lines
 from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.worker_group import Attempt
 from controlplane.scenario.world import World
@@ -91,7 +91,7 @@ async def _output_lines(world: World, made: Exchange) -> list[str]:
     words = transcript.answer(made.answer)
     if made.attempt is None:
         return [*forwarding_lines, words]
-    return [*forwarding_lines, *await attempted(world, made.attempt, words)]
+    return [*forwarding_lines, *await attempt_lines(world, made.attempt, words)]
 
 
 # --- the exchange with the worker ---------------------------------------------------------------

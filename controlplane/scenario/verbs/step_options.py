@@ -61,13 +61,13 @@ def duration_ms(step: ScenarioStep, option: str) -> int:
     return 0 if text is None else time_ms(text, f"{option}={text}")
 
 
-def time_ms(text: str, said: str) -> int:
-    """Parse a time into ms; `said` is the text for errors."""
+def time_ms(text: str, shown: str) -> int:
+    """Parse a time into ms; `shown` is the text for errors."""
     match = _SECONDS.fullmatch(text)
     if match is None:
-        raise BadStep(f"{said} is not a time: write it like 5s or 250ms")
+        raise BadStep(f"{shown} is not a time: write it like 5s or 250ms")
     if len(match[2]) > _DIGITS_MAX:
-        raise BadStep(f"{said} is too long a time: write it with {_DIGITS_MAX} digits at most")
+        raise BadStep(f"{shown} is too long a time: write it with {_DIGITS_MAX} digits at most")
     return int(f"{match[1]}{match[2]}") * _UNIT_MS[match[3]]
 
 

@@ -3,12 +3,12 @@
 from controlplane.core.decide.undo import restoration
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.plan import Rejected
-from controlplane.projection.past_states import Past
+from controlplane.projection.past_states import PastStates
 from controlplane.scenario.notation import printable
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.transcript import NO_RESPONSE
 from controlplane.scenario.verbs import step_options
-from controlplane.scenario.verbs.print_steps import attempted
+from controlplane.scenario.verbs.print_steps import attempt_lines
 from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
@@ -35,7 +35,7 @@ async def undo(world: World, step: ScenarioStep) -> list[str]:
     offsets = step_options.choice(step, "offsets", ("on", "off"), "off") == "on"
     world.pass_ms()
     profile, exactly_once = leader.worker.profile, leader.worker.exactly_once
-    past = Past(world.log, topics=world.topics, exactly_once=exactly_once)
+    past = PastStates(world.log, topics=world.topics, exactly_once=exactly_once)
     ends = await world.log.ends(await world.log.topics())
     try:
         then = await past.state(step.options["to"], profile, ends)
@@ -50,4 +50,4 @@ async def undo(world: World, step: ScenarioStep) -> list[str]:
             result = printable(f"refused: {text}")
         case _:
             result = "done"
-    return await attempted(world, attempt, result)
+    return await attempt_lines(world, attempt, result)

@@ -9,7 +9,7 @@ from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.transcript import NONE, TranscriptRow, naturally, table
 from controlplane.scenario.verbs import step_options
 from controlplane.scenario.verbs.step_options import BadStep
-from controlplane.scenario.views import LOOKS, SharedColumn, ViewDefinition, WorkerView
+from controlplane.scenario.views import VIEW_DEFINITIONS, SharedColumn, ViewDefinition, WorkerView
 from controlplane.scenario.world import World
 
 Cells = dict[str, tuple[str, ...]]
@@ -27,29 +27,29 @@ async def view(world: World, step: ScenarioStep) -> list[str]:
     """
     step_options.started(world)
     step_options.only(step, words=1)
-    look = LOOKS.get(step.words[0])
-    if look is None:
-        raise BadStep(f"there is no view {step.words[0]}: use {', '.join(LOOKS)}")
+    definition = VIEW_DEFINITIONS.get(step.words[0])
+    if definition is None:
+        raise BadStep(f"there is no view {step.words[0]}: use {', '.join(VIEW_DEFINITIONS)}")
     entries = await world.entries()
 
     def cells_by(refold: Refold) -> Cells:
         states = _states(world, entries, refold)
-        return cells_of(look, [WorkerView(state, entries) for state in states])
+        return cells_of(definition, [WorkerView(state, entries) for state in states])
 
     cells = cells_by(world.folds.main)
     other_cells = {name: cells_by(refold) for name, refold in world.folds.others.items()}
     rows = _rows(cells, other_cells)
     world.disagreed = any(row.via for row in rows)
-    return table(header_of(look, [column.title for column in world.columns]), rows)
+    return table(header_of(definition, [column.title for column in world.columns]), rows)
 
 
-def header_of(look: ViewDefinition, titles: Sequence[str]) -> TranscriptRow | None:
+def header_of(definition: ViewDefinition, titles: Sequence[str]) -> TranscriptRow | None:
     """The first line, where there is one; `titles` are those of the workers' columns."""
-    if look.bare and len(titles) == 1:
+    if definition.bare and len(titles) == 1:
         return None
-    first = (look.first.title,) if look.first else ()
-    last = (look.last.title,) if look.last else ()
-    return TranscriptRow(look.subject, (*first, *titles, *last))
+    first = (definition.first.title,) if definition.first else ()
+    last = (definition.last.title,) if definition.last else ()
+    return TranscriptRow(definition.subject, (*first, *titles, *last))
 
 
 def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[ClusterState]:
@@ -60,14 +60,14 @@ def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[Clus
     ]
 
 
-def cells_of(look: ViewDefinition, readers: Sequence[WorkerView]) -> Cells:
+def cells_of(definition: ViewDefinition, readers: Sequence[WorkerView]) -> Cells:
     """The cells of each row, one for the workers of each column."""
-    columns = [look.cells(reader) for reader in readers]
-    first, last = _shared(look.first, readers), _shared(look.last, readers)
+    columns = [definition.cells(reader) for reader in readers]
+    first, last = _shared(definition.first, readers), _shared(definition.last, readers)
     return {
         label: (*first(label), *(column.get(label, NONE) for column in columns), *last(label))
         for label in {label for column in columns for label in column}
-        if any(column.get(label) != look.dull for column in columns)
+        if any(column.get(label) != definition.omitted_cell for column in columns)
     }
 
 

@@ -8,7 +8,7 @@ from controlplane.scenario import transcript
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.transcript import OK
 from controlplane.scenario.verbs import step_options
-from controlplane.scenario.verbs.print_steps import INDENT, repaired
+from controlplane.scenario.verbs.print_steps import INDENT, takeover_lines
 from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.worker_group import SESSION_TIMEOUT_MS
 from controlplane.scenario.workers import Worker
@@ -77,8 +77,8 @@ async def start(world: World, step: ScenarioStep) -> list[str]:
     """Start a worker that does not run. It reads the log to its end.
 
     A leader completes the unfinished commands of the command topic: `repeated` from the first step
-    on, `finished` as they have happened already, `given up`, or `taken back`. Without a command
-    topic it has no record of them.
+    on, `finished` if all of their effects were there already, `given up`, or `taken back`. Without
+    a command topic it has no record of them.
 
         start w1
         ----
@@ -98,7 +98,7 @@ async def start(world: World, step: ScenarioStep) -> list[str]:
     read = f"{worker.title} read {transcript.ends(ends, world.topics)}"
     if world.cluster.leader != worker.name:
         return [read]
-    repairs = await repaired(world, await world.cluster.lead(worker.name))
+    repairs = await takeover_lines(world, await world.cluster.lead(worker.name))
     return [read, *(repairs or [_NOTHING])]
 
 
@@ -160,7 +160,7 @@ async def roll(world: World, step: ScenarioStep) -> list[str]:
     await cluster.start(after)
     repairs = []
     if leader in (before.name, step.options.get("leader")):
-        repairs = await repaired(world, await cluster.lead(leader))
+        repairs = await takeover_lines(world, await cluster.lead(leader))
     shown = cluster.workers[leader].title
     return [f"{before.name} {before.runs} -> {after.runs}", f"leader {shown}", *repairs]
 
@@ -210,5 +210,5 @@ async def _passed(world: World, passed_ms: int) -> list[str]:
     takeover = await world.cluster.takeover()
     if takeover is None:
         return []
-    did = [f"leads instead of {before}", *await repaired(world, takeover)]
-    return [takeover.worker.title, *(INDENT + line for line in did)]
+    lines = [f"leads instead of {before}", *await takeover_lines(world, takeover)]
+    return [takeover.worker.title, *(INDENT + line for line in lines)]

@@ -247,7 +247,7 @@ class TaskCluster(Protocol):
 
     @property
     def actions(self) -> ClientActions:
-        """Actions of commands. A command that a crash cut off needs them before `clients`."""
+        """Actions of commands. Recovery may repeat a command before `clients` is called."""
         ...
 
     def clients(self, plane: ControlPlane) -> AbstractAsyncContextManager[TaskClients]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from controlplane.core.entry import Batch, Entry, TopicPartition
-from controlplane.event_loop import close, ended
+from controlplane.event_loop import cancel_all, close
 from controlplane.logs.log import Log, LogError
 from controlplane.worker.data_topics.clients import RebalanceCallbacks, TopicSubscription
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
@@ -208,7 +208,7 @@ class LogConsumer:
         """Drop what was read ahead; the next poll reads from the positions on."""
         if self._reading is not None:
             reading, self._reading = self._reading, None
-            await ended([reading])
+            await cancel_all([reading])
         self._batches = asyncio.Queue(BATCHES_PENDING)
         self._ready.clear()
 
@@ -262,5 +262,5 @@ class LogConsumer:
         self._assignments.remove(self._member)
         self._groups.leave(self._member.group)
         if self._reading is not None:
-            await ended([self._reading])
+            await cancel_all([self._reading])
         self._member.owned.clear()

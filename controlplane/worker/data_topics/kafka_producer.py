@@ -5,12 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 
-from controlplane.clock import backoff
 from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import sliced
+from controlplane.event_loop import backoff, sliced
 from controlplane.logs.kafka.admin.client_topics import ClientTopics
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.appends.transactions import Transactions

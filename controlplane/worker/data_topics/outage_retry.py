@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TypeVar
 
-from controlplane.clock import backoff
+from controlplane.event_loop import backoff
 from controlplane.logs.log import LogUnavailable
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
 
 from controlplane.connect.records import RecordMetadata
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 
 
@@ -71,12 +71,12 @@ class RecordQueue:
         try:
             await asyncio.wait([self._sender], timeout=timeout_s)
         finally:
-            await ended([self._sender])
+            await cancel_all([self._sender])
         self._cancel_queued()
 
     async def drop(self) -> None:
         """End, and send nothing more."""
-        await ended([self._sender])
+        await cancel_all([self._sender])
         self._cancel_queued()
 
     def _cancel_queued(self) -> None:

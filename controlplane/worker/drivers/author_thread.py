@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AuthorExit(ConnectError):
-    """The connector's code tried to end the process or a task: it raised no `Exception`."""
+    """The connector's code raised `SystemExit` or another exception that is no `Exception`."""
 
 
 FORKED_EXIT = 70

@@ -65,7 +65,7 @@ class TransactionRequests:
     def bounded(self, records: Sequence[tuple[SourceRecord, SourceRecord]]) -> list[PolledItem]:
         """Return a batch with the requested boundaries in it, and forget the requests.
 
-        Each record is the author's, by which it is requested, and the checked copy.
+        Each pair is the author's record, which requests refer to, and its checked copy.
 
         Raises:
             ConnectError: both a commit and an abort were requested at one place.

@@ -184,10 +184,10 @@ class GeneratorDriver:
         self._ended = False
         self._committed: asyncio.Future[Any] | None = None
         """Latest call of the author's `committed`; None before the first."""
-        self._resting = asyncio.Lock()
-        """Held by each call in the author's thread: an `async def` may let another call run.
+        self._call_lock = asyncio.Lock()
+        """Held by each call in the author's thread: an `await` in one must not let another begin.
 
-        Calls take it in their order. A cancelled call ends later.
+        Calls take it in their order. A cancelled call holds it until it has ended.
         """
 
     async def start(self) -> None:
@@ -233,7 +233,7 @@ class GeneratorDriver:
 
     async def _pull(self) -> bool:
         """Run the generator in the author's thread; return True once it has ended."""
-        async with self._resting:
+        async with self._call_lock:
             until = monotonic() + GATHER_S
             for count in range(1, GATHER_RECORDS + 1):
                 try:
@@ -332,7 +332,7 @@ class GeneratorDriver:
 
     async def _alone(self, method: Any, *arguments: Any) -> Any:
         """Call a method in the author's thread while no other method of the source runs."""
-        async with self._resting:
+        async with self._call_lock:
             result = method(*arguments)
             return await result if inspect.isawaitable(result) else result
 
@@ -349,7 +349,7 @@ class GeneratorDriver:
             await self._thread.last_call(self._close)
 
     async def _close(self) -> None:
-        async with self._resting:
+        async with self._call_lock:
             await _closed(self._generator)
 
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from controlplane.clock import backoff
 from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PublishTasks
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import RestartRequest, State, Target
-from controlplane.event_loop import first_of
+from controlplane.event_loop import backoff, first_of
 from controlplane.failure_text import description_of, trace_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
 from controlplane.worker.lifecycle.actor_parts import ActorParts

@@ -14,12 +14,12 @@ from controlplane.worker.metrics.startups import Startup
 
 
 class StoppedPause(NamedTuple):
-    """Pause of a stopped connector: in KIP-875 it is started first, so that it has tasks."""
+    """Pause of a stopped connector: by KIP-875 it is started first, so that it has tasks."""
 
     publish: Callable[[], Awaitable[None]]
     """Publishes task configs, now; called while the connector runs."""
     starts: bool
-    """True if the connector is started first; no release does so."""
+    """True if the connector is started first: in the profile `kip`, and in no release of Kafka."""
 
 
 class ConnectorInstance:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from controlplane.core.records import State, Target
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.task_instance import TaskInstance, report_task_failure
@@ -75,7 +75,7 @@ class RunningTasks:
             if preparing.done():
                 preparing.result()
         finally:
-            await ended([preparing, ending])  # type: ignore[list-item]
+            await cancel_all([preparing, ending])  # type: ignore[list-item]
 
     def end(self) -> None:
         """Start no more tasks: the connector ends."""

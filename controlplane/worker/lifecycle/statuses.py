@@ -18,7 +18,7 @@ from controlplane.core.records import (
 )
 from controlplane.core.state import ClusterState, StatusState
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import ended
+from controlplane.event_loop import cancel_all
 from controlplane.failure_text import shortened
 from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.projection.notices import Notices
@@ -150,7 +150,7 @@ class StatusWriter:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await self.flush()
-        await ended([self._task])
+        await cancel_all([self._task])
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
         trace = None if trace is None else shortened(self._hidden(trace))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from threading import Lock
 
-from controlplane.clock import now_ms
+from controlplane.event_loop import now_ms
 
 
 class ErrorMetrics:

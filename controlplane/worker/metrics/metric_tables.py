@@ -180,13 +180,13 @@ OF_SOURCES: Sequence[MetricRow[SourceTaskMetrics]] = (
     MetricRow(
         SOURCE,
         "source-record-active-count-max",
-        "Maximum number of records that were not yet in the log, of late.",
+        "Recent maximum of the number of records that were not yet in the log.",
         lambda task: task.active_records.maximum,
     ),
     MetricRow(
         SOURCE,
         "source-record-active-count-avg",
-        "Average number of records that were not yet in the log, of late.",
+        "Recent average of the number of records that were not yet in the log.",
         lambda task: task.active_records.average,
     ),
     MetricRow(
@@ -243,13 +243,13 @@ OF_SINKS: Sequence[MetricRow[SinkTaskMetrics]] = (
     MetricRow(
         SINK,
         "sink-record-active-count-max",
-        "Maximum number of records whose offsets were not committed, of late.",
+        "Recent maximum of the number of records whose offsets were not committed.",
         lambda task: task.active_records.maximum,
     ),
     MetricRow(
         SINK,
         "sink-record-active-count-avg",
-        "Average number of records whose offsets were not committed, of late.",
+        "Recent average of the number of records whose offsets were not committed.",
         lambda task: task.active_records.average,
     ),
     MetricRow(

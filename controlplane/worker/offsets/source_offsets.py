@@ -13,7 +13,7 @@ from controlplane.connect.records import OffsetFields, OffsetPair, PartitionFiel
 from controlplane.core import views
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.decide.source_offsets import LoggedKeys
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.java.json_values import fits_long
 from controlplane.core.plan import Draft
 from controlplane.core.state import ClusterState
@@ -33,6 +33,9 @@ _SCHEMA_TYPES: Mapping[type, str] = {dict: "MAP", list: "ARRAY", tuple: "ARRAY"}
 
 class OffsetBatches(NamedTuple):
     """Records of one commit in the order of their writing (KAFKA-15018).
+
+    The primary topic is the connector's own offsets topic, and the copy is in the worker's topic.
+    Without an own topic, the worker's is the primary one and there is no copy.
 
     Removals go to the copy first, or a crash would revive an old offset.
     """
@@ -119,7 +122,7 @@ class SourceOffsetStore:
         drafts: list[Draft] = []
         async for partition, offset in sliced(pairs):
             keys = self._keys.of(topic, partition)
-            value = None if offset is None else json_converter.encode_hash_order(offset)
+            value = None if offset is None else json_codec.encode_hash_order(offset)
             # A removal needs a tombstone for every spelling of the partition that the topic has.
             drafts += (
                 Draft(topic, key, value, self._keys.place(topic, key))

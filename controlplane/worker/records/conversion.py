@@ -382,7 +382,7 @@ class Pipelines:
         )
 
     def _converter(self, role: str, config: Mapping[str, str], default: str | None) -> Converter:
-        """Return the converter of keys or values; its settings come from the same place as it.
+        """Return the converter of keys or values; its settings are in the config that names it.
 
         Raises:
             ConnectError: neither the connector nor the worker names one.

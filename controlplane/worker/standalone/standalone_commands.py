@@ -82,12 +82,12 @@ class StandaloneCommands:
             return Rejected(
                 Reason.FAILED, text, shortened(self._worker.hidden(message_of(failure)))
             )
-        left = outcome.connector
-        if left is None:
+        shown = outcome.connector
+        if shown is None:
             return outcome
         tasks = len(self._plane.state.config.task_ids(name))
-        left = ConnectorAfterCommand(left.config, tasks, left.type)
-        return msgspec.structs.replace(outcome, connector=left)
+        shown = ConnectorAfterCommand(shown.config, tasks, shown.type)
+        return msgspec.structs.replace(outcome, connector=shown)
 
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None = None, believe_hooks: bool = False

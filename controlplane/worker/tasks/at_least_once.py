@@ -9,7 +9,7 @@ from typing import NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
-from controlplane.event_loop import SLICE_ITEMS, ended
+from controlplane.event_loop import SLICE_ITEMS, cancel_all
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -55,8 +55,11 @@ class AtLeastOnce:
         self._settled = asyncio.Event()
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
-        self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
-        """True if the release calls the task's hook of KIP-910: it sees offsets before a commit."""
+        self._calls_hook = parts.updates_offsets and parts.driver.has_offsets_hook
+        """True if the task has the hook `update_offsets` (KIP-910), and the release calls it.
+
+        The hook must see offsets before they are committed.
+        """
         self._tolerant = parts.pipeline.errors.settings.tolerant
         self._committers: list[asyncio.Task[None]] = []
         """Commits at an interval; nothing before the start of the task."""
@@ -81,7 +84,7 @@ class AtLeastOnce:
         The returned offsets count as acknowledged. Earlier records of the same partition still hold
         them back, so no offset passes a record in flight.
         """
-        if self._asks:
+        if self._calls_hook:
             returned = await self._parts.ask_for_offsets(self._committable.values())
             # Records that were acknowledged meanwhile stay: they must be shown before a commit.
             self._committable |= self._submitted.submit_acked(returned)
@@ -152,7 +155,7 @@ class AtLeastOnce:
 
     async def finish(self, *, failed: bool) -> None:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
-        await ended(self._committers)
+        await cancel_all(self._committers)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
                 while self._in_flight() and self._failure is None:
@@ -187,7 +190,7 @@ class AtLeastOnce:
     async def _commit(self, *, tell: bool) -> None:
         """Commit the committable offsets; after a failure the next commit repeats them."""
         async with self._committing:
-            if not self._asks:
+            if not self._calls_hook:
                 self._merge()
             offsets, self._committable = self._committable, {}
             pairs, parts, done = [*offsets.values()], self._parts, 0
@@ -221,7 +224,7 @@ class AtLeastOnce:
         await write_copy(self._producer, batches.values_of_copy, parts.notices, deadline)
 
     def _keep(self, offsets: Mapping[SourcePartitionId, OffsetPair], done: int) -> None:
-        """Leave the offsets behind the first `done` to the next commit, with later ones."""
+        """Keep all but the first `done` offsets for the next commit; later offsets replace them."""
         self._committable = dict(islice(offsets.items(), done, None)) | self._committable
 
     def _merge(self) -> None:

@@ -77,12 +77,12 @@ class ExactlyOnce:
                 case SentRecord():
                     self._add(item)
                 case TransactionCommit():
-                    await self._end_at_connectors(self._ask_and_commit)
+                    await self._end_if_requested(self._ask_and_commit)
                 case TransactionAbort():
-                    await self._end_at_connectors(self._abort)
+                    await self._end_if_requested(self._abort)
 
-    async def _end_at_connectors(self, end: Callable[[], Awaitable[None]]) -> None:
-        """End the transaction, if the connector sets the boundaries."""
+    async def _end_if_requested(self, end: Callable[[], Awaitable[None]]) -> None:
+        """End the transaction as the connector requests, if it sets the boundaries."""
         if self._boundary is TransactionBoundary.CONNECTOR:
             await end()
 

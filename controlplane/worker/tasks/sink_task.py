@@ -1,7 +1,7 @@
 """Loop of a sink task: consume, convert, put, commit (Kafka: `WorkerSinkTask`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
@@ -224,7 +224,7 @@ class SinkTaskRun:
         self._drop_batch(offsets)
         self._measure_positions()
 
-    def _drop_batch(self, partitions: Mapping[TopicPartition, int]) -> None:
+    def _drop_batch(self, partitions: Collection[TopicPartition]) -> None:
         """Drop waiting records of partitions that are read again."""
         self._batch = [
             record
@@ -388,9 +388,8 @@ class SinkTaskRun:
             await self._commit(closing=True)
         finally:
             await self._parts.driver.close(partitions)
-        lost = dict.fromkeys(partitions, 0)
-        self._drop_batch(lost)
-        for partition in lost:
+        self._drop_batch({*partitions})
+        for partition in partitions:
             self._consumed.pop(partition, None)
             self._committed.pop(partition, None)
         self._measure_positions()

@@ -29,11 +29,11 @@ from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 Boundary = TransactionCommit | TransactionAbort
 
 EMPTY_POLL_S = 0.001
-"""Pause after a poll without records: a task that does not wait by itself takes no whole core."""
+"""Pause after a poll without records, so that a task that never waits does not occupy a core."""
 
 
 RETRIED_POLL_S = 0.1
-"""Pause after a poll that raised `RetriableError`. Kafka has none; it keeps the log readable."""
+"""Pause after a poll that raised `RetriableError`; it limits the log lines. Kafka has none."""
 
 
 class SentRecord(NamedTuple):

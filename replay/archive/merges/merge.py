@@ -119,6 +119,7 @@ class Merger:
             if manifest.merge is UNSET
             for segment in manifest.segments
         }
+        """Files of segments that were written since the last merge."""
 
     @property
     def cut_ms(self) -> int | None:
@@ -193,6 +194,7 @@ class Merger:
         if superseded is None or not len(superseded.offsets):
             return 0
         removal = RecordRemoval(place, superseded)
+        # A thinned segment of an earlier, larger size is not split.
         largest = max(target.sizes.segment_records, *(each.stored.records for each in old))
         whole = target._replace(sizes=target.sizes._replace(segment_records=largest))
         part = self.cluster.parts[place]

@@ -28,8 +28,8 @@ from replay.archive.merges.replaced_manifests import replaced_files
 from replay.archive.merges.retention_proof import (
     RetentionRun,
     expired_in,
+    retention_differences,
     retentions_in,
-    unlike_retentions,
 )
 from replay.archive.segments.record_hash import record_hash
 from replay.archive.segments.removed_offsets import RemovedOffsets, read_offsets
@@ -104,7 +104,7 @@ def merged_records(cluster: ArchivedCluster) -> MergedRecords:
     for packed in replaced_files(cluster.store, cluster.chain):
         manifests = [replaced.manifest for replaced in packed.manifests]
         hashes += [replaced.sha256 for replaced in packed.manifests]
-        flaws += _unlike([*manifests, following])
+        flaws += _merge_differences([*manifests, following])
         retentions += reversed(retentions_in([*manifests[1:], following]))
         following = manifests[0]
         for manifest in manifests:
@@ -117,13 +117,13 @@ def merged_records(cluster: ArchivedCluster) -> MergedRecords:
         for place, part in cluster.parts.items()
         if part.removed
     }
-    flaws += unlike_retentions(cluster, retentions, removed, replaced)
+    flaws += retention_differences(cluster, retentions, removed, replaced)
     return MergedRecords(
         tuple(hashes), replaced, tuple(flaws), tuple(reversed(retentions)), removed
     )
 
 
-def _unlike(manifests: Sequence[Manifest]) -> Iterator[str]:
+def _merge_differences(manifests: Sequence[Manifest]) -> Iterator[str]:
     """Differences between each merge and the manifests that it replaces, the oldest first."""
     before: list[Manifest] = []
     for manifest in manifests:

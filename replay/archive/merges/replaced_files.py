@@ -45,14 +45,14 @@ def unnamed_files(store: ArchiveStore, cluster: str, chain: Chain) -> UnnamedFil
                 others |= {file.file for file in manifest.files}
     unnamed = [name for name in unnamed if name not in named]
     present = [name for name in unnamed if name in manifests]
-    same = concurrently(lambda name: _is(store, name, manifests[name]), present)
+    same = concurrently(lambda name: _is_unchanged(store, name, manifests[name]), present)
     replaced = [name for name, is_same in zip(present, same, strict=True) if is_same]
     replaced += [name for name in unnamed if name in others]
     leftovers = {*unnamed} - {*replaced}
     return UnnamedFiles(tuple(replaced), tuple(name for name in unnamed if name in leftovers))
 
 
-def _is(store: ArchiveStore, name: str, content: bytes) -> bool:
+def _is_unchanged(store: ArchiveStore, name: str, content: bytes) -> bool:
     """Compare a manifest; a late append may have reused the name of a removed manifest."""
     try:
         return store.read(name) == content

@@ -49,7 +49,7 @@ class ReplacedFile(NamedTuple):
 def packed(store: ArchiveStore, cluster: str, chain: Chain, writer: str) -> tuple[str, EncodedFile]:
     """Encode the manifests of a chain for the merge that replaces them; return name and file.
 
-    `writer` makes the name one of that merge alone.
+    `writer` is a part of the name that no other merge uses.
 
     Raises:
         ArchiveBusy: another merge has removed a manifest since the chain was read.

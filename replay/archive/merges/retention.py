@@ -61,14 +61,14 @@ class RecordRemoval:
 
     def surviving_rows(self, rows: pa.Table) -> pa.Table:
         """Rows of the next segment that stay."""
-        goes = _among(rows.column("offset").to_numpy(), self._superseded.offsets)
-        gone = rows.filter(pa.array(goes))
+        is_superseded = _among(rows.column("offset").to_numpy(), self._superseded.offsets)
+        gone = rows.filter(pa.array(is_superseded))
         if gone.num_rows:
             self._records += gone.num_rows
             self._aborted += int(gone.column("aborted").to_numpy().sum())
             self._bytes += sum(_content_bytes(gone.column(name)) for name in ("key", "value"))
             self._hash.update(record_hash(gone).encode())
-        return rows.filter(pa.array(~goes))
+        return rows.filter(pa.array(~is_superseded))
 
     @property
     def expired(self) -> ExpiredRecords:

@@ -46,7 +46,7 @@ def retentions_in(manifests: Sequence[Manifest]) -> list[RetentionRun]:
     ]
 
 
-def unlike_retentions(
+def retention_differences(
     cluster: ArchivedCluster,
     runs: Sequence[RetentionRun],
     removed: Mapping[PartitionId, RemovedOffsets],
@@ -59,7 +59,7 @@ def unlike_retentions(
     for run in runs:
         cut = time_text(run.retention.cut_ms)
         if run.retention.cut_ms > run.written_at_ms - run.retention.age_ms:
-            yield f"manifest {run.number} removed records up to {cut}, which is later than its age"
+            yield f"manifest {run.number} removed records up to {cut}: later than its age allows"
     counts: dict[PartitionId, int] = defaultdict(int)
     for run in runs:
         for expired in run.retention.expired:
@@ -74,10 +74,10 @@ def unlike_retentions(
             continue
         if gone.ends[-1] > records.end:
             yield f"{where} lacks records behind the cut of its retention at offset {records.end}"
-        yield from _young(where, originals.get(place, ()), gone, records.cut_ms)
+        yield from _removed_after_cut(where, originals.get(place, ()), gone, records.cut_ms)
 
 
-def _young(
+def _removed_after_cut(
     where: str, originals: Sequence[Segment], gone: RemovedOffsets, cut_ms: int
 ) -> Iterator[str]:
     """Removed records of originals that begin after the cut.

@@ -19,8 +19,11 @@ from replay.archive.readings.readings_file import ReadingsFile
 from replay.archive.stores.store import ArchiveStore
 from replay.doubts import PROMPT_MS
 
-UNRECORDED = 5_000_000
-"""Records of an append from which an earlier version may have stopped within a look."""
+PERHAPS_PARTIAL_RECORDS = 5_000_000
+"""Number of records at which an earlier version may have ended an append within a look.
+
+Earlier versions did not store whether an append had ended there.
+"""
 
 
 class _ReadTimes:
@@ -56,7 +59,9 @@ class _ReadAppend(NamedTuple):
     reaches: list[ReadRange]
 
 
-class _OpenReading(NamedTuple):
+class _ReadingRow(NamedTuple):
+    """One reading, with the columns of `PartitionReadings` that an append decides."""
+
     start: int
     end: int
     is_whole: bool
@@ -72,7 +77,7 @@ class ArchivedReadings:
         self._spans: tuple[ReadRange, ...] = ()
         self._file: ReadingsFile | None = None
         self._times = _ReadTimes()
-        self._later: dict[PartitionId, list[_OpenReading]] = defaultdict(list)
+        self._later: dict[PartitionId, list[_ReadingRow]] = defaultdict(list)
         if self._merged is not UNSET:
             self._spans = chain.manifests[0].reaches
             self._times.note_all(self._merged.all_read_ms)
@@ -110,13 +115,13 @@ class ArchivedReadings:
         for reach, is_whole in zip(append.reaches, whole, strict=True):
             place = reach.topic, reach.partition
             is_late = self._times.is_late(place, ms)
-            self._later[place].append(_OpenReading(reach.start, reach.end, is_whole, is_late))
+            self._later[place].append(_ReadingRow(reach.start, reach.end, is_whole, is_late))
             self._times.note(place, ms)
         if all(whole):
             self._times.note_all(ms)
 
 
-def _columns(readings: list[_OpenReading]) -> PartitionReadings:
+def _columns(readings: list[_ReadingRow]) -> PartitionReadings:
     starts, ends, whole, late = zip(*readings, strict=True)
     return PartitionReadings(
         np.array(starts, np.int64),
@@ -136,6 +141,7 @@ def _appends(chain: Chain) -> Iterator[_ReadAppend]:
         by_time: dict[int, list[ReadRange]] = defaultdict(list)
         for reach in manifest.reaches:
             by_time[read_at_ms(manifest, reach)].append(reach)
+        # An append without ranges found every partition at its archived end.
         for ms, reaches in by_time.items() or [(manifest.written_at_ms, [])]:
             yield _ReadAppend(manifest, ms, reaches)
 
@@ -171,4 +177,4 @@ def is_partial(manifest: Manifest, reach: ReadRange) -> bool:
     """True if a range ended before the end that the log had then, or may have."""
     if reach.partial is not None:
         return reach.partial
-    return sum(segment.stored.records for segment in manifest.segments) >= UNRECORDED
+    return sum(segment.stored.records for segment in manifest.segments) >= PERHAPS_PARTIAL_RECORDS

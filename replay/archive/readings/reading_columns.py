@@ -110,6 +110,7 @@ def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> Parti
     lasts = np.append(rows[1:], len(goes_on)) - 1
     joins = in_dense_look[rows]
     starts, ends = readings.starts[rows], readings.ends[lasts]
+    # `joined` does not count the look that the joined reading ends itself.
     looks = np.add.reduceat(readings.joined + _looks_ending(readings), rows)
     return PartitionReadings(
         starts,

@@ -58,7 +58,7 @@ class RemovedOffsets(NamedTuple):
         return is_inside
 
     def union(self, offsets: OffsetColumn) -> "RemovedOffsets":
-        """Add removed offsets, ascending, that are not in it yet."""
+        """Add removed offsets: ascending ones that no range contains yet."""
         starts = np.concatenate((self.starts, offsets))
         ends = np.concatenate((self.ends, offsets + 1))
         order = np.argsort(starts, kind="stable")

@@ -33,7 +33,8 @@ from replay.kernels.row_runs import HeldRows
 SEGMENT_BYTES = 256 * 1024 * 1024
 """Bytes of keys and values that end a segment, whatever its number of records."""
 
-NOTHING = ArchivedPartition(0, 0, (), ())
+NEW_PARTITION = ArchivedPartition(0, 0, (), ())
+"""Content of a partition of which nothing is archived yet."""
 
 
 class SegmentTarget(NamedTuple):
@@ -101,8 +102,8 @@ class SegmentWriter:
         whole = encoded_rows([table], sizes.row_group_rows)
         stored = whole.stored(layout.segment(cluster, self._place, span, whole.sha256, writer))
         add_file(store, stored.file, whole)
-        kept = self._write_winners(table, span, latest_ms)
-        self.segments.append(described(self._place, table, latest_ms, stored, kept))
+        winners_file = self._write_winners(table, span, latest_ms)
+        self.segments.append(described(self._place, table, latest_ms, stored, winners_file))
 
     def _write_winners(
         self, table: pa.Table, span: range, before_ms: int | None
@@ -126,7 +127,7 @@ def described(
     table: pa.Table,
     before_ms: int | None,
     stored: StoredFile,
-    kept: StoredFile | None = None,
+    winners_file: StoredFile | None = None,
 ) -> Segment:
     """Describe a segment with these rows for the manifest; `before_ms` as in `winners`."""
     offsets, times = table.column("offset"), table.column("timestamp")
@@ -141,7 +142,7 @@ def described(
         latest_ms=greatest if before_ms is None else max(before_ms, greatest),
         aborted=pc.sum(table.column("aborted")).as_py(),
         stored=stored,
-        winners=kept,
+        winners=winners_file,
         content=record_hash(table),
     )
 

@@ -38,8 +38,8 @@ def winners(
 ) -> pa.Table:
     """Rows that may still count for any release, with and without exactly-once support.
 
-    `before_ms` is the partition's greatest timestamp before them. Earlier versions kept winners
-    without the statuses that a tombstone has `removed`.
+    `before_ms` is the partition's greatest timestamp before them. `removed=False` leaves out the
+    statuses that a tombstone has removed, as earlier versions did.
     """
     some_aborted = any(visible(rows, aborted=False) is not None for rows in runs)
     readers = (True, False) if some_aborted else (True,)

@@ -33,12 +33,13 @@ _NAMES = {
 }
 """Arrow's names of settings whose values are passed on unchanged."""
 
-_WORKED_OUT = (
+_TRANSLATED = (
     "endpoint",
     "connection.ssl.enabled",
     "path.style.access",
     "aws.credentials.provider",
 )
+"""Settings that Arrow has in another form: functions below translate them."""
 
 _CENTRAL = "s3.amazonaws.com"
 """AWS's central endpoint, valid for every region."""
@@ -111,7 +112,7 @@ def is_hadoops(name: str) -> bool:
 
 def _in_file(path: Path) -> dict[str, str]:
     try:
-        root = ET.fromstring(path.read_bytes())  # noqa: S314 - it is ours, as a worker's properties
+        root = ET.fromstring(path.read_bytes())  # noqa: S314 - the operator's own file
     except FileNotFoundError:
         return {}
     except (OSError, ET.ParseError) as error:
@@ -166,7 +167,7 @@ def for_arrow(hadoop_settings: HadoopSettings, bucket: str) -> dict[str, Any]:
 def check_known(names: Iterable[str]) -> None:
     """Raise `BadStoreSetting` for a setting that is neither honoured nor known to be harmless."""
     for name in sorted(names):
-        if name not in _NAMES and name not in _WORKED_OUT and not _TUNING.match(name):
+        if name not in _NAMES and name not in _TRANSLATED and not _TUNING.match(name):
             raise BadStoreSetting(
                 f"{S3A}{name} is not supported: leave it out "
                 "(docs/replay.md, Object stores, lists the supported ones)"

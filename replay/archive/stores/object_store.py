@@ -267,9 +267,9 @@ def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -
 
 def _region(bucket: str, options: Mapping[str, Any]) -> str:
     """Region of a bucket if no setting names it: AWS is asked, other stores accept any."""
-    told_by_aws = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if told_by_aws:
-        return told_by_aws
+    from_environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if from_environment:
+        return from_environment
     return ANY_REGION if "endpoint_override" in options else _region_at_aws(bucket)
 
 

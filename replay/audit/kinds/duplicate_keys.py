@@ -19,7 +19,7 @@ _EntryByPartition = dict[int, Entry]
 class DuplicateKeys:
     """Audit with a finding per connector and topic; worse if the two records disagree."""
 
-    concerns = (object,)
+    concerns = (object,)  # records of every type
 
     def __init__(self, about: AuditContext) -> None:
         self._about = about

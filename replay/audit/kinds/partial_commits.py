@@ -76,8 +76,8 @@ class PartialCommits:
         """Report each connector with its missing records."""
         for name, life in self._lives.items():
             if name in self._config.connectors:
-                for look in (self._without_tasks, self._with_tasks, self._idle, self._task_set):
-                    yield from look(name, life)
+                for check in (self._without_tasks, self._with_tasks, self._idle, self._task_set):
+                    yield from check(name, life)
 
     def _without_tasks(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
         if life.commit is None or not life.had_tasks or life.commit.record.tasks:

@@ -114,9 +114,9 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     with interruption_named(inputs, options):
         requests = requests_by_cluster(inputs, trails)
-    look = AuditTask(profile, limits, requests)
+    task = AuditTask(profile, limits, requests)
     cluster_results = run_for_each_cluster(
-        inputs, ClusterJob("auditing", look, AuditOutcome, past=True), options
+        inputs, ClusterJob("auditing", task, AuditOutcome, past=True), options
     )
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(

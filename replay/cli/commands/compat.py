@@ -71,9 +71,9 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input.
     """
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
-    look = CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
+    task = CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
     cluster_results = run_for_each_cluster(
-        inputs, ClusterJob("assessing", look, CompatOutcome), options
+        inputs, ClusterJob("assessing", task, CompatOutcome), options
     )
     rolls = [step for each in cluster_results.results.values() for step in each.rolls]
     if output == "json":

@@ -15,7 +15,7 @@ from controlplane.core.text.safe_text import count
 from controlplane.core.views.history_text import shortened
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
-from replay.cli.execution.plan_output import explain, explain_option, passed_over
+from replay.cli.execution.plan_output import explain, explain_option, ordered_plan_summary
 from replay.cli.options.archives import (
     ArchiveInput,
     archive_argument,
@@ -74,7 +74,7 @@ def history(  # noqa: PLR0913 - click passes every option by name
     print_plan_notices([cluster_jobs[0].plan for cluster_jobs in jobs_of])
     jobs = list(chain.from_iterable(jobs_of))
     if is_explained:
-        explain([passed_over(job.cluster, job.plan, 1, executing) for job in jobs], output)
+        explain([ordered_plan_summary(job.cluster, job.plan, 1, executing) for job in jobs], output)
         return
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))

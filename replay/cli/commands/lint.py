@@ -36,7 +36,7 @@ from replay.lint import lint as rehearse
 @click.option(
     "--release",
     metavar="RELEASE",
-    help="Release of the worker; required, but for --hazards. [default of --hazards: all]",
+    help="Release of the worker. Required without --hazards. [default with --hazards: all]",
 )
 @click.option(
     "--hazards",

@@ -73,9 +73,9 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
-    look = _FactsTask(ReportTask(profile, towards, limits, requests))
+    task = _FactsTask(ReportTask(profile, towards, limits, requests))
     cluster_results = run_for_each_cluster(
-        inputs, ClusterJob("collecting", look, ClusterFacts, past=True), options
+        inputs, ClusterJob("collecting", task, ClusterFacts, past=True), options
     )
     if cluster_results.results:
         _write(file, cluster_results)
@@ -86,14 +86,14 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 class _FactsTask(msgspec.Struct, frozen=True):
     """Task: collect the facts of one cluster. Its fields are everything that affects the result."""
 
-    look: ReportTask
+    task: ReportTask
 
     def __call__(self, log: ClusterRecords) -> ClusterFacts:
         name, topics, support, entries, head, gaps, _, doubts, first_seen = log
         stream = RecordStream(
             name, topics, support, list(entries()), head, gaps, doubts, first_seen
         )
-        return self.look(stream)
+        return self.task(stream)
 
 
 def _lines() -> tuple[Profile, ...]:

@@ -16,7 +16,7 @@ from controlplane.core.text.value_text import change, item, text
 from controlplane.core.views.diff import Aspect
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
-from replay.cli.execution.plan_output import explain, explain_option, passed_over
+from replay.cli.execution.plan_output import explain, explain_option, ordered_plan_summary
 from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
@@ -62,7 +62,7 @@ DIGEST_SHOWN = 16
 @click.option("--offsets", is_flag=True, help="Include source offsets, the majority of records.")
 @click.option(
     "--digests",
-    "numbers",
+    "with_digests",
     is_flag=True,
     help="Print a digest of the config state after each config record instead.",
 )
@@ -77,7 +77,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     connectors: tuple[str, ...],
     *,
     offsets: bool,
-    numbers: bool,
+    with_digests: bool,
     output: str,
     file: Path | None,
     executing: ExecutorChoice,
@@ -90,19 +90,21 @@ def command(  # noqa: PLR0913 - click passes every option by name
     in which records are folded. Releases with the same fact are named together. Offsets of sinks
     are not included: they lie in consumer groups.
     """
-    if numbers and (connectors or offsets):
+    if with_digests and (connectors or offsets):
         raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")
     profiles = tuple(archive.profiles(releases))
     query = IntervalQuery(moment, profiles, connectors, offsets)
     jobs = archive.answer_of_each(partial(query.job, archive.source()))
     print_plan_notices([job.plan for job in jobs])
-    kind = _DIGESTS if numbers else _INTERVALS
+    kind = _DIGESTS if with_digests else _INTERVALS
     if is_explained:
-        plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]
+        plans = [
+            _explained(job, _topics(job, with_digests=with_digests), executing) for job in jobs
+        ]
         explain(plans, output)
         return
     with bar() as shown, executing.by(shown) as executor:
-        shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
+        shown.begin("reading", sum(_records(job, with_digests=with_digests) for job in jobs))
         timeline_rows = _all_rows(jobs, kind, shown.advance, executor)
         if file is not None:
             makers = {job.cluster.name: kind.documents(job) for job in jobs}
@@ -124,18 +126,18 @@ class _TimelineResult(NamedTuple):
     rows: list[Any]
 
 
-def _records(job: TimelineJob, *, numbers: bool) -> int:
-    topics = _topics(job, numbers=numbers)
+def _records(job: TimelineJob, *, with_digests: bool) -> int:
+    topics = _topics(job, with_digests=with_digests)
     return sum(part.rows for topic in topics for part in job.plan.parts_of(topic))
 
 
-def _topics(job: TimelineJob, *, numbers: bool) -> list[str]:
-    """Topics to read: for numbers, the config topic alone."""
-    return [job.plan.topics.config] if numbers else timeline_topics(job)
+def _topics(job: TimelineJob, *, with_digests: bool) -> list[str]:
+    """Topics to read: for digests, the config topic alone."""
+    return [job.plan.topics.config] if with_digests else timeline_topics(job)
 
 
 def _explained(job: TimelineJob, topics: Sequence[str], executing: ExecutorChoice) -> PlanSummary:
-    return passed_over(job.cluster, job.plan.only(topics), len(topics), executing)
+    return ordered_plan_summary(job.cluster, job.plan.only(topics), len(topics), executing)
 
 
 def _all_rows(
@@ -171,7 +173,7 @@ def _show_intervals(results: Sequence[_TimelineResult]) -> None:
     heads: tuple[str, ...] = (*_HEADS, _NOTE)
     if not any(row[-1] for row in rows):
         heads, rows = _HEADS, [row[:-1] for row in rows]
-    table(*_telling(heads, rows))
+    table(*_without_constant_columns(heads, rows))
     for job, intervals in results:
         connectors = {shared.interval.connector for shared in intervals}
         say(
@@ -189,7 +191,7 @@ def _note(job: TimelineJob, shared: SharedInterval, doubts: IntervalDoubts) -> s
     return doubts.of(shared.interval).sentence(shared.interval, job.plan.topics)
 
 
-def _telling(
+def _without_constant_columns(
     heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Table without the columns for cluster and release, if there is only one."""
@@ -268,7 +270,7 @@ def _show_digests(results: Sequence[_TimelineResult]) -> None:
         for job, job_digests in results
         for shared in job_digests
     ]
-    table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
+    table(*_without_constant_columns(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
 
 
 class _TimelineKind(NamedTuple):

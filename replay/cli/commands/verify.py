@@ -95,24 +95,24 @@ def verify(  # noqa: PLR0913 - click passes every option by name
     complete but for the listed gaps; 2: files are missing or altered. Offsets that compaction had
     removed are counted as missing, and are no error.
     """
-    looked = _looked(open_store(archive, settings(dict(conf))), names)
+    verified_clusters = _verify_all(open_store(archive, settings(dict(conf))), names)
     if output == "json":
-        print_json(_documents(looked))
-    elif looked.results:
-        _print(looked)
+        print_json(_documents(verified_clusters))
+    elif verified_clusters.results:
+        _print(verified_clusters)
         if is_by_partition:
             say()
-            _print_partitions(looked)
-    wrong = [*looked.wrong, *_cut_off(heads, looked)]
+            _print_partitions(verified_clusters)
+    wrong = [*verified_clusters.wrong, *_cut_off(heads, verified_clusters)]
     for sentence in wrong:
         note(f"Error: {sentence}")
     if wrong:
         raise SystemExit(REFUSED)
-    if any(result.gaps for result in looked.results.values()):
+    if any(result.gaps for result in verified_clusters.results.values()):
         raise SystemExit(FOUND)
 
 
-def _looked(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
+def _verify_all(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
     """Verify the named clusters; without names, all."""
     failed: dict[str, str] = {}
     clusters = layout.selected_clusters(store, names)
@@ -147,18 +147,18 @@ def _flawed(result: Verification) -> str:
     return f"{result.flaws[0]}{suffix}: restore what was altered"
 
 
-def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
+def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterator[str]:
     """Yield a sentence for each required hash that no manifest has."""
-    hashes = {name: _hashes(cluster) for name, cluster in looked.opened.items()}
-    for name, result in looked.results.items():
+    hashes = {name: _hashes(cluster) for name, cluster in verified_clusters.opened.items()}
+    for name, result in verified_clusters.results.items():
         hashes[name].update(result.earlier_heads)
     for head in heads:
-        name, of_one, sha256 = head.rpartition("=")
-        if not of_one and not any(sha256 in file_hash for file_hash in hashes.values()):
+        name, names_cluster, sha256 = head.rpartition("=")
+        if not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
             yield f"no manifest has the hash {sha256[:64]}: {_RESTORE}"
-        elif of_one and name in hashes and sha256 not in hashes[name]:
+        elif names_cluster and name in hashes and sha256 not in hashes[name]:
             yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
-        elif of_one and name not in hashes and name not in looked.failed:
+        elif names_cluster and name not in hashes and name not in verified_clusters.failed:
             verified_names = ", ".join(hashes) or "none"
             why = f"was not verified (verified: {verified_names})"
             yield f"cluster {name} {why}: restore it, or name it"
@@ -177,29 +177,29 @@ def _bytes(cluster: ArchivedCluster) -> int:
     return sum(file.bytes for file in cluster.chain.files)
 
 
-def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:
-    failed = looked.failed.items()
+def _documents(verified_clusters: _VerifyResults) -> list[Mapping[str, object]]:
+    failed = verified_clusters.failed.items()
     return [
         *(
             as_document(result)
             | {
-                "partitions": [part.document for part in looked.coverage.get(name, ())],
-                "certain_from": _vector(looked.coverage.get(name, ())),
+                "partitions": [part.document for part in verified_clusters.coverage.get(name, ())],
+                "certain_from": _vector(verified_clusters.coverage.get(name, ())),
             }
-            for name, result in looked.results.items()
+            for name, result in verified_clusters.results.items()
         ),
         *({"cluster": name, "sound": False, "failed": why} for name, why in failed),
     ]
 
 
-def _print(looked: _VerifyResults) -> None:
+def _print(verified_clusters: _VerifyResults) -> None:
     heads = ("CLUSTER", "SEGMENTS", "RECORDS", "BYTES", "FLAWS", "GAPS", "HEAD")
-    results = looked.results.values()
+    results = verified_clusters.results.values()
     table(heads, [_row(result) for result in results])
     for result in results:
         _print_some(result.cluster, "flaw", result.flaws)
         _print_some(result.cluster, "gap", result.gaps)
-        parts = looked.coverage.get(result.cluster, ())
+        parts = verified_clusters.coverage.get(result.cluster, ())
         missing = sum(part.missing for part in parts)
         if missing:
             holes = count(sum(part.holes for part in parts), "hole")
@@ -253,13 +253,13 @@ def _row(result: Verification) -> tuple[str, ...]:
     return (result.cluster, *map(str, numbers), result.head)
 
 
-def _print_partitions(looked: _VerifyResults) -> None:
+def _print_partitions(verified_clusters: _VerifyResults) -> None:
     rows = [
-        _partition_row(name, part, looked.opened[name].topics)
-        for name, parts in looked.coverage.items()
+        _partition_row(name, part, verified_clusters.opened[name].topics)
+        for name, parts in verified_clusters.coverage.items()
         for part in parts
     ]
-    if len(looked.coverage) == 1:
+    if len(verified_clusters.coverage) == 1:
         table(_PARTITION_HEADS, [row[1:] for row in rows])
     else:
         table(("CLUSTER", *_PARTITION_HEADS), rows)

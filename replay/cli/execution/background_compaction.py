@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from controlplane.clock import now_ms
+from controlplane.event_loop import now_ms
 from controlplane.terminal.output import note
 from replay.archive.manifest import read_chain
 from replay.archive.stores.hadoop_settings import HadoopSettings

@@ -68,8 +68,8 @@ class ClusterJob(NamedTuple, Generic[T]):
 
     name: str
     """Gerund for the progress bar: `auditing`."""
-    look: Callable[[ClusterRecords], T]
-    """Struct whose fields, apart from the log, are everything that affects the result."""
+    task: Callable[[ClusterRecords], T]
+    """Struct that makes the result; its fields and the log are everything that affects it."""
     result: type[T]
     """Struct of the result, stored as JSON."""
     past: bool = False
@@ -127,15 +127,15 @@ def run_for_each_cluster(
     cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {})
     named, resume = inputs, options.resume
     if options.executing.choice.is_spark:
-        named, resume = _found_anywhere(inputs, options)
+        named, resume = _with_absolute_paths(inputs, options)
     with (
         interruption_named(inputs, options, cluster_results.results),
         bar() as shown,
         options.executing.by(shown) as executor,
     ):
         shown.begin(job.name, len(named))
-        look = functools.partial(_processed, job=job, resume=resume)
-        outcomes_of = executor.run(look, named)
+        task = functools.partial(_processed, job=job, resume=resume)
+        outcomes_of = executor.run(task, named)
         for log, outcomes in zip(named, outcomes_of, strict=True):
             for outcome in outcomes:
                 _add(cluster_results, log, outcome, alone=len(named) == 1)
@@ -198,7 +198,7 @@ def _processed(
         yield _ClusterResult(None, error)
 
 
-def _found_anywhere(
+def _with_absolute_paths(
     inputs: Sequence[LogInput], options: JobOptions
 ) -> tuple[list[LogInput], Path | None]:
     """Inputs and result folder with absolute paths, for Spark's tasks."""
@@ -237,18 +237,18 @@ def _cluster_result(
     log_input: LogInput, log: ClusterRecords, job: ClusterJob[T], resume: Path | None
 ) -> T:
     if resume is None or log.head is None:
-        return job.look(log)
-    kept = resume / f"{log_input.cluster}-{_key(log_input, log, job)}.json"
-    result = _stored_result(kept, job)
+        return job.task(log)
+    file = resume / f"{log_input.cluster}-{_key(log_input, log, job)}.json"
+    result = _stored_result(file, job)
     if result is None:
-        result = job.look(log)
-        _store_result(kept, result)
+        result = job.task(log)
+        _store_result(file, result)
     return result
 
 
 def _key(log_input: LogInput, log: ClusterRecords, job: ClusterJob[T]) -> str:
     reading = log_input.reading
-    decides = msgspec.to_builtins(job.look)
+    decides = msgspec.to_builtins(job.task)
     about = (job.name, version("controlplane"), log.head, reading.exactly_once, reading.moment)
     return sha256(json.dumps([*about, decides]).encode()).hexdigest()[:32]
 
@@ -266,8 +266,8 @@ def _store_result(path: Path, result: Any) -> None:
     try:
         make_folders(path.parent)
         with replacing(path) as draft:
-            kept = json.dumps(msgspec.to_builtins(result, str_keys=True))
-            draft.write_text(kept, encoding="ascii")
+            document = json.dumps(msgspec.to_builtins(result, str_keys=True))
+            draft.write_text(document, encoding="ascii")
     except OSError as error:
         raise ResultNotWritable(unwritable(path.parent, error)) from None
 

@@ -72,7 +72,7 @@ class ExpectedRemoval(NamedTuple):
     cut_ms: int | None
     expired: list[ExpiredRecords]
     records: int
-    """Number of archived records before it."""
+    """Number of archived records before the removal."""
     leftovers: int
 
     @property

@@ -13,7 +13,7 @@ WORTH_IT = 200_000_000
 
 def plans(choice: EngineChoice, queries: Sequence[StateQuery]) -> list[PlanSummary]:
     """Summaries of plans; nothing is started."""
-    name, why = _made(choice, queries)
+    name, why = _chosen(choice, queries)
     return [
         explained(query.local.cluster, query.plan, name, why, _tasks(query, spark=name == SPARK))
         for query in queries
@@ -22,13 +22,14 @@ def plans(choice: EngineChoice, queries: Sequence[StateQuery]) -> list[PlanSumma
 
 def is_spark(choice: EngineChoice, queries: Sequence[StateQuery]) -> bool:
     """True if Spark is to fold these queries. An automatic choice is announced."""
-    name, why = _made(choice, queries)
+    name, why = _chosen(choice, queries)
     if name == SPARK and choice.engine == AUTO and not choice.is_spark:
         note(f"using Spark ({why})")
     return name == SPARK
 
 
-def _made(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, str]:
+def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, str]:
+    """Name of the chosen engine, and the reason in words."""
     if choice.is_spark:
         return SPARK, f"a task for each cluster at {choice.where.master}"
     rows = sum(part.rows for query in queries for part in query.plan.busy)

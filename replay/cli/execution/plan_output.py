@@ -17,7 +17,7 @@ explain_option = click.option(
 )
 
 
-def passed_over(
+def ordered_plan_summary(
     cluster: ArchivedCluster, plan: ReadPlan, tasks: int, executing: ExecutorChoice
 ) -> PlanSummary:
     """Summary of a plan whose records are read in order, without reduction."""

@@ -70,14 +70,14 @@ class FeedPrinter:
         if self._options.output == "json":
             write(json.dumps(plain({"rows_of": table, **_decoded(row)})) + "\n")
         elif table == STATE_CHANGES:
-            say(state_line(row, self._of(row["cluster"])))
+            say(state_line(row, self._topics_of(row["cluster"])))
         elif table == FINDING_CHANGES:
             clusters = {record["cluster"] for record in row["evidence"]}
-            say(finding_line(row, {cluster: self._of(cluster) for cluster in clusters}))
+            say(finding_line(row, {cluster: self._topics_of(cluster) for cluster in clusters}))
         elif row["problem"] is None:
             say(batch_line(row))
 
-    def _of(self, cluster: str) -> Topics:
+    def _topics_of(self, cluster: str) -> Topics:
         if cluster not in self._topics:
             try:
                 self._topics[cluster] = self._feed.context.source.cluster(cluster).topics

@@ -4,11 +4,11 @@ import asyncio
 import functools
 from collections.abc import Iterable
 
-from controlplane.clock import now_ms
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.moments import check_not_future
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import OpenOptions, open_log
 from controlplane.terminal.output import note
@@ -56,12 +56,12 @@ async def _batches(log_input: LogInput) -> list[Batch]:
     try:
         for problem in opened_log.problems:
             note(f"{log_input.where}: {problem}")
-        return await _read_connects(opened_log.log, topics)
+        return await _connect_batches(opened_log.log, topics)
     finally:
         await opened_log.log.close()
 
 
-async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:
+async def _connect_batches(log: ReadableLog, topics: Topics) -> list[Batch]:
     """Records of Connect's topics, without the data that connectors move."""
     existing = await log.topics()
     batches = [batch async for batch in log.read({topics.config} & existing.keys())]

@@ -17,7 +17,7 @@ def store_named(where: str) -> ArchiveStore:
 
 
 def command_settings() -> HadoopSettings:
-    """Settings of object stores: the command's `--conf`; outside of a command without.
+    """Settings of object stores; within a command, with its `--conf`.
 
     Raises:
         BadStoreSetting: `core-site.xml` cannot be read.

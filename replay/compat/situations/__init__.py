@@ -22,17 +22,23 @@ _TASKS = frozenset({Aspect.TASKS, Aspect.TASK_CONFIG, Aspect.INCONSISTENT})
 _REPORTED = frozenset({Aspect.STATUS, Aspect.TASK_STATUS})
 
 
-def _loses_stopped(roll: ReleaseChange) -> bool:
+def _only_newer_knows_stopped(roll: ReleaseChange) -> bool:
     return roll.gains("target_state_v2")
 
 
 ABORTED = 15
 
 SITUATIONS: tuple[Situation, ...] = (
-    Situation(1, "stopped", "KIP-875", _loses_stopped, target_states.stopped, _WANTED),
-    Situation(2, "resumed-by-older", "KIP-875", _loses_stopped, target_states.resumed_by_older),
-    Situation(3, "paused-by-older", "KIP-875", _loses_stopped, target_states.paused_by_older),
-    Situation(4, "naive-stop", "KIP-875", _loses_stopped, target_states.naive_stop, _WANTED),
+    Situation(1, "stopped", "KIP-875", _only_newer_knows_stopped, target_states.stopped, _WANTED),
+    Situation(
+        2, "resumed-by-older", "KIP-875", _only_newer_knows_stopped, target_states.resumed_by_older
+    ),
+    Situation(
+        3, "paused-by-older", "KIP-875", _only_newer_knows_stopped, target_states.paused_by_older
+    ),
+    Situation(
+        4, "naive-stop", "KIP-875", _only_newer_knows_stopped, target_states.naive_stop, _WANTED
+    ),
     Situation(
         5,
         "forgotten-target",
@@ -44,7 +50,7 @@ SITUATIONS: tuple[Situation, ...] = (
         6,
         "stopped-with-new-tasks",
         "KIP-875",
-        _loses_stopped,
+        _only_newer_knows_stopped,
         target_states.stopped_with_new_tasks,
     ),
     Situation(

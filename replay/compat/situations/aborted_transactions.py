@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from controlplane.core.codec.config import decode_config
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
-from controlplane.core.java import java_library
+from controlplane.core.java import json_codec
 from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -21,7 +21,7 @@ from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, again, append_command, copied
 from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import (
-    anything_again,
+    harmless_write,
     repeated_target_state,
     target_state_step,
 )
@@ -36,8 +36,8 @@ def aborted_configs(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     aborted = [entry for entry in log if entry.aborted]
     if not aborted:
         return
-    blind, obeying = evidence.committed, fold(log, evidence.roll.newer, topics=evidence.topics)
-    changes = diff(blind, obeying)
+    skipping, applying = evidence.committed, fold(log, evidence.roll.newer, topics=evidence.topics)
+    changes = diff(skipping, applying)
     for name, records in _records(
         evidence, sorted({change.connector for change in changes})
     ).items():
@@ -50,14 +50,14 @@ def aborted_configs(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             "support skip them, all others apply them",
             steps=tuple(_as_committed(evidence, records, ours)),
         )
-    if blind.config.offset != obeying.config.offset:
+    if skipping.config.offset != applying.config.offset:
         settled = "any later record lets the members agree"
         yield DetectedSituation(
             evidence=(aborted[-1].position,),
             severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
             sentence="the config topic ends in an aborted transaction: members with and without "
             "exactly-once support never agree on its end, and rebalance endlessly",
-            steps=(PreparationStep(StepTime.BEFORE, anything_again(evidence), settled),),
+            steps=(PreparationStep(StepTime.BEFORE, harmless_write(evidence), settled),),
         )
 
 
@@ -89,13 +89,16 @@ class _CommittedAndAborted:
     def __init__(self, tasks: Sequence[int]) -> None:
         self.tasks = tasks
         """Committed tasks."""
-        self.kinds: dict[bytes | None, ConfigRecord] = {}
+        self.decoded: dict[bytes | None, ConfigRecord] = {}
+        """Decoded last record of each key."""
         self.last: dict[bytes | None, Entry] = {}
+        """Last record of each key that is not of an aborted transaction."""
         self.wrong: dict[bytes | None, Entry] = {}
+        """Last record of each key, if it is of an aborted transaction."""
 
     def take(self, entry: Entry, record: ConfigRecord) -> None:
         """Store the next record as the last committed or the aborted one of its key."""
-        self.kinds[entry.key] = record
+        self.decoded[entry.key] = record
         if entry.aborted:
             self.wrong[entry.key] = entry
         else:
@@ -104,7 +107,7 @@ class _CommittedAndAborted:
 
     def order(self, entry: Entry) -> tuple[int, int]:
         """Order of records to write: target state, config, tasks, in their original order."""
-        kind = type(self.kinds[entry.key])
+        kind = type(self.decoded[entry.key])
         return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), entry.offset
 
     def committed(self, key: bytes | None) -> Entry | None:
@@ -115,18 +118,18 @@ class _CommittedAndAborted:
     @property
     def never_committed_target(self) -> bool:
         """True if only aborted records set the target state."""
-        keys = (key for key in self.wrong if isinstance(self.kinds[key], TargetState))
+        keys = (key for key in self.wrong if isinstance(self.decoded[key], TargetState))
         return any(self.committed(key) is None for key in keys)
 
-    def is_odd_task(self, key: bytes | None) -> bool:
+    def is_uncommitted_task(self, key: bytes | None) -> bool:
         """True for the config of a task that was never committed."""
-        record = self.kinds[key]
+        record = self.decoded[key]
         return isinstance(record, TaskConfig) and record.task not in self.tasks
 
     def is_of_a_set(self, key: bytes | None) -> bool:
         """True for records that must be written together: a config and its tasks."""
         kinds = ConnectorConfig | TaskConfig | TaskCommit
-        return isinstance(self.kinds[key], kinds) and not self.is_odd_task(key)
+        return isinstance(self.decoded[key], kinds) and not self.is_uncommitted_task(key)
 
 
 def _records(evidence: LogEvidence, names: Iterable[str]) -> Mapping[str, _CommittedAndAborted]:
@@ -147,7 +150,7 @@ _ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
 
 
 def _again(records: _CommittedAndAborted) -> Iterator[str]:
-    """Commands that write the committed connector again; a wrong config or task needs all."""
+    """Commands that write committed records again; a wrong config or task needs its whole set."""
     keys = set(records.wrong)
     if any(records.is_of_a_set(key) for key in keys):
         keys |= {key for key in records.last if records.is_of_a_set(key)}
@@ -161,7 +164,7 @@ def _again(records: _CommittedAndAborted) -> Iterator[str]:
 
 def _removed(records: _CommittedAndAborted) -> Iterator[str]:
     """Commands that remove a connector; without a config its target state does not count."""
-    wrong = {type(records.kinds[key]): entry for key, entry in records.wrong.items()}
+    wrong = {type(records.decoded[key]): entry for key, entry in records.wrong.items()}
     for kind in (ConnectorConfig, TargetState):
         if kind in wrong:
             yield again(None, wrong[kind])
@@ -171,7 +174,7 @@ def _removed(records: _CommittedAndAborted) -> Iterator[str]:
 def _emptied(records: _CommittedAndAborted, entries: Iterable[Entry]) -> Iterator[str]:
     """Commands for a task set that was never committed, or whose connector is gone."""
     for entry in entries:
-        record = records.kinds[entry.key]
+        record = records.decoded[entry.key]
         if isinstance(record, TaskCommit) and record.tasks:
-            key = java_library.decode_key(entry.key or b"")
+            key = json_codec.decode_key(entry.key or b"")
             yield append_command(entry.topic, entry.partition, key, '{"tasks":0}')

@@ -28,7 +28,7 @@ def own_topic(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         own_offsets, copy = (evidence.offsets.get((topic, name), {}) for topic in (own, worker))
         back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
         source, target = (own_offsets, copy) if back else (copy, own_offsets)
-        ways = (own, worker) if back else (worker, own)
+        topics = (own, worker) if back else (worker, own)
         behind = [entry for key, entry in source.items() if _value(target, key) != entry.value]
         config = evidence.last_of(ConnectorConfig, name)
         places = [config.position] if config is not None else []
@@ -37,7 +37,7 @@ def own_topic(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             evidence=(*places, *_positions(behind)),
             severity=Severity.DANGER if behind else Severity.INFO,
             sentence=_sentence(evidence, own, len(behind), back=back),
-            steps=_copying(evidence, name, ways) if behind else (),
+            steps=_copying(evidence, name, topics) if behind else (),
         )
 
 
@@ -59,10 +59,10 @@ def _sentence(evidence: LogEvidence, own: str, behind: int, *, back: bool) -> st
 
 
 def _copying(
-    evidence: LogEvidence, name: str, ways: tuple[str, str]
+    evidence: LogEvidence, name: str, topics: tuple[str, str]
 ) -> tuple[PreparationStep, ...]:
     """Copy one connector's offsets between topics while it is quiet; others continue."""
-    line = copied_topic(*ways, through=offsets_of(name))
+    line = copied_topic(*topics, through=offsets_of(name))
     copy = PreparationStep(StepTime.BEFORE, line, "copies its offsets to the topic that is read")
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", copy)
 

@@ -36,7 +36,7 @@ def _knows(release: Profile, target: Target) -> bool:
     return release.stops if target is Target.STOPPED else release.target_states
 
 
-def anything_again(evidence: LogEvidence) -> str:
+def harmless_write(evidence: LogEvidence) -> str:
     """Command that writes a record which all members read and which changes nothing.
 
     It repeats the committed target state of a connector that both releases know, preferably of a

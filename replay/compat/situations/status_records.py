@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from controlplane.core.codec.status import decode_status
-from controlplane.core.java import java_library
+from controlplane.core.java import json_codec
 from controlplane.core.records import ActiveTopic, Invalid
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, append_command
@@ -67,7 +67,8 @@ def active_topics(evidence: LogEvidence) -> Iterator[DetectedSituation]:
 
 
 def _removed(evidence_record: EvidenceRecord) -> PreparationStep:
-    key, place = java_library.decode_key(evidence_record.entry.key or b""), evidence_record.position
+    key = json_codec.decode_key(evidence_record.entry.key or b"")
+    place = evidence_record.position
     command = append_command(place.topic, place.partition, key, "")
     return PreparationStep(
         StepTime.BEFORE, command, "no request removes it, because the connector is deleted"

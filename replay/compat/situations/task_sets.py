@@ -25,13 +25,13 @@ def disobeyed_restart(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """8: a restart that some instances missed, because their workers do not know it."""
     for name in evidence.connectors:
         request = evidence.last_of(RestartRequest, name)
-        deaf = [] if request is None else _deaf(evidence, name, request)
-        if request is None or not deaf:
+        unreached = [] if request is None else _unreached(evidence, name, request)
+        if request is None or not unreached:
             continue
-        shown = ", ".join("the connector" if task is None else f"task {task}" for task in deaf)
+        shown = ", ".join("the connector" if task is None else f"task {task}" for task in unreached)
         again = tuple(
             PreparationStep(StepTime.BEFORE, _restart(name, task), "restarts it wherever it runs")
-            for task in deaf
+            for task in unreached
         )
         yield DetectedSituation(
             connector=name,
@@ -43,7 +43,7 @@ def disobeyed_restart(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         )
 
 
-def _deaf(evidence: LogEvidence, name: str, request: EvidenceRecord) -> list[int | None]:
+def _unreached(evidence: LogEvidence, name: str, request: EvidenceRecord) -> list[int | None]:
     """Instances of a restart request that have not reported since."""
     last = evidence.last_statuses(name)
     meant: list[int | None] = [None]
@@ -107,7 +107,7 @@ def older_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         if commit.record.tasks <= 0 or evidence.removed_between(name, commit, config) is not None:
             continue
         dropping = [
-            profile.release for profile in evidence.roll.ahead if profile.commit_needs_config
+            profile.release for profile in evidence.roll.starting if profile.commit_needs_config
         ]
         target = evidence.newer.config.targets.get(name)
         runs, waits = target is Target.STARTED, target is Target.PAUSED
@@ -153,18 +153,20 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         commit = evidence.commit(name)
         if commit is None or commit.record.tasks <= 0 or not _outlived(evidence, name, commit):
             continue
-        falling = [profile for profile in evidence.roll.ahead if not profile.commit_needs_config]
-        who = f"a worker of {falling[0].release}" if falling else "no worker"
+        affected = [
+            profile for profile in evidence.roll.starting if not profile.commit_needs_config
+        ]
+        who = f"a worker of {affected[0].release}" if affected else "no worker"
         exists = name in evidence.newer.config.connectors
-        when = _comes_back(falling[0], exists=exists) if falling else ""
+        when = _comes_back(affected[0], exists=exists) if affected else ""
         yield DetectedSituation(
             connector=name,
             evidence=(commit.position,),
-            severity=Severity.WARNING if falling else Severity.INFO,
+            severity=Severity.WARNING if affected else Severity.INFO,
             sentence=f"was deleted{' and created again' if exists else ''}, and the log still has "
             f"{count(commit.record.tasks, 'task')} of the deleted connector: {when}{who} "
             "that starts gives them to a connector of this name",
-            steps=(_emptied(evidence, commit),) if falling else (),
+            steps=(_emptied(evidence, commit),) if affected else (),
         )
 
 
@@ -189,11 +191,11 @@ def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:
 
 
 def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
-    if any(profile.commit_needs_deferred for profile in evidence.roll.ahead):
+    if any(profile.commit_needs_deferred for profile in evidence.roll.starting):
         # An empty set would end this worker and each later one.
-        shunned = f"# create no connector {safe(commit.record.connector)}"
+        warning = f"# create no connector {safe(commit.record.connector)}"
         return PreparationStep(
-            StepTime.AFTER, shunned, "the workers can read no record that removes its tasks"
+            StepTime.AFTER, warning, "the workers can read no record that removes its tasks"
         )
     key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
     command = append_command(place.topic, place.partition, key, '{"tasks":0}')

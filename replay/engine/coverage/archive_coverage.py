@@ -58,7 +58,7 @@ def coverage(cluster: ArchivedCluster) -> Iterator[PartitionCoverage]:
     """Yield the coverage of each partition.
 
     Raises:
-        ArchiveCorrupt: a file with missing offsets is missing or damaged.
+        ArchiveCorrupt: a segment that misses offsets cannot be read.
     """
     certainty = ArchiveCertainty(cluster)
     for place in sorted(cluster.parts):

@@ -122,7 +122,7 @@ class ArchiveCertainty:
         """Doubts about the state at a cut, which belongs to a moment (`moment_cut.cut_at`).
 
         Raises:
-            ArchiveCorrupt: a file with missing offsets is missing or damaged.
+            ArchiveCorrupt: a segment that misses offsets cannot be read.
         """
         return tuple(
             doubt
@@ -159,7 +159,7 @@ class ArchiveCertainty:
         """Doubts about anything before a cut: unknown spans, then doubts at the cut.
 
         Raises:
-            ArchiveCorrupt: a file with missing offsets is missing or damaged.
+            ArchiveCorrupt: a segment that misses offsets cannot be read.
         """
         spans = (
             span

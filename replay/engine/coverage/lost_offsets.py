@@ -13,7 +13,7 @@ def gaps_before(
     """Gaps that lie, or may lie, before a moment; `cut` is the cut at that moment.
 
     Raises:
-        ArchiveCorrupt: a file with missing offsets is missing or damaged.
+        ArchiveCorrupt: a segment that misses offsets cannot be read.
     """
     gaps: list[OffsetGap] = []
     counts = OffsetCounts(cluster)
@@ -34,7 +34,7 @@ def behind_cut(counts: OffsetCounts, moment: str | None, place: PartitionId, end
     before it: their times are unknown.
 
     Raises:
-        ArchiveCorrupt: a file with missing offsets is missing or damaged.
+        ArchiveCorrupt: a segment that misses offsets cannot be read.
     """
     if _says_offsets(counts.cluster, moment, place):
         return end

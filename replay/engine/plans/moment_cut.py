@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
-from controlplane.clock import now_ms
 from controlplane.core.entry import Position
 from controlplane.core.moments import (
     UnknownMoment,
@@ -24,6 +23,7 @@ from controlplane.core.moments import (
     too_early,
 )
 from controlplane.core.order import Ends, Rank, time_limit
+from controlplane.event_loop import now_ms
 from controlplane.logs.end_vectors import FittedEnds, fitted, padded
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.segments.removed_offsets import read_offsets

@@ -129,7 +129,7 @@ FROM_THE_START = PlanStart()
 def planned(
     cluster: ArchivedCluster,
     cut: FittedEnds,
-    begun: PlanStart = FROM_THE_START,
+    start: PlanStart = FROM_THE_START,
     *,
     derived: bool = True,
 ) -> ReadPlan:
@@ -142,17 +142,17 @@ def planned(
     for topic, offsets in cut.ends.items():
         use = derived and reducible(topic, cluster.topics)
         for partition, end in enumerate(offsets):
-            begin, pieces = _begun(begun, topic, partition)
+            begin, pieces = _snapshot_part(start, topic, partition)
             part = cluster.parts[topic, partition]
             pieces += _pieces(cluster, part, begin, end, derived=use)
             parts.append(PartitionPlan(topic, partition, tuple(pieces)))
     ends = {topic: list(offsets) for topic, offsets in cut.ends.items()}
-    return ReadPlan(cluster.name, cluster.topics, ends, tuple(parts), *begun, cut.notices)
+    return ReadPlan(cluster.name, cluster.topics, ends, tuple(parts), *start, cut.notices)
 
 
-def _begun(begun: PlanStart, topic: str, partition: int) -> tuple[int, list[FileRows]]:
+def _snapshot_part(start: PlanStart, topic: str, partition: int) -> tuple[int, list[FileRows]]:
     """Offset from which segments are read, and the snapshot's rows before it."""
-    snapshot, folded = begun
+    snapshot, folded = start
     ends = snapshot.ends.get(topic, ()) if snapshot else ()
     end = ends[partition] if partition < len(ends) else 0
     if topic in folded:

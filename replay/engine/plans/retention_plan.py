@@ -12,7 +12,7 @@ histories as before (docs/replay.md has it in full). It holds topic by topic:
 - Ranks stay as they are. A rank is the running maximum of timestamps. So the record that set the
   maximum of a surviving record stays as well.
 
-Records without a known time are not old: they stay until a later one of their partition is.
+Records without a known time count as new until a later record of their partition is old.
 """
 
 from time import time

@@ -19,6 +19,7 @@ class RankSearch(NamedTuple):
     end: int
     """Offset after the last such record; 0 if there is none."""
     whole: bool
+    """True if all records of the segment lie up to the rank."""
 
 
 def row_of_offset(file: ArchiveFile, offset: int) -> int:

@@ -147,6 +147,7 @@ def _topic_states(
     known_to = partial(_reader_states, cluster, previous, topic, ends)
     if any(segment.aborted for part in cluster.parts_of(topic) for segment in part.segments):
         return list(map(known_to, readers.items()))
+    # Without aborted records both kinds of readers have the same states, so one fold serves both.
     alike = known_to(min(readers.items(), key=itemgetter(0)))
     return [
         TopicStates(reads, {profile: alike.parts[profile] for profile in readers[reads]})

@@ -25,7 +25,7 @@ F = TypeVar("F")
 WAVE = 8
 """Items per slot in one job: the driver holds the findings of that many items."""
 
-THINGS = pa.schema([("number", pa.int32()), ("thing", pa.binary())])
+ITEMS = pa.schema([("number", pa.int32()), ("item", pa.binary())])
 
 
 class SparkExecutor:
@@ -48,7 +48,7 @@ class SparkExecutor:
     def _frame(self, work: "ItemWork[T, F]", items: Sequence[T]) -> DataFrame:
         """Data frame of the findings of some items; each item is a task."""
         handed = [pickle.dumps((work, item)) for item in items]
-        table = pa.table([range(len(items)), handed], schema=THINGS)
+        table = pa.table([range(len(items)), handed], schema=ITEMS)
         self._session.conf.set(PARALLELISM, len(items))
         frame = self._session.createDataFrame(table)
         return frame.mapInArrow(carried_out, PIECES_DDL)
@@ -58,5 +58,5 @@ def carried_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: items in, findings out."""
     for batch in batches:
         for row in batch.to_pylist():
-            work, item = pickle.loads(row["thing"])  # noqa: S301 - the driver has made it
+            work, item = pickle.loads(row["item"])  # noqa: S301 - the driver has made it
             yield from pieces(TaskOutput(row["number"], 0, packed(work, item) or b""))

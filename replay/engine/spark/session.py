@@ -71,14 +71,14 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
     private = {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
     for key, value in {**SETTINGS, **private, **where.conf}.items():
         builder = builder.config(key, value)
-    with TemporaryFile() as said:
+    with TemporaryFile() as stderr_file:
         try:
-            with _stderr_into(said), _patiently() as interrupts:
+            with _stderr_into(stderr_file), _patiently() as interrupts:
                 started = builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             raise NoSpark(
                 f"Spark does not start at {where.master} "
-                f"({_complaint(said) or root_cause(error)}): check --master and --conf"
+                f"({_complaint(stderr_file) or root_cause(error)}): check --master and --conf"
             ) from None
         try:
             if interrupts:
@@ -125,10 +125,10 @@ def _stderr_into(file: IO[bytes]) -> Iterator[None]:
         os.close(terminal)
 
 
-def _complaint(said: IO[bytes]) -> str:
+def _complaint(stderr_file: IO[bytes]) -> str:
     """Complaint of a JVM that ended early."""
-    said.seek(0)
-    lines = said.read().decode("utf-8", "replace").splitlines()
+    stderr_file.seek(0)
+    lines = stderr_file.read().decode("utf-8", "replace").splitlines()
     complaints = (line for line in lines if re.match("Exception|Error|Invalid|Unrecognized", line))
     return _without_class(next(complaints, ""))
 

@@ -92,7 +92,7 @@ class BucketFold(msgspec.Struct, frozen=True):
     """Dedicated offsets topic by release and connector, as the configs name them."""
 
     def states(self, bucket: int, parts: Sequence[BucketPart]) -> list[ClusterState]:
-        """State of each release with the offsets of one bucket, and of configs only the topics.
+        """State of each release: offsets of one bucket, and configs with their offsets topic only.
 
         `parts` are ordered by slice within each partition.
         """

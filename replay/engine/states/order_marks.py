@@ -75,12 +75,13 @@ class OrderMarks:
         self._statuses = in_order(_entries(status)) if len(status) > 1 else []
         offsets_topics = plan.offsets_topics
         self._rivals = offset_rivals([rows for rows in reduced if rows[0].topic in offsets_topics])
-        self._strays = any(plan.ends.get(plan.topics.config, ())[1:])
+        # Records in partitions other than 0: Connect itself writes partition 0 only.
+        self._has_stray_configs = any(plan.ends.get(plan.topics.config, ())[1:])
 
     def of(self, profile: Profile, connectors: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """Sentences by connector, for a worker of a release; connectors without any are absent."""
         marks: dict[str, list[str]] = defaultdict(list)
-        for connector in connectors if self._strays else ():
+        for connector in connectors if self._has_stray_configs else ():
             marks[connector].append("the config topic has more than one partition")
         for rivals in task_rivals(self._statuses, profile):
             tombstone = place(rivals.tombstone, self._topics)

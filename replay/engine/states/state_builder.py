@@ -88,4 +88,4 @@ def _part(
     if contested:
         # The last record of each key and partition suffices: earlier ones have no effect.
         loading.settle(reduced.ranked(), contested)
-    return fold.part(reduced.topic)
+    return fold.topic_snapshot(reduced.topic)

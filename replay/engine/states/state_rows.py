@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from controlplane.core import views
 from controlplane.core.entry import Position
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 )
 """Arrow schema of the rows; nested values are JSON text."""
 
-UNREADABLE_TOLD = 100
+UNREADABLE_LISTED = 100
 """Unreadable records that are listed with a reason; further ones are counted only."""
 
 
@@ -65,9 +65,9 @@ def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Itera
         halves.setdefault(name, []).append(half.value)
     names = {*views.connectors(state), *halves}
     only = set(wanted)
-    known_of = offsets_by_connector(state)
+    state_of = offsets_by_connector(state)
     for name in sorted(names & only if only else names):
-        yield _row(cluster, known_of(name), name, tuple(halves.get(name, ())))
+        yield _row(cluster, state_of(name), name, tuple(halves.get(name, ())))
 
 
 def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...]) -> ConnectorRow:
@@ -134,7 +134,7 @@ class UnreadableCounts(NamedTuple):
 
 def unreadable(state: ClusterState) -> UnreadableCounts:
     """Collect unusable records. Problems of offsets are remarks of their rows."""
-    first = sorted(state.unreadable.items())[:UNREADABLE_TOLD]
+    first = sorted(state.unreadable.items())[:UNREADABLE_LISTED]
     return UnreadableCounts(state.unreadable_count, [(at, redacted_text(why)) for at, why in first])
 
 
@@ -149,9 +149,9 @@ def table_of(connector_rows: Iterable[ConnectorRow]) -> pa.Table:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, dict):
-        return json_converter.encode({str(key): item for key, item in value.items()}).decode()
+        return json_codec.encode({str(key): item for key, item in value.items()}).decode()
     if isinstance(value, list):
-        return json_converter.encode(value).decode()
+        return json_codec.encode(value).decode()
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     return value

@@ -49,7 +49,7 @@ _ATTEMPTS = 5
 
 
 class FeedContext(msgspec.Struct, frozen=True):
-    """Archive, tables and checkpoint of a feed, and its reading; valid in every process."""
+    """Archive, tables, checkpoint and reading options of a feed; valid in every process."""
 
     source: ArchiveSource
     tables: FeedTables

@@ -122,6 +122,7 @@ class AuditFollower:
         findings: list[Finding] = []
         stored = None
         for ranked in records:
+            # The first record behind the horizon: the audits are stored as they were before it.
             if stored is None and ranked.time_ms > horizon_ms:
                 stored, completed = self._files.add("feed-audits", frozen(audits)), len(findings)
             if stored is None:

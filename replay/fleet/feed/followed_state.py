@@ -74,7 +74,7 @@ class StateFollower:
         if checkpoint is not None:
             try:
                 return snapshot_at(self._cluster, checkpoint.snapshot, "feed", ends, readers)
-            except ArchiveCorrupt:  # if it is not the checkpoint, the next attempt fails as well
+            except ArchiveCorrupt:  # if the archive is damaged, the next line fails as well
                 pass
         return snapshot_at(self._cluster, self._nearest(ends), "feed", ends, readers)
 
@@ -101,6 +101,7 @@ def plans_between(
     """Rows of segments between two vectors of end offsets."""
     start = PlanStart()
     if since is not None:
+        # A snapshot without rows, whose topics count as folded: the plan has later records only.
         start = PlanStart(Snapshot("", padded_to(since, ends), ()), tuple(ends))
     return planned(cluster, FittedEnds(ends), start, derived=False).parts
 

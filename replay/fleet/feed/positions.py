@@ -34,7 +34,7 @@ class ClusterLook(msgspec.Struct, frozen=True):
     position: ClusterPosition | None = None
     problem: str | None = None
     retried_after: int = -1
-    """Last batch before a stream that reads the cluster again without a new manifest; -1: none."""
+    """Last batch before the start of a stream that retries an unreadable cluster; -1: no retry."""
 
     def is_like(self, other: "ClusterLook | None") -> bool:
         """True if both looks found the same position and problem."""

@@ -28,7 +28,7 @@ from replay.tables.state_tables import STATE_TABLES
 PartT = TypeVar("PartT", ConfigState, StatusState)
 
 NOT_OF_A_STATE = ("cluster", "release", "order_dependent")
-"""Columns without a place in a row: two name the state, one is about the records around it."""
+"""Columns that are not compared: two name the state, one depends on other records, too."""
 
 OffsetPositions = Mapping[tuple[str, str], Position]
 """Last records of source offsets: by connector and source partition, as the table has it."""

@@ -97,7 +97,7 @@ def _line(number: int, line: OffsetLine, drawn: ConnectorTimeline, index: Record
     numbers = [index.link(end.place, offset_text(end.value), class_="number") for end in ends]
     return el(
         "li",
-        line_key(number) if drawn.moves else None,
+        line_key(number) if drawn.has_changes else None,
         el("code", line.partition),
         f" {line.field}: ",
         numbers[0],

@@ -276,46 +276,6 @@ def test_doubles_are_read_again(number: float) -> None:
     assert float(java_library.double_text(number).replace("Infinity", "inf")) == number
 
 
-KEYS = {
-    b"": "",
-    b"\xc3\xa9\xf0\x9f\x98\x80": "é\U0001f600",
-    b"\xef\xbb\xbfa": "\ufeffa",
-    b"\xed\x9f\xbf": "\ud7ff",
-    b"a\x80b": "a?b",
-    b"\xff": "?",
-    b"\xc3": "?",
-    b"\xe2\x82": "?",
-    b"\xe2\x82a": "?a",
-    b"\xf0\x9f\x98": "?",
-    b"\xf0\x9f\x98a": "?a",
-    b"\xc0\x80": "??",
-    b"\xe0\x80\x80": "???",
-    b"\xf4\x90\x80\x80": "????",
-    b"\xf8\x88\x80\x80\x80": "?????",
-    b"\xed": "?",
-    b"\xeda": "?a",
-    b"\xed\xa0": "?",
-    b"\xed\xa0a": "?a",
-    b"\xed\xa0\x80": "?",
-    b"\xed\xbf\xbf": "?",
-    b"\xed\xa0\xbd\xed\xb8\x80": "??",
-}
-
-
-@pytest.mark.parametrize(("key", "text"), KEYS.items(), ids=[f"{key!r}" for key in KEYS])
-def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
-    """`?` stands for U+FFFD in this table; Java writes the same number of them."""
-    assert java_library.decode_key(key) == text.replace("?", "\ufffd")
-
-
-@given(key=st.binary(max_size=20))
-def test_no_key_is_undecodable(key: bytes) -> None:
-    """Valid UTF-8 stays as in Python; other bytes lose no more than in Java."""
-    ours, pythons = java_library.decode_key(key), key.decode("utf-8", "replace")
-    assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
-    assert ours.count("\ufffd") <= pythons.count("\ufffd")
-
-
 @pytest.mark.parametrize("text", ["AQID", "AQI=", "AQI", "AQ==", "AQ", "", "+/+/", "AR=="])
 def test_base64_may_lack_its_padding(text: str) -> None:
     """Padding may be missing as a whole; unused bits are ignored."""
@@ -380,11 +340,6 @@ def test_units_are_those_of_utf16(text: str) -> None:
     units = java_library.utf16_units(text)
     assert len(units) == len(text) + sum(char > "\uffff" for char in text)
     assert all(0 <= unit <= 0xFFFF for unit in units)
-
-
-def test_encode_key_is_get_bytes() -> None:
-    """A surrogate pair is one character; a lone surrogate becomes a question mark."""
-    assert java_library.encode_key("a\ud800b😀") == "a?b😀".encode()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 
 _SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text()
 _VALUES = st.recursive(
@@ -22,7 +22,7 @@ def test_both_ways_write_the_same(value: Any) -> None:
     deep = value
     for _ in range(20):
         deep = [deep]
-    assert json_converter.encode(deep) == b"[" * 20 + json_converter.encode(value) + b"]" * 20
+    assert json_codec.encode(deep) == b"[" * 20 + json_codec.encode(value) + b"]" * 20
 
 
 def test_a_value_without_end_is_written_without_recursion() -> None:
@@ -30,5 +30,5 @@ def test_a_value_without_end_is_written_without_recursion() -> None:
     deep: Any = "x"
     for _ in range(50_000):
         deep = {"a": [deep]}
-    assert json_converter.encode(deep).count(b"[") == 50_000
-    assert json.loads(json_converter.encode({"a": [{"b": [1]}]})) == {"a": [{"b": [1]}]}
+    assert json_codec.encode(deep).count(b"[") == 50_000
+    assert json.loads(json_codec.encode({"a": [{"b": [1]}]})) == {"a": [{"b": [1]}]}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.core.releases.profile_groups import Disagreement, as_one, of_each, parted
+from controlplane.core.releases.profile_groups import Disagreement, as_one, grouped, of_each
 from controlplane.core.releases.profiles import PROFILES, Profile
 
 OLD, NEW, NEWER = (Profile.of(name) for name in ("2.3", "3.4", "3.9"))
@@ -32,8 +32,8 @@ def test_combined_profiles_raise_where_they_disagree() -> None:
 
 def test_profiles_part_by_a_behaviour() -> None:
     """Each group agrees in the behaviour, and all groups together are all profiles."""
-    assert parted([OLD, NEW, NEWER], "fencing") == [[OLD], [NEW, NEWER]]
-    groups = parted(PROFILES, "json_huge_exponent")
+    assert grouped([OLD, NEW, NEWER], "fencing") == [[OLD], [NEW, NEWER]]
+    groups = grouped(PROFILES, "json_huge_exponent")
     assert len(groups) == len({profile.json_huge_exponent for profile in PROFILES})
     assert sorted(profile.release for group in groups for profile in group) == sorted(
         profile.release for profile in PROFILES

@@ -43,7 +43,7 @@ def test_odd_names_are_found_again(name: bytes) -> None:
     assert [(hazard.danger, hazard.position.offset) for hazard in found_hazards] == [
         (Danger.READ_FAILS, 1)
     ]
-    halves = [unfinished.half for unfinished in views.half_done(read(log, "3.7.0"))]
+    halves = [unfinished.kind for unfinished in views.half_done(read(log, "3.7.0"))]
     assert views.UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG in halves
 
 

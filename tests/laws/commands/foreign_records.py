@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from controlplane.core.codec.offsets import encode_partition
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.releases.profiles import Profile
 from tests.controller.scene import CONFIG, OFFSETS, STATUS
 from tests.laws.commands.events import OWN, Committed, Event, ForeignWrite
@@ -110,11 +110,11 @@ class Foreigners:
 
 
 def _as_given(name: str, partition: Mapping[str, Any]) -> bytes:
-    return json_converter.encode([name, partition])
+    return json_codec.encode([name, partition])
 
 
 def _with_spaces(name: str, partition: Mapping[str, Any]) -> bytes:
-    return json_converter.encode([name, partition]).replace(b",", b", ")
+    return json_codec.encode([name, partition]).replace(b",", b", ")
 
 
 _KINDS: Sequence[Callable[[Foreigners, str], Event]] = (

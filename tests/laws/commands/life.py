@@ -20,7 +20,7 @@ from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold, fold
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, Reason, Rejected
 from controlplane.core.records import CommandRefused, CommandTrace, Properties
 from controlplane.core.releases.profiles import Profile
@@ -74,7 +74,7 @@ class Observation(NamedTuple):
 
     def stored(self, name: str) -> Any:
         """Stored offsets of a connector, as raw bytes."""
-        start = json_converter.encode([name])[:-1] + b","
+        start = json_codec.encode([name])[:-1] + b","
         kept = {
             (topic, key): value
             for topic, offset_state in self.state.offsets.items()

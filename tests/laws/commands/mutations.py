@@ -70,17 +70,17 @@ MUTATIONS = [
     LawMutation(
         "created before its offsets are set",
         INITIAL,
-        "        *_described(SET, command, store.start_at(requested)),\n"
+        "        *_described(SET, command, store.write_after_wipe(requested)),\n"
         "        *_creation(state, command, config, context),\n",
         "        *_creation(state, command, config, context),\n"
-        "        *_described(SET, command, store.start_at(requested)),\n",
+        "        *_described(SET, command, store.write_after_wipe(requested)),\n",
         "N1 N5",
         (338,),
     ),
     LawMutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
-        "        *_described(WIPE, command, store.start_over(stored)),\n",
+        "        *_described(WIPE, command, store.wipe_before_creation(stored)),\n",
         "",
         "N1",
         (347,),
@@ -296,12 +296,13 @@ MUTATIONS = [
     LawMutation(
         "offsets go with their connector",
         CONNECTORS,
-        "    return Plan(privileged(state, records, COMMIT_POINT, context), commit_point",
+        "    return Plan(privileged_steps(state, records, COMMIT_POINT, context), commit_point",
         "    from controlplane.core.plan import Draft\n"
         "    known = state.offsets.get(state.topics.offsets)\n"
         "    gone = [key for key in known.values if name.encode() in key] if known else []\n"
         "    drafts = tuple(Draft(state.topics.offsets, key, None) for key in gone)\n"
-        '    steps = (*privileged(state, records, COMMIT_POINT, context), Step("wipe", drafts))\n'
+        "    steps = (*privileged_steps(state, records, COMMIT_POINT, context), "
+        'Step("wipe", drafts))\n'
         "    return Plan(steps, commit_point",
         "D6 G5",
         (82,),
@@ -310,10 +311,10 @@ MUTATIONS = [
     LawMutation(
         "restarting starts",
         RESTARTS,
-        '    steps = privileged(state, {"restart": record}, "restart", context)\n',
+        '    steps = privileged_steps(state, {"restart": record}, "restart", context)\n',
         "    from controlplane.core.records import Target, TargetState\n"
         '    records = {"state": TargetState(name, Target.STARTED), "restart": record}\n'
-        '    steps = privileged(state, records, "restart", context)\n',
+        '    steps = privileged_steps(state, records, "restart", context)\n',
         "R1 R6",
         (233, 371),
     ),
@@ -346,8 +347,8 @@ MUTATIONS = [
     LawMutation(
         "only the first offset is written",
         SOURCES,
-        "ordered = serialised(self._name, offsets, self._profile)",
-        "ordered = serialised(self._name, offsets, self._profile)[:1]",
+        "ordered = ordered_for_flush(self._name, offsets, self._profile)",
+        "ordered = ordered_for_flush(self._name, offsets, self._profile)[:1]",
         "O1",
         (267,),
     ),
@@ -363,10 +364,10 @@ MUTATIONS = [
         "nothing to reset is an error",
         OFFSETS,
         "    if isinstance(stored, Rejected | AskGroup):\n        return stored\n"
-        "    hook_result = hooked(context, 0, _question(state, command, stored))",
+        "    hook_result = hook_answer(context, 0, _question(state, command, stored))",
         "    if isinstance(stored, Rejected | AskGroup):\n        return stored\n"
         '    if not stored:\n        return Rejected(Reason.INVALID, "nothing")\n'
-        "    hook_result = hooked(context, 0, _question(state, command, stored))",
+        "    hook_result = hook_answer(context, 0, _question(state, command, stored))",
         "O4",
         (291,),
     ),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.codec import decode_config
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.java import json_converter
+from controlplane.core.java import json_codec
 from controlplane.core.java.jackson_text import read_text, write_text
 from controlplane.core.java.json_errors import StackOverflow, Undecodable
 from controlplane.core.records import SessionKey
@@ -151,7 +151,7 @@ SPELLED = [
 
 
 def as_json_string(text: str) -> str:
-    return json_converter.encode(text).decode()
+    return json_codec.encode(text).decode()
 
 
 def as_escaped_letters(text: str) -> str:
@@ -214,7 +214,7 @@ secret_values = st.recursive(
     one_of(STRINGS + NUMBERS + OTHERS), lambda inner: nested(inner, PLAIN), max_leaves=4
 )
 plain_values = one_of(NUMBERS + OTHERS + TEXTS) | disguised.map(
-    lambda text: [json_converter.encode(text)]
+    lambda text: [json_codec.encode(text)]
 )
 members = st.tuples(st.sampled_from(SECRETS), secret_values) | st.tuples(
     st.sampled_from(PLAIN + SPELLED_NAMES), plain_values
@@ -264,10 +264,10 @@ READERS = {
 def reading(value: bytes, profile: Profile) -> bytes | str:
     """Value that a release reads, without secrets, or the error that it throws."""
     try:
-        decoded = json_converter.decode(value, profile)
+        decoded = json_codec.decode(value, profile)
     except (Undecodable, StackOverflow) as error:
         return type(error).__name__
-    return json_converter.encode(without_secret_names(redacted_value("", decoded)))
+    return json_codec.encode(without_secret_names(redacted_value("", decoded)))
 
 
 def without_secret_names(decoded: object) -> object:
@@ -373,7 +373,7 @@ def test_sealed_parts_of_a_text_can_be_opened(
     modes: tuple[SecretPolicy, SecretPolicy], text: str
 ) -> None:
     """Decrypting each part restores the text; sealed and hidden texts are redacted equally."""
-    sealed = json_converter.decode(through(modes[1], json_converter.encode(text)), PROFILES[-1])
+    sealed = json_codec.decode(through(modes[1], json_codec.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
     opened = SEALED.sub(
         lambda sealed_part: decrypted(sealed_part[0], KEY).decode("utf-8", "surrogatepass"), sealed
@@ -448,7 +448,7 @@ def test_a_session_key_stays_valid_or_invalid(
 ) -> None:
     """Java accepts base64 without padding, and rejects other text before and after the capture."""
     fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": 1}
-    value = json_converter.encode(fields)
+    value = json_codec.encode(fields)
     for archived in (through(secrets, value, b"session-key") for secrets in modes):
         assert not key or key not in archived.decode().partition(",")[0]
         for profile in READERS:

@@ -9,7 +9,7 @@ from controlplane.core.entry import batch_of
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
 from replay.archive.manifest import Chain, read_chain
-from replay.archive.readings.archived_readings import UNRECORDED, ArchivedReadings
+from replay.archive.readings.archived_readings import PERHAPS_PARTIAL_RECORDS, ArchivedReadings
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureTarget, LogCapture
 from replay.capture.secrets import kept_secrets
@@ -56,7 +56,7 @@ def test_an_earlier_version_did_not_mark_partial_looks(tmp_path: Path) -> None:
         manifest, reaches=tuple(replace(reach, partial=None) for reach in manifest.reaches)
     )
     (segment, *rest) = silent.segments
-    large = replace(segment, stored=replace(segment.stored, records=UNRECORDED))
+    large = replace(segment, stored=replace(segment.stored, records=PERHAPS_PARTIAL_RECORDS))
     for appended, is_whole in ((silent, True), (replace(silent, segments=(large, *rest)), False)):
         looks = looks_in(store, chain._replace(manifests=(appended,)))
         assert looks == [(0, len(LOG), is_whole)]

@@ -39,8 +39,8 @@ def test_older_and_newer_do_not_depend_on_the_direction() -> None:
 
 def test_starting_workers_of_a_change() -> None:
     """In a rolling change, workers of both releases may start."""
-    assert [profile.release for profile in change("3.4.1", "3.9.1").ahead] == ["3.9.1"]
-    both = change("3.4.1", "3.9.1", RolloutMode.ROLLING).ahead
+    assert [profile.release for profile in change("3.4.1", "3.9.1").starting] == ["3.9.1"]
+    both = change("3.4.1", "3.9.1", RolloutMode.ROLLING).starting
     assert [profile.release for profile in both] == ["3.4.1", "3.9.1"]
 
 

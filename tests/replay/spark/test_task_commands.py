@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from replay.engine.executors import ProcessExecutor, SerialExecutor, unpacked
 from replay.engine.spark import task_output_codec
-from replay.engine.spark.executor import THINGS, WAVE, SparkExecutor, carried_out
+from replay.engine.spark.executor import ITEMS, WAVE, SparkExecutor, carried_out
 from replay.engine.spark.task_output_codec import task_outputs
 from replay.errors import ArchiveCorrupt
 from replay.progress import NoProgress
@@ -172,7 +172,7 @@ def test_large_findings_come_in_pieces(most: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(task_output_codec, "PIECE_BYTES", most)
     things: Sequence[int] = [300, 0, 4]
     handed = [pickle.dumps((numbers, thing)) for thing in things]
-    batches = pa.table([range(len(things)), handed], schema=THINGS).to_batches()
+    batches = pa.table([range(len(things)), handed], schema=ITEMS).to_batches()
     handed_on = list(carried_out(iter(batches)))
     assert all(len(batch["content"][0].as_py()) <= most for batch in handed_on)
     assert len(handed_on) > len(things) or most == 1_000

@@ -16,7 +16,7 @@ from replay.archive.segments.segment_files import SCHEMA, SIZES
 from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import COMMIT_RECORDS
 from replay.capture.secrets import kept_secrets
-from replay.capture.spark_capture import assigned, parts_of, places, vector
+from replay.capture.spark_capture import assigned, offsets_in_vector, parts_of, vector
 from replay.capture.spark_tasks import (
     CaptureTask,
     PartitionResult,
@@ -152,7 +152,7 @@ def test_vectors_are_those_of_spark() -> None:
     """Vectors are written and read in Spark's form."""
     vector_ends = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
     assert vector(vector_ends) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
-    assert places(vector(vector_ends)) == vector_ends
+    assert offsets_in_vector(vector(vector_ends)) == vector_ends
     assert assigned(vector_ends) == '{"t": [0, 11], "u": [0]}'
 
 

@@ -22,14 +22,12 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest import worker_endpoints
 from controlplane.rest.app import App
-from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
-from controlplane.rest.service import Service
 from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until
 from tests.rest.plane import orders_plane
-from tests.rest.served_history import client_of, following, served
+from tests.rest.served_history import client_of, following, served, service_of
 
 RELEASES = ("2.8.2", "3.9.1", "4.3.0", "kip")
 
@@ -69,7 +67,7 @@ async def test_a_worker_is_as_well_as_its_log() -> None:
     follower = Follower(cable, limits=limits)
     async with (
         follower,
-        client_of(App(Service(follower, Profile.of("3.9"), BodyProcesses()))) as client,
+        client_of(App(service_of(follower, "3.9"))) as client,
     ):
         cable.cut.set()
         starting = await client.get("/health")
@@ -115,7 +113,7 @@ async def test_health_requests_share_one_read_of_a_slow_log(
     follower = Follower(long, live=False)
     async with (
         follower,
-        client_of(App(Service(follower, Profile.of("3.9"), BodyProcesses()))) as client,
+        client_of(App(service_of(follower, "3.9"))) as client,
     ):
         long.may_be_read.clear()
         long.begun = 0
@@ -137,7 +135,7 @@ async def test_the_root_document_needs_no_log() -> None:
     follower = Follower(cable, limits=FollowerLimits(interruption_poll_ms=5))
     async with (
         follower,
-        client_of(App(Service(follower, Profile.of("3.9"), BodyProcesses()))) as client,
+        client_of(App(service_of(follower, "3.9"))) as client,
     ):
         cable.cut.set()
         cable.interruption = LogUnavailable("the cable is cut")
@@ -252,7 +250,7 @@ async def test_a_level_for_this_worker_is_no_record() -> None:
 async def test_a_read_only_worker_sets_only_its_own_loggers() -> None:
     """Levels for the cluster are refused with 405; this worker's own loggers can be set."""
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), BodyProcesses(), loggers=Loggers(lambda: 0))
+        service = service_of(follower, "3.9", loggers=Loggers(lambda: 0))
         async with client_of(App(service)) as client:
             assert (await put_level(client, "lab?scope=cluster", "DEBUG")).status_code == 405
             assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
@@ -273,13 +271,7 @@ async def test_admin_endpoints_may_have_their_own_listener(
 ) -> None:
     """`admin.listeners` serves the admin endpoints and nothing else; other listeners lack them."""
     async with following("life-3.9") as follower:
-        service = Service(
-            follower,
-            Profile.of("3.9"),
-            BodyProcesses(),
-            loggers=Loggers(lambda: 0),
-            endpoint_set=endpoint_set,
-        )
+        service = service_of(follower, "3.9", loggers=Loggers(lambda: 0), endpoint_set=endpoint_set)
         async with client_of(App(service)) as client:
             answers = {path: await client.get(path) for path in ADMIN | PUBLIC}
     assert {path for path, answer in answers.items() if answer.status_code == 200} == served_paths

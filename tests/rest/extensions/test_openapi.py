@@ -74,7 +74,7 @@ async def test_metrics_are_described_where_they_are_served() -> None:
         assert "/metrics" not in (await document(scene.client))["paths"]
         protection = Protection.from_configuration(Configuration(), Configuration())
         front = MiddlewareStack(protection, Profile.of("kip"), silent())
-        transport = httpx.ASGITransport(front.before(scene.plane.service))
+        transport = httpx.ASGITransport(front.application(scene.plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             openapi = await document(client)
             validate(openapi)

@@ -145,7 +145,7 @@ async def connected_workers(access: WorkerAccess) -> AsyncIterator[list[CheckedW
 async def _identified(client: httpx.AsyncClient, name: str, access: WorkerAccess) -> CheckedWorker:
     api = Api(client, name, named_by=OPTION)
     await _until_started(client, access.timeout_s)
-    await api.meet()
+    await api.identify()
     exactly_once = bool(access.exactly_once & {"*", name})
     profile = _profile(api, access.release, exactly_once=exactly_once)
     version, cluster_id = api.server.version, api.server.cluster_id
@@ -153,7 +153,7 @@ async def _identified(client: httpx.AsyncClient, name: str, access: WorkerAccess
 
 
 async def _until_started(client: httpx.AsyncClient, timeout_s: float) -> None:
-    """Wait while a worker starts. Any other answer, or none, is left to `Api.meet`."""
+    """Wait while a worker starts. Any other answer, or none, is left to `Api.identify`."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     while asyncio.get_running_loop().time() < deadline:
         try:

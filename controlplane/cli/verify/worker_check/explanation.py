@@ -1,4 +1,4 @@
-"""Explanations of differences: the record at which a worker's memory left its log.
+"""Explanations of differences: the record from which on a worker's state differs from its log.
 
 The kinds of causes, in the order in which they are tried:
 
@@ -7,8 +7,8 @@ The kinds of causes, in the order in which they are tried:
   lies in two partitions.
 - A commit before its connector's config, left by compaction: only a worker that starts now drops
   the tasks.
-- A record that the worker has not taken: it answers as the log did before this record. A record
-  before it may have cost the worker the rest of a batch.
+- A record that the worker has not applied: the worker answers as the log did before this record. If
+  the worker threw at an earlier record, it has lost the rest of that batch.
 - A record that the log's readers ignore.
 - Otherwise the last record about the part that differs.
 """

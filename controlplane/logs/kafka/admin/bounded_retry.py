@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from controlplane.clock import backoff
+from controlplane.event_loop import backoff
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogUnavailable
 

@@ -49,9 +49,12 @@ _FENCING_TIMEOUT_MS = 1
 class GroupRefusal(LogNotUsable):
     """The cluster refuses a request about a consumer group or a producer."""
 
-    def __init__(self, about: str, code: int, right: str) -> None:
-        """`right`: ACL that the request needs, such as `DESCRIBE on group g`."""
-        super().__init__(f"{about}: {described(code, right)}")
+    def __init__(self, problem: str, code: int, right: str) -> None:
+        """`problem`: beginning of the message.
+
+        `right`: ACL that the request needs, such as `DESCRIBE on group g`.
+        """
+        super().__init__(f"{problem}: {described(code, right)}")
         self.code = code
 
     @property
@@ -110,8 +113,8 @@ class GroupAdmin:
             ends: dict[TopicPartition, int] = {}
             for topic, partitions in response.topics:
                 for partition, offset, _, code in partitions:
-                    about = f"the offset of group {group} in {topic}-{partition} is unknown"
-                    _check(about, code, f"DESCRIBE on topic {topic}")
+                    problem = f"the offset of group {group} in {topic}-{partition} is unknown"
+                    _check(problem, code, f"DESCRIBE on topic {topic}")
                     if offset >= 0:
                         ends[topic, partition] = offset
             return dict(sorted(ends.items()))
@@ -126,13 +129,13 @@ class GroupAdmin:
             LogUnavailable, GroupRefusal: see the class.
         """
         right = f"DESCRIBE on group {group}"
-        about = f"the members of group {group} are unknown"
+        problem = f"the members of group {group} are unknown"
 
         def members(response: Any) -> GroupMembers | None:
             code, _, state, protocol_type, _, described_members, *_ = response.groups[0]
             if code == ErrorCode.GROUP_ID_NOT_FOUND or state == _DEAD:
                 return None
-            _check(about, code, right)
+            _check(problem, code, right)
             hosts = tuple(host.removeprefix("/") for _, _, host, *_ in described_members)
             return GroupMembers(protocol_type, hosts)
 
@@ -142,8 +145,10 @@ class GroupAdmin:
                 return _NO_MEMBERS
             # A member may subscribe to topics that this user may not see.
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise GroupRefusal(about, code, f"DESCRIBE on the topics that group {group} reads")
-            _check(about, code, right)
+                raise GroupRefusal(
+                    problem, code, f"DESCRIBE on the topics that group {group} reads"
+                )
+            _check(problem, code, right)
             hosts = tuple(member[5].removeprefix("/") for member in described_members)
             return GroupMembers("consumer", hosts)
 
@@ -300,13 +305,13 @@ def _check_all(group: str, response: Any, right: str) -> None:
     codes = partition_codes(response)
     ordered = sorted(codes.items(), key=lambda item: item[1] in _TRANSIENT)
     for (topic, partition), code in ordered:
-        about = f"the offset of group {group} in {topic}-{partition} cannot be changed"
+        problem = f"the offset of group {group} in {topic}-{partition} cannot be changed"
         of_topic = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        _check(about, code, f"READ on topic {topic}" if of_topic else right)
+        _check(problem, code, f"READ on topic {topic}" if of_topic else right)
 
 
-def _check(about: str, code: int, right: str) -> None:
+def _check(problem: str, code: int, right: str) -> None:
     if code in _TRANSIENT:
-        raise LogUnavailable(f"{about}: {described(code)}")
+        raise LogUnavailable(f"{problem}: {described(code)}")
     if code:
-        raise GroupRefusal(about, code, right)
+        raise GroupRefusal(problem, code, right)

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from controlplane.clock import backoff
 from controlplane.core.entry import Position
+from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS
 from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits

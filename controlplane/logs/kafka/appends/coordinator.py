@@ -8,7 +8,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
-from controlplane.clock import backoff
+from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.producer import ProducerIdentity
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits

@@ -102,9 +102,8 @@ class IdempotentAppends:
     async def _running_producer(self) -> KafkaProducer:
         async with self._starting:
             if self._producer is None:
-                await self._cluster.layout(
-                    []
-                )  # raises the reason of a failure, which aiokafka hides
+                # Raises the reason of a failure, which aiokafka hides.
+                await self._cluster.layout([])
                 producer = KafkaProducer(self._cluster, self._limits)
                 try:
                     await producer.start()

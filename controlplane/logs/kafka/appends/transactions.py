@@ -7,8 +7,8 @@ from typing import NoReturn
 import msgspec
 from aiokafka.errors import KafkaError
 
-from controlplane.clock import backoff
 from controlplane.core.entry import Position
+from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS, TransactionCoordinator
 from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerIdentity, SendFailed
 from controlplane.logs.kafka.appends.record_batches import positions, record_batches

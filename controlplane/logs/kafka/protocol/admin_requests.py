@@ -32,7 +32,9 @@ BROKER_DEFAULT = -1
 
 _TEXT = String("utf-8")
 _TOPIC = 2
+"""Type of a resource: a topic."""
 _SET = 0
+"""Operation on a setting: set its value."""
 
 
 class TopicSpec(NamedTuple):

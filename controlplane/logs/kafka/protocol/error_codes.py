@@ -192,7 +192,11 @@ _TABLE: tuple[tuple[int, str, str], ...] = (
     (111, "UNRELEASED_INSTANCE_ID", "another group member still has this instance id"),
     (112, "UNSUPPORTED_ASSIGNOR", "the coordinator does not know the assignor"),
     (113, "STALE_MEMBER_EPOCH", "the group has members, and the request comes from none of them"),
-    (114, "MISMATCHED_ENDPOINT_TYPE", "the address is one of a broker, or one of a controller"),
+    (
+        114,
+        "MISMATCHED_ENDPOINT_TYPE",
+        "a broker was expected at the address of a controller, or the reverse",
+    ),
     (115, "UNSUPPORTED_ENDPOINT_TYPE", "this type of address is not supported yet"),
     (116, "UNKNOWN_CONTROLLER_ID", "there is no controller with this id"),
     (117, "UNKNOWN_SUBSCRIPTION_ID", "the subscription for client metrics is out of date"),

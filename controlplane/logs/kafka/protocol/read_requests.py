@@ -22,7 +22,9 @@ EARLIEST, LATEST = -2, -1
 
 _ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
 _NO_REPLICA = -1
+"""Replica id of a reader that is no broker."""
 _TOPIC = 2
+"""Type of a resource: a topic."""
 
 
 def _by_topic(values: Mapping[TopicPartition, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:
@@ -77,6 +79,7 @@ class FetchedPartition(NamedTuple):
 
 def fetched(response: Any) -> Iterator[FetchedPartition]:
     """Yield the partitions of a fetch response (version 4 or later)."""
+    # Index of the aborted transactions; from version 5 on, the start of the log precedes them.
     transactions = 4 if response.API_VERSION == 4 else 5
     for topic, partitions in response.topics:
         for fields in partitions:

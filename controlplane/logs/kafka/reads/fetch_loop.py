@@ -70,7 +70,7 @@ class FetchLoop:
                     yield batch
                 for progress in self._progress():
                     yield progress
-                # The positions have moved past the answer's records, so these are yielded first.
+                # Only now: a new `run` would not yield the records of this answer again.
                 if trouble is not None:
                     raise trouble
         finally:

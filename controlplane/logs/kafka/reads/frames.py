@@ -24,6 +24,7 @@ _COUNT = struct.Struct(">i")
 """Number of records in a batch of format 2: the last field of its header."""
 
 MAGIC_AT, COUNT_AT = 16, 57
+"""Positions of two fields in a frame: the format, and the number of records (format 2)."""
 HEADER_SIZE = 61
 """Size of the header of a record batch of format 2; its records follow."""
 

@@ -22,8 +22,8 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.group import JoinGroupRequest
 
-from controlplane.clock import backoff
 from controlplane.core.entry import Entry, TopicPartition
+from controlplane.event_loop import backoff
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 

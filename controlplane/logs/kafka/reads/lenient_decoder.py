@@ -48,10 +48,10 @@ def rows(batch: bytes) -> Iterator[LenientRecord]:
     for _ in range(count):
         body.varint()  # length of the record
         body.take(1)  # attributes, unused so far
-        late_ms, delta = body.varint(), body.varint()
-        timestamp = last_ms if attributes & _LOG_APPEND_TIME else first_ms + late_ms
+        time_delta_ms, offset_delta = body.varint(), body.varint()
+        timestamp = last_ms if attributes & _LOG_APPEND_TIME else first_ms + time_delta_ms
         yield LenientRecord(
-            base + delta, timestamp, body.nullable(), body.nullable(), body.headers()
+            base + offset_delta, timestamp, body.nullable(), body.nullable(), body.headers()
         )
 
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from typing import TypeVar
 
-from controlplane.clock import backoff
 from controlplane.core.entry import Batch, TopicPartition
 from controlplane.core.order import Ends
+from controlplane.event_loop import backoff
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.protocol import read_requests

@@ -1,4 +1,4 @@
-"""Reading of bodies outside the event loop: larger ones in a thread or a process.
+"""Reading of large bodies outside the event loop, in a thread or a process.
 
 A process reads one body and ends. It imports from the module path of the serving process. It reads
 a pickled job from its input and writes the pickled result to its output.
@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from controlplane.rest.bodies.fast_json import LargeBody, Unread
+from controlplane.rest.bodies.fast_json import LargeBody, LargeBodyNotPlain
 from controlplane.rest.errors import RestError, TooBusy
 
 T = TypeVar("T")
@@ -37,7 +37,10 @@ PROCESSES_MAX = 4
 NICENESS = 10
 """Niceness of a reading process: its priority is below the serving process's."""
 
-_RUN = "import sys; sys.path[:] = {path!r}; from controlplane.rest.bodies.pool import main; main()"
+_RUN = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from controlplane.rest.bodies.body_processes import main; main()"
+)
 
 
 class BodyProcesses:
@@ -58,12 +61,12 @@ class BodyProcesses:
         if body is None or len(body) <= INLINE_BYTES:
             return reading(body or b"")
         if len(body) <= PLAIN_BYTES:
-            # A large body that is not plain raises `Unread`; a process then reads it.
-            with suppress(Unread):
+            # A large body that is not plain raises `LargeBodyNotPlain`; a process then reads it.
+            with suppress(LargeBodyNotPlain):
                 whole = body if len(body) <= THREAD_BYTES else LargeBody(body)
                 return await asyncio.to_thread(reading, whole)
         if self._running >= PROCESSES_MAX:
-            raise TooBusy(f"{PROCESSES_MAX} large bodies are read just now: ask again")
+            raise TooBusy(f"{PROCESSES_MAX} large bodies are read just now: try again")
         self._running += 1
         try:
             return await _in_process(partial(reading, body))

@@ -1,4 +1,4 @@
-"""JSON as Kafka's JsonConverter reads and writes it: Kafka's own results, and laws.
+"""Keys and JSON as a worker's converters read and write them: Kafka's own results, and laws.
 
 The results in `javajson_cases` and in the tables here come from Kafka's published jars.
 """
@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controlplane.core.java import jackson, json_converter
-from controlplane.core.java.json_converter import StackOverflow, Undecodable
+from controlplane.core.java import jackson, json_codec
+from controlplane.core.java.json_codec import StackOverflow, Undecodable
 from controlplane.core.releases.profiles import PROFILES, Profile
 from tests.conftest import PROVE
 from tests.core.javajson_cases import ALL, ASKED, BAD, BIG, OVERFLOW, JsonCase
@@ -27,12 +27,12 @@ _SHOWN: Final = 200
 def answer(value: bytes, release: str) -> object:
     """Our answer for a value in a release, in the form of the table."""
     try:
-        decoded = json_converter.decode(value, Profile.of(release))
+        decoded = json_codec.decode(value, Profile.of(release))
     except Undecodable:
         return BAD
     except StackOverflow:
         return OVERFLOW
-    return decoded if len(json_converter.encode(decoded)) < _SHOWN else BIG
+    return decoded if len(json_codec.encode(decoded)) < _SHOWN else BIG
 
 
 FLAGS = [name for name in Profile.__struct_fields__ if name.startswith("json_")]
@@ -128,9 +128,7 @@ def _outcome(parse: object, value: bytes, profile: Profile) -> str:
 @example(value=b"[" * 990 + b"]" * 990, profile=NEWEST)
 def test_the_short_way_gives_the_answer_of_the_long_way(value: bytes, profile: Profile) -> None:
     """The fast path by msgspec gives the same value as the full parser."""
-    assert _outcome(json_converter.decode, value, profile) == _outcome(
-        jackson.parse, value, profile
-    )
+    assert _outcome(json_codec.decode, value, profile) == _outcome(jackson.parse, value, profile)
 
 
 @given(value=st.binary(max_size=200) | nasty.map(lambda value: value[::-1]), profile=profiles)
@@ -138,7 +136,7 @@ def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
     """Decoding any bytes gives a value, or one of two errors with a reason."""
     reason = "fine"
     try:
-        json_converter.decode(value, profile)
+        json_codec.decode(value, profile)
     except (Undecodable, StackOverflow) as error:
         reason = str(error)
     assert reason
@@ -157,14 +155,14 @@ values = st.recursive(
 def test_written_values_are_read_back(value: object) -> None:
     """Encoding and decoding give the value back, under every order of fields."""
     profile = Profile.of("2.3.1")  # keeps the sign of zero
-    assert repr(json_converter.decode(json_converter.encode(value), profile)) == repr(value)
-    assert json_converter.decode(json_converter.encode_hash_order(value), profile) == value
+    assert repr(json_codec.decode(json_codec.encode(value), profile)) == repr(value)
+    assert json_codec.decode(json_codec.encode_hash_order(value), profile) == value
 
 
 @given(value=values)
 def test_written_values_are_json(value: object) -> None:
     """Python's stricter parser reads the written JSON."""
-    assert json.loads(json_converter.encode(value)) == value
+    assert json.loads(json_codec.encode(value)) == value
 
 
 WRITTEN: Final[tuple[tuple[object, str], ...]] = (
@@ -189,15 +187,15 @@ WRITTEN: Final[tuple[tuple[object, str], ...]] = (
 @pytest.mark.parametrize(("value", "expected"), WRITTEN, ids=[row[1][:30] for row in WRITTEN])
 def test_bytes_are_those_that_jackson_writes(value: object, expected: str) -> None:
     """Every release from 0.11 to 4.3 wrote these bytes for these values."""
-    assert json_converter.encode(value) == expected.encode()
+    assert json_codec.encode(value) == expected.encode()
 
 
 def test_maps_are_written_in_hash_map_order() -> None:
     """Connect writes a map that it has read in HashMap order, within lists and maps too."""
     fields: dict[str, object] = dict.fromkeys(("db", "table", "schema"))
     again = b'{"schema":null,"db":null,"table":null}'
-    assert json_converter.encode_hash_order(fields) == again
-    nested = json_converter.encode_hash_order([{"b": 1, "a": fields}])
+    assert json_codec.encode_hash_order(fields) == again
+    nested = json_codec.encode_hash_order([{"b": 1, "a": fields}])
     assert nested == b'[{"a":' + again + b',"b":1}]'
 
 
@@ -206,9 +204,9 @@ def test_depth_is_no_danger_to_us() -> None:
     deep: object = []
     for _ in range(100_000):
         deep = [deep]
-    assert json_converter.encode(deep) == b"[" * 100_001 + b"]" * 100_001
+    assert json_codec.encode(deep) == b"[" * 100_001 + b"]" * 100_001
     with pytest.raises(StackOverflow):
-        json_converter.decode(b'{"a":' * 100_000, Profile.of("2.8"))
+        json_codec.decode(b'{"a":' * 100_000, Profile.of("2.8"))
 
 
 def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +215,7 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(jackson, "parse", lambda value, _profile: reached.append(value))
     config = {f"transforms.{n}.type": f"org.example.Überschrift {n}" for n in range(400)}
     for value in ({"properties": config}, {"pos": 5, "ratio": 1.5}, [1, -(2**63)], "text"):
-        assert json_converter.decode(msgspec.json.encode(value), NEWEST) == value
+        assert json_codec.decode(msgspec.json.encode(value), NEWEST) == value
     assert not reached
 
 
@@ -225,4 +223,49 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
 def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
     """The fast encoder writes plain maps as Jackson does, or is not used."""
     for document in (value, {"properties": value}):
-        assert json_converter.encode(document) == json_converter._encode(document, iter)
+        assert json_codec.encode(document) == json_codec._encode(document, iter)
+
+
+KEYS = {
+    b"": "",
+    b"\xc3\xa9\xf0\x9f\x98\x80": "é\U0001f600",
+    b"\xef\xbb\xbfa": "\ufeffa",
+    b"\xed\x9f\xbf": "\ud7ff",
+    b"a\x80b": "a?b",
+    b"\xff": "?",
+    b"\xc3": "?",
+    b"\xe2\x82": "?",
+    b"\xe2\x82a": "?a",
+    b"\xf0\x9f\x98": "?",
+    b"\xf0\x9f\x98a": "?a",
+    b"\xc0\x80": "??",
+    b"\xe0\x80\x80": "???",
+    b"\xf4\x90\x80\x80": "????",
+    b"\xf8\x88\x80\x80\x80": "?????",
+    b"\xed": "?",
+    b"\xeda": "?a",
+    b"\xed\xa0": "?",
+    b"\xed\xa0a": "?a",
+    b"\xed\xa0\x80": "?",
+    b"\xed\xbf\xbf": "?",
+    b"\xed\xa0\xbd\xed\xb8\x80": "??",
+}
+
+
+@pytest.mark.parametrize(("key", "text"), KEYS.items(), ids=[f"{key!r}" for key in KEYS])
+def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
+    """`?` stands for U+FFFD in this table; Java writes the same number of them."""
+    assert json_codec.decode_key(key) == text.replace("?", "\ufffd")
+
+
+@given(key=st.binary(max_size=20))
+def test_no_key_is_undecodable(key: bytes) -> None:
+    """Valid UTF-8 stays as in Python; other bytes lose no more than in Java."""
+    ours, pythons = json_codec.decode_key(key), key.decode("utf-8", "replace")
+    assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
+    assert ours.count("\ufffd") <= pythons.count("\ufffd")
+
+
+def test_a_key_is_written_in_utf8() -> None:
+    """A surrogate pair is one character; a lone surrogate becomes a question mark."""
+    assert json_codec.encode_key("a\ud800b😀") == "a?b😀".encode()

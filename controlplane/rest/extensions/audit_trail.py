@@ -90,7 +90,6 @@ async def show_trail(call: Call) -> Answer:
     `after=` (an id) page.
     """
     log = call.service.trail or call.service.log
-    assert log is not None  # the endpoint exists only with a log
     if call.service.trail is not None:
         call.check_present(_OTHER_LOG)
     state, notices = await call.requested_state()
@@ -112,31 +111,30 @@ async def show_trail(call: Call) -> Answer:
 async def _configs(call: Call, state: ClusterState) -> Sequence[Entry]:
     """Records of the config topic, in which foreign changes are found."""
     log, topic = call.service.log, state.topics.config
-    assert log is not None  # as above
     stop = {topic: state.ends_by_topic.get(topic, [0])}
     parts = (batch.entries() async for batch in log.read([topic], stop=stop))
     return [entry async for entry in sliced_parts(parts)]
 
 
-def _fill(  # noqa: PLR0913, PLR0917 - one call
+def _fill(  # noqa: PLR0913, PLR0917 - called once, in a thread
     page: Page[AuditRow],
     entries: Iterable[Entry],
     call: Call,
     configs: Sequence[Entry],
     state: ClusterState,
-    left: Callable[[], bool],
+    has_left: Callable[[], bool],
 ) -> None:
     """Fill a page with commands until it is full or the client has left."""
     rows: dict[str, AuditRow] = {}
     for entry in entries:
         _note(entry, rows)
-        if left():
+        if has_left():
             return
     shown = [*rows.values(), *_foreign(rows.values(), configs, state)]
     if configs:
         shown.sort(key=lambda row: row.first.at_ms)
     for row in shown:
-        if left():
+        if has_left():
             return
         if not _is_wanted(row, call):
             continue
@@ -177,7 +175,7 @@ def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
     record = decode_command(entry.key, entry.value)
     match record:
         case CommandAccepted() if _is_accepted(rows.get(record.command_id)):
-            return  # the same command again: its next request was sent
+            return  # a command of an attached cluster is recorded again before each of its requests
         case CommandAccepted() | CommandRefused():
             rows[record.command_id] = AuditRow(record, entry)
         case CommandFinished() if record.command_id in rows:

@@ -1,6 +1,7 @@
-"""JSON as a Connect worker reads and writes it: JsonConverter, and Jackson's trees beneath it.
+"""Keys and JSON values as a Connect worker reads and writes them.
 
-Reading differs between releases (fields `json_*` of a `Profile`), and from every Python parser.
+Kafka: `StringSerializer`, `StringDeserializer`, `JsonConverter` and Jackson's trees beneath it.
+Each release reads JSON differently (fields `json_*` of a `Profile`); so do Python's parsers.
 msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads the rest: JSON
 that msgspec refuses, or that checks find to be read differently by msgspec.
 """
@@ -26,10 +27,15 @@ __all__ = [
     "Undecodable",
     "decode",
     "decode_envelope",
+    "decode_key",
     "decode_tree",
     "encode",
     "encode_hash_order",
+    "encode_key",
 ]
+
+_SURROGATE_BYTES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\ufffd".encode()
 
 _LONG_RANGE: Final = range(-(2**63), 2**63)
 
@@ -43,6 +49,23 @@ _LONG_DIGITS: Final = 19
 """An integer with fewer digits fits into 64 bits."""
 _ZEROS: Final = bytes.maketrans(_DIGITS, b"0" * len(_DIGITS))
 """Turns every digit into a zero, so that a run of digits can be found by a text search."""
+
+
+def decode_key(key: bytes) -> str:
+    """Decode a key as Kafka's StringDeserializer: UTF-8, with U+FFFD for bad bytes.
+
+    Java writes one U+FFFD for each maximal broken start of a character, as Python does. They differ
+    for a surrogate encoded as UTF-8, whole (`ED A0 80`) or cut off (`ED A0`): Java writes only one.
+    """
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE_BYTES.sub(_REPLACEMENT, key).decode("utf-8", "replace")
+
+
+def encode_key(text: str) -> bytes:
+    """Encode a key as Kafka's StringSerializer: UTF-8, with `?` for a lone surrogate."""
+    return text.encode("utf-8", "replace")
 
 
 @cache
@@ -191,7 +214,7 @@ def encode(value: object) -> bytes:
 def encode_hash_order(value: object) -> bytes:
     """Encode as `encode`, but with the fields of every object in the order of a HashMap.
 
-    Connect writes a map in this order if it has read it before.
+    Connect uses this order to write a map that it has read before.
     """
     return _encode(value, hash_map_order)
 
