@@ -38,6 +38,10 @@ ORDERS = "one\ntwo\nthree\n"
 POLL_S = 0.005
 
 
+GRACE_MS = 4_000
+"""Time limit for tasks to stop: an episode before it is compared even on a busy machine."""
+
+
 class Episode(NamedTuple):
     """A step that changes something, and the observations until the next one."""
 
@@ -236,6 +240,7 @@ def _runtime(worker: str, exactly_once: bool) -> RuntimeSettings:
         QUICK,
         worker_id=WORKER_IDS[worker],
         exactly_once=exactly_once,
+        task_shutdown_graceful_timeout_ms=GRACE_MS,
         key_converter=JSON,
         value_converter=JSON,
     )
