@@ -151,6 +151,15 @@ class ProbedLog(Protocol):
 
 
 @runtime_checkable
+class HasClaimNotice(Protocol):
+    """A log that notices the claim of another process without a write."""
+
+    async def until_claimed(self, epoch: int) -> None:
+        """Return as soon as an epoch newer than this one is claimed, or the log is closed."""
+        ...
+
+
+@runtime_checkable
 class ImportedLog(Protocol):
     """A log that may be the copy of a cluster with unknown numbers of partitions."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -48,10 +49,16 @@ class Configuration:
     """
 
     def __init__(
-        self, *sources: SourceValues, variables: Mapping[str, str] = MappingProxyType({})
+        self,
+        *sources: SourceValues,
+        variables: Mapping[str, str] = MappingProxyType({}),
+        folder: Path | None = None,
     ) -> None:
+        """`folder`: directory to which relative paths belong; None: the current one."""
         self._sources = sources
         self._variables = variables
+        self._folder = _current_directory() if folder is None else folder
+        """Fixed here: code of a connector may change the current directory later."""
 
     @property
     def values(self) -> dict[str, SourcedValue]:
@@ -70,11 +77,13 @@ class Configuration:
             {key: value for key, value in values.items() if trusted(value.source)}
             for values in self._sources
         )
-        return Configuration(*sources, variables=self._variables)
+        return Configuration(*sources, variables=self._variables, folder=self._folder)
 
     def beneath(self, *stronger: SourceValues) -> "Configuration":
         """Return the configuration with stronger sources before its own."""
-        return Configuration(*stronger, *self._sources, variables=self._variables)
+        return Configuration(
+            *stronger, *self._sources, variables=self._variables, folder=self._folder
+        )
 
     def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[EffectiveValue]:
         """Yield every setting of a table with its effective value; keys begin with `prefix`.
@@ -97,7 +106,7 @@ class Configuration:
         values = {
             field.name: self.settings(field.type.cls, key + ".")
             if isinstance(field.type, inspect.StructType)
-            else self._effective(key, field).value
+            else self._located(field, self._effective(key, field).value)
             for key, field in _keyed(table, prefix)
         }
         with self._errors_with_source():
@@ -146,6 +155,11 @@ class Configuration:
             text = self.providers.resolved(key, written.text)
             value = parse_value(key, trim(text), field.type)
         return EffectiveValue(key, value, written.source, written.text, idle)
+
+    def _located(self, field: inspect.Field, value: Any) -> Any:
+        """Return the value of a setting; that of a path is absolute."""
+        is_path = value is not None and extra(field.type, "path") is True
+        return str(self._folder / value) if is_path else value
 
     @contextmanager
     def _errors_with_source(self) -> Iterator[None]:
@@ -202,6 +216,14 @@ class Configuration:
             if text or empty:
                 return SourcedValue(text, value.source)
         return None
+
+
+def _current_directory() -> Path:
+    """Return the current directory; an empty path if it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path()
 
 
 def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:

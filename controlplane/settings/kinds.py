@@ -119,6 +119,10 @@ REFUSED: Final = Meta(extra={"empty": "refused"})
 """Annotation of a text that must not be empty, by Kafka's rules or at a worker's start."""
 
 
+PATH: Final = Meta(extra={"path": True})
+"""Annotation of a path: it is relative to the directory in which the settings were read."""
+
+
 def required_values(kind: inspect.Type) -> str:
     """Return the permitted values of a setting that must not be empty; '' if it may be empty.
 

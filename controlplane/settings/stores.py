@@ -1,11 +1,12 @@
 """Keys and certificates from Kafka's settings `ssl.*`, for clients and listeners."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from controlplane.settings.errors import BadValue
+from controlplane.settings.kinds import PATH
 from controlplane.settings.security import JavaStore, Secret
 
 
@@ -15,8 +16,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     ssl_truststore_type: str = "JKS"
     """JKS or PKCS12 (the content decides which), or PEM. The key store has the same types."""
 
-    ssl_truststore_location: str | None = None
-    """Path, relative to the current directory as in Java. None: the system's authorities."""
+    ssl_truststore_location: Annotated[str | None, PATH] = None
+    """Path, relative to the directory of the start as in Java. None: the system's authorities."""
 
     ssl_truststore_password: Secret | None = None
     """Password of a JKS or PKCS12 store, like `ssl.keystore.password`."""
@@ -25,7 +26,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Certificates as PEM text (KIP-651)."""
 
     ssl_keystore_type: str = "JKS"
-    ssl_keystore_location: str | None = None
+    ssl_keystore_location: Annotated[str | None, PATH] = None
     ssl_keystore_password: Secret | None = None
     ssl_keystore_key: Secret | None = None
     ssl_keystore_certificate_chain: str | None = None

@@ -67,8 +67,9 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
     producer: ProducerLimits = ProducerLimits()
     claim_probe_ms: _Ms = 5_000
-    """Interval at which a worker asks its log whether another process has claimed it. Until then
-    the connectors of both run."""
+    """Longest interval at which a worker asks its log whether another process has claimed it.
+
+    Signs of such a process make it ask earlier (`ClaimProbe`)."""
 
     @property
     def close_timeout_ms(self) -> int:

@@ -36,6 +36,7 @@ from controlplane.failure_text import message_of, shortened
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.worker.background_tasks import background_task
+from controlplane.worker.claim_probe import ClaimProbe
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
@@ -51,7 +52,7 @@ from controlplane.worker.metrics.startups import WorkerStartups
 from controlplane.worker.task_identity import TaskIdentity
 
 FAILURE_POLL_S = 1.0
-"""Longest pause until a worker notices that its plane has failed or lost the log to another."""
+"""Longest pause until a worker notices that its plane has failed."""
 
 
 class WorkerActions:
@@ -105,6 +106,8 @@ class ConnectWorker:
         self.hidden = resolver.hidden
         """Removes the values of config providers from a text."""
         self._notices = PrivateNotices(plane.notices, resolver.hidden)
+        self._wake = asyncio.Event()
+        self._claim_probe = ClaimProbe(plane, settings.claim_probe_ms, self._wake.set)
         topics = plane.state.topics
         partitions = sum(topic == topics.status for topic, _ in plane.state.ends)
         self._statuses = StatusWriter(
@@ -115,6 +118,7 @@ class ConnectWorker:
             now_ms=plane.now_ms,
             notices=self._notices,
             read_back=plane.follower.wait_for_records,
+            fenced=self._claim_probe.suspect,
             worker_id=settings.worker_id,
             tracking=settings.topic_tracking,
             hidden=resolver.hidden,
@@ -138,7 +142,6 @@ class ConnectWorker:
         self._actors: dict[str, ConnectorActor] = {}
         self._deleted: set[str] = set()
         self._restarts: list[RestartRequest] = []
-        self._wake = asyncio.Event()
         self._config_end = -1
 
     @classmethod
@@ -239,7 +242,7 @@ class ConnectWorker:
         self._clean_statuses()
         tasks = [
             background_task(self._follow(), "worker", self._notices),
-            background_task(self._probe_claim(), "claim probe", self._notices),
+            background_task(self._claim_probe.run(), "claim probe", self._notices),
         ]
         try:
             yield
@@ -269,13 +272,6 @@ class ConnectWorker:
                 self._statuses.forget_topics(name)
                 self._statuses.remove_connector(name)
 
-    async def _probe_claim(self) -> None:
-        """Detect a newer writer of the log even while this process writes nothing."""
-        while True:
-            await asyncio.sleep(self._settings.claim_probe_ms / 1_000)
-            if self.plane.failure is None:
-                await self.plane.trouble()
-
     async def _follow(self) -> None:
         follower = self.plane.follower
         with follower.observed(self._note, self._wake.set):
@@ -303,6 +299,8 @@ class ConnectWorker:
         """Take note of records that are events, and of deletions that a re-creation would hide."""
         topics = self.plane.state.topics
         for entry in entries:
+            if entry.topic == topics.status and self._statuses.is_of_newer_worker(entry):
+                self._claim_probe.suspect()
             if entry.topic != topics.config or entry.aborted:
                 continue
             record = decode_config(entry.key, entry.value, self._profile)

@@ -17,6 +17,7 @@ from controlplane.settings.sources import flag_values
 from controlplane.worker.connector_classes import AnyConnectorClass, ConnectorClasses
 from controlplane.worker.data_topics.kafka_clients import BrokerCluster
 from controlplane.worker.factory import RuntimeEnvironment
+from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
 from tests.kafka.own_service import own_settings
 from tests.kafka.real_kafka import Broker
@@ -30,6 +31,7 @@ async def worker_on(
     *classes: AnyConnectorClass,
     others: Iterable[type[Transformation | Predicate]] = (),
     notices: Notices | None = None,
+    limits: RuntimeSettings = QUICK,
     **settings: object,
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker with these classes; `__` in a setting's name is a dot."""
@@ -39,7 +41,7 @@ async def worker_on(
     exactly_once = configuration.settings(WorkerSettings).exactly_once
     log = await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)
     clusters = ConnectorClusters(broker.bootstrap, configuration)
-    runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
+    runtime = msgspec.structs.replace(limits, exactly_once=exactly_once)
     try:
         async with ConnectWorker.open(
             log,

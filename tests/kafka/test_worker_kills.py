@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from controlplane.connectors.generator import invented_order
@@ -140,6 +141,46 @@ async def test_a_process_that_hangs_is_fenced(
             assert all(
                 (task, number) in counts for task in per_task for number in range(per_task[task])
             )
+
+
+@NEWEST
+async def test_a_process_that_hangs_commits_no_offsets(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
+    """At least once: the hung process commits nothing later, and soon it writes nothing more.
+
+    It sends what it had in its memory, so some records may come twice.
+    """
+    data = unused_name()
+    file = connectors_file(tmp_path, own_topics, offset__flush__interval__ms=20)
+    async with serving_own(broker, file) as (hanging, client):
+        await create(client, {"source": generator(data)})
+        await until(lambda: _has_records(broker, data, 100))
+        hanging.process.send_signal(signal.SIGSTOP)
+        async with serving_own(broker, file) as (_, other):
+            await until_running(other, "source")
+            count = len(await records_in(broker, data))
+            await until(lambda: _has_records(broker, data, count + 1_000))
+            hanging.process.send_signal(signal.SIGCONT)
+            await until(lambda: _knows_of_the_newer(client))
+            count = len(await records_in(broker, data)) + 100  # its last batch may follow
+            await until(lambda: _has_records(broker, data, count + 500))
+            orders = [json.loads(value or b"") for _, value in (await records_in(broker, data))]
+    numbers: defaultdict[int, list[int]] = defaultdict(list)
+    for order in orders[count:]:
+        numbers[task_of(order)].append(order["order"])
+    assert numbers == {
+        task: [*range(written[0], written[0] + len(written))] for task, written in numbers.items()
+    }
+    commits: defaultdict[int, list[int]] = defaultdict(list)
+    for record in await consumed(broker, own_topics.offsets):
+        commits[json.loads(record.key)[1]["task"]].append(json.loads(record.value)["order"])
+    assert commits == {task: sorted(committed) for task, committed in commits.items()}
+
+
+async def _knows_of_the_newer(client: httpx.AsyncClient) -> bool:
+    """True if the process refuses commands because another one has claimed the log."""
+    return not (await client.get("/health")).is_success
 
 
 async def _has_records(broker: Broker, topic: str, least: int) -> bool:

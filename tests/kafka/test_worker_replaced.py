@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from controlplane.connect import Source, key
@@ -11,17 +12,26 @@ from controlplane.core.codec import decode_status
 from controlplane.core.commands import CreateConnector
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.logs.log_factory import open_kafka_log
+from controlplane.settings import Configuration
+from controlplane.settings.sources import flag_values
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST
+from tests.kafka.own_service import own_settings
 from tests.kafka.producer import NewTopic, reading
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import until as until_true
-from tests.worker.worker_fixture import config_of, until, until_state
+from tests.worker.worker_fixture import QUICK, config_of, offsets, until, until_state
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 MORE_RECORDS = 20
 """Records of the newer worker during which the older one would write, if it did."""
+
+
+NEVER_MS = 3_600_000
+NEVER_ASKS = msgspec.structs.replace(QUICK, claim_probe_ms=NEVER_MS)
+NEVER_COMMITS = msgspec.structs.replace(NEVER_ASKS, offset_flush_interval_ms=NEVER_MS)
 
 
 class NumberedSource(Source):
@@ -64,10 +74,10 @@ async def status_writers(broker: Broker, topics: Topics) -> list[tuple[str, int]
 async def test_its_tasks_end_without_a_status(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
-    """The old worker learns of the new owner by polling, and writes no status."""
+    """The old worker, which never asks, learns of the new owner by its statuses; it writes none."""
     NumberedSource.ended.clear()
     topic = await new_topic(1, cleanup__policy="delete")
-    async with worker_on(broker, own_topics, NumberedSource) as older:
+    async with worker_on(broker, own_topics, NumberedSource, limits=NEVER_COMMITS) as older:
         config = config_of(NumberedSource, topic=topic)
         await older.plane.execute(CreateConnector("s", config))
         await until_state(older, "s", "RUNNING", "RUNNING")
@@ -86,3 +96,27 @@ async def test_its_tasks_end_without_a_status(
             written = await status_writers(broker, own_topics)
             assert {state for state, _ in written} == {"RUNNING"}
             assert written[-1][1] > written[0][1]
+
+
+async def test_no_offset_follows_a_claim(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic
+) -> None:
+    """A claim without a worker leaves no sign: the next commit of offsets is refused instead."""
+    NumberedSource.ended.clear()
+    topic = await new_topic(1, cleanup__policy="delete")
+    settings = Configuration(
+        flag_values((key, key, text) for key, text in own_settings(own_topics).items())
+    )
+    async with worker_on(broker, own_topics, NumberedSource, limits=NEVER_ASKS) as older:
+        await older.plane.execute(CreateConnector("s", config_of(NumberedSource, topic=topic)))
+        await until_state(older, "s", "RUNNING", "RUNNING")
+        await until(lambda: offsets(older, "s"))
+        other = await open_kafka_log(f"kafka://{broker.bootstrap}", settings)
+        try:
+            await other.claim()
+            ends = await other.ends([own_topics.offsets])
+            await until(lambda: NumberedSource.ended == [True] and older.plane.failure)
+            new = sum(map(sum, (await other.ends([own_topics.offsets])).values()))
+            assert new - sum(map(sum, ends.values())) <= 1  # a commit that was under way
+        finally:
+            await other.close()

@@ -1,12 +1,20 @@
 """Connectors whose records lie on another cluster, behind TLS and a login."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from controlplane.core.commands import CreateConnector
+from controlplane.core.commands import (
+    AlterOffsets,
+    CreateConnector,
+    OffsetChange,
+    ResetOffsets,
+    ResumeConnector,
+    StopConnector,
+)
 from controlplane.core.state import Topics
 from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
@@ -108,6 +116,74 @@ async def test_records_and_groups_of_another_cluster(
         await until_through(worker, name)
         await check_only_elsewhere(broker, elsewhere, name)
     assert await values_in(elsewhere, name)
+
+
+async def test_offsets_that_were_altered(
+    broker: Broker, own_topics: Topics, elsewhere: Broker
+) -> None:
+    """After an alteration the source repeats a record there; after a reset the sink reads all."""
+    forget_records()
+    name = unused_name()
+    source, sink = f"{name}-source", f"{name}-sink"
+    overrides = prefixed(".override.", access_to(elsewhere))
+    classes = (CountingSource, KeepingSink)
+    async with worker_on(broker, own_topics, *classes, others=[Picky]) as worker:
+        for connector, config in pipeline(name).items():
+            await worker.plane.execute(CreateConnector(connector, config | overrides))
+        await until_through(worker, name)
+        for connector in (source, sink):
+            await worker.plane.execute(StopConnector(connector))
+            await until_state(worker, connector, "STOPPED")
+        change = OffsetChange({"source": "numbers"}, {"at": 2})
+        await worker.plane.execute(AlterOffsets(source, (change,)))
+        await worker.plane.execute(ResetOffsets(sink))
+        put[sink].clear()
+        for connector in (source, sink):
+            await worker.plane.execute(ResumeConnector(connector))
+        await until(lambda: sorted(put[sink]) == ["1", "2", "3", "3"])
+    assert sorted(await values_in(elsewhere, name)) == ["1", "2", "3", "3"]
+
+
+@pytest.mark.parametrize("refused", ["offsets.storage.topic", "exactly.once.support"])
+async def test_offsets_on_another_cluster_are_refused(
+    broker: Broker, own_topics: Topics, elsewhere: Broker, refused: str
+) -> None:
+    """A source fails whose offsets would lie there; neither cluster gets a record of it."""
+    name = unused_name()
+    config = pipeline(name)[f"{name}-source"] | prefixed(".override.", access_to(elsewhere))
+    support, setting = "disabled", {refused: f"{name}-offsets"}
+    if refused == "exactly.once.support":
+        support, setting = "enabled", {refused: "requested"}
+    async with worker_on(
+        broker, own_topics, CountingSource, exactly__once__source__support=support
+    ) as worker:
+        await worker.plane.execute(CreateConnector(name, config | setting))
+        await until_state(worker, name, "RUNNING", "FAILED")
+        assert "would lie on the Kafka cluster" in task_trace(worker, name)
+    for cluster in (broker, elsewhere):
+        async with reading(cluster.bootstrap) as reader:
+            assert name not in await reader.topics()
+
+
+async def test_relative_paths(
+    broker: Broker,
+    own_topics: Topics,
+    elsewhere: Broker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A relative path of a trust store still fits after a change of the directory."""
+    forget_records()
+    name, authority = unused_name(), elsewhere.certificates.authority
+    access = access_to(elsewhere) | {"ssl.truststore.location": authority.name}
+    overrides = prefixed(".override.", access)
+    monkeypatch.chdir(authority.parent)
+    classes = (CountingSource, KeepingSink)
+    async with worker_on(broker, own_topics, *classes, others=[Picky]) as worker:
+        monkeypatch.chdir(tmp_path)
+        for connector, config in pipeline(name).items():
+            await worker.plane.execute(CreateConnector(connector, config | overrides))
+        await until_through(worker, name)
 
 
 async def test_a_wrong_password_fails_the_task(

@@ -87,6 +87,7 @@ class ReportWorld:
             now_ms=lambda: 1,
             notices=RecordedNotices(),
             read_back=self._read_back,
+            fenced=lambda: None,
             worker_id=OWN,
             tracking=True,
             hidden=str,

@@ -142,7 +142,9 @@ def test_tls_by_files(worker: WorkerFile) -> None:
         "ssl.key.password=secret",
         "ssl.endpoint.identification.algorithm=",
     )
-    tls = Tls(Path("/etc/ca.pem"), Path("me.pem"), Secret("secret"), check_hostname=False)
+    tls = Tls(
+        Path("/etc/ca.pem"), Path("me.pem").absolute(), Secret("secret"), check_hostname=False
+    )
     assert content.security == KafkaSecurity(tls=tls)
     assert content.security.protocol == "SSL"
 
@@ -179,7 +181,7 @@ def test_stores_of_java(worker: WorkerFile) -> None:
         "ssl.keystore.password=secret",
     )
     trusted = JavaStore(Path("/etc/trust.jks"), Secret("changeit"))
-    identity = JavaStore(Path("me.p12"), Secret("secret"))
+    identity = JavaStore(Path("me.p12").absolute(), Secret("secret"))
     assert content.security == KafkaSecurity(tls=Tls(trusted, identity))
 
 

@@ -28,6 +28,7 @@ from tests.recorded_requests import HISTORIES, body_of, plugins_of, recorded_ent
 from tests.rest.stories import EXACTLY_ONCE, recorded_form
 from tests.worker.history_records import TOPICS, values_by_key, without_stacks
 from tests.worker.recorded_connectors import recorded_classes
+from tests.worker.recorded_mirrors import MirrorHeartbeatTask
 from tests.worker.worker_fixture import QUICK
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -35,6 +36,10 @@ WORKER_IDS = {"w1": "127.0.0.1:8083", "w2": "127.0.0.1:8084"}
 ORDERS = "one\ntwo\nthree\n"
 """File of the source of lines: 14 bytes, as the recorded offset says."""
 POLL_S = 0.005
+
+
+GRACE_MS = 4_000
+"""Time limit for tasks to stop: an episode before it is compared even on a busy machine."""
 
 
 class Episode(NamedTuple):
@@ -126,12 +131,14 @@ class HistoryLife:
         (folder / "orders.txt").write_text(ORDERS)
 
     async def __aenter__(self) -> Self:
+        MirrorHeartbeatTask.released.clear()
         for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status):
             await self._log.create_topic(topic, len(self._topics[topic]))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._workers.aclose()
+        MirrorHeartbeatTask.released.set()
 
     async def live(self, episode: Episode, tolerance: Tolerance) -> LivedEpisode:
         """Repeat one episode with the worker."""
@@ -233,6 +240,7 @@ def _runtime(worker: str, exactly_once: bool) -> RuntimeSettings:
         QUICK,
         worker_id=WORKER_IDS[worker],
         exactly_once=exactly_once,
+        task_shutdown_graceful_timeout_ms=GRACE_MS,
         key_converter=JSON,
         value_converter=JSON,
     )

@@ -8,14 +8,12 @@ from threading import Event
 from typing import ClassVar, NamedTuple
 
 from controlplane.connect import SourceConnector, SourceRecord, SourceTask
+from tests.patience import PATIENCE_S
 
 PACKAGE = "org.apache.kafka.connect.mirror."
 
 COPIED = {"orders": 20}
 """Records that are copied of each topic; the recorded offset of the last order is 19."""
-
-HANGING_S = 1.5
-"""Time in seconds for which a poll does not return: longer than a worker waits for a task."""
 
 
 class CopiedPartition(NamedTuple):
@@ -65,13 +63,16 @@ class MirrorSourceTask(SourceTask):
 class MirrorHeartbeatTask(SourceTask):
     """Waits for the next heartbeat, an hour ahead: a worker cannot wait for its end."""
 
+    released: ClassVar[Event] = Event()
+    """Set at the end of a history: then the polls return."""
+
     def start(self, config: Mapping[str, str]) -> None:
         """Begin to wait."""
         del config
 
     def poll(self) -> Sequence[SourceRecord]:
-        """Return nothing, and late."""
-        Event().wait(HANGING_S)
+        """Return nothing, after the end of the history."""
+        self.released.wait(PATIENCE_S)
         return []
 
 

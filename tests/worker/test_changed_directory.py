@@ -11,13 +11,16 @@ from controlplane.connect import Source
 from controlplane.connect.source import SourceRun
 from controlplane.connectors.file_access import FileAccess
 from controlplane.core.commands import CreateConnector, PauseConnector, ResumeConnector
+from controlplane.logs.kafka.connector_clusters import client_access
 from controlplane.logs.log import LogReplaced, Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.observe import silent
 from controlplane.rest.security.credential_files import CredentialFile
 from controlplane.rest.security.credential_hashes import Credential, Scrypt
 from controlplane.rest.security.roles import Role
+from controlplane.settings import Configuration
 from controlplane.settings.providers import Providers
+from controlplane.settings.sources import flag_values
 from controlplane.worker.standalone.offset_file import OffsetFile
 from tests.worker.worker_fixture import config_of, offsets, running, until, until_state
 
@@ -105,6 +108,23 @@ def test_files_of_config_providers(elsewhere: Path) -> None:
     os.chdir(elsewhere)
     assert providers.of_connector("x", "${f:a.properties:k}${d:folder:k}").text == "12"
     assert providers.of_connector("x", "${d:folder:../a.properties}").secrets == {}
+
+
+@pytest.mark.parametrize("settings_of", ["connector", "worker", "client"])
+def test_key_stores(elsewhere: Path, settings_of: str) -> None:
+    """Relative paths of stores stay the same, whoever sets them and whenever a client is opened."""
+    start = Path.cwd()
+    keys = {"security.protocol": "SSL"}
+    for store in ("truststore", "keystore"):
+        keys |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": f"{store}.pem"}
+    prefix = "producer." if settings_of == "client" else ""
+    own = {} if settings_of == "connector" else keys
+    configuration = Configuration(flag_values((key, prefix + key, own[key]) for key in own))
+    os.chdir(elsewhere)
+    overrides = keys if settings_of == "connector" else {}
+    tls = client_access("broker:9092", configuration, "producer", overrides).security.tls
+    assert tls is not None
+    assert (tls.trusted, tls.identity) == (start / "truststore.pem", start / "keystore.pem")
 
 
 def test_files_of_connectors(elsewhere: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from threading import Event, current_thread
 from typing import Any
 
@@ -205,3 +206,33 @@ async def test_expired_values_are_in_no_task_config(providers: Providers) -> Non
         await until(lambda: len(tokens.get("s", ())) >= 3)
         tasks = worker.plane.state.config.tasks["s"]
         assert [task["token"] for task in tasks.values()] == ["${leases:10:token}"]
+
+
+PACKAGED_PROVIDER = """
+from controlplane.connect import ConfigProvider, ProvidedValue
+
+class Vault(ConfigProvider):
+    def configure(self, parameters):
+        self.prefix = parameters["prefix"]
+
+    def get(self, path, key):
+        return ProvidedValue(f"{self.prefix}/{path}/{key}", None)
+"""
+
+
+async def test_a_provider_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metadata of a package declare its provider; a task gets the value."""
+    tokens.clear()
+    (tmp_path / "packaged_vault.py").write_text(PACKAGED_PROVIDER)
+    metadata = tmp_path / "packaged_vault-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: packaged-vault\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\nvault = packaged_vault:Vault\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    providers = Providers({"v": "packaged_vault.Vault"}, {}, {"v": {"prefix": "p"}})
+    async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:
+        config = config_of(TokenSource, token="${v:path:key}")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: tokens.get("s") == ["p/path/key"])

@@ -42,8 +42,11 @@ from tests.worker.worker_fixture import (
     until_state,
 )
 
-CYCLES = 1_000 if PROVE else 200
-SQLITE_CYCLES = 1_000 if PROVE else 40
+CYCLES = 1_000 if PROVE else 25
+"""Cycles of stop, start, restart, pause and reconfiguration of a connector, over four of them."""
+
+SQLITE_CYCLES = 1_000 if PROVE else 5
+FAILURES = 100 if PROVE else 20
 LOG_FILE = "cycles.db"
 
 
@@ -163,21 +166,18 @@ CONFIGS = {
 }
 
 
-def steps() -> list[tuple[str, AnyCommand, str]]:
-    """Commands of a cycle, with the connector's state after each."""
-    cycles: list[tuple[str, AnyCommand, str]] = []
-    for name, config in CONFIGS.items():
-        cycles += [
-            (name, StopConnector(name), "STOPPED"),
-            (name, ResumeConnector(name), "RUNNING"),
-            (name, RestartConnector(name), "RUNNING"),
-            (name, RestartConnector(name, include_tasks=True), "RUNNING"),
-            (name, RestartTask(name, 0), "RUNNING"),
-            (name, PauseConnector(name), "PAUSED"),
-            (name, ResumeConnector(name), "RUNNING"),
-            (name, PutConfig(name, config), "RUNNING"),
-        ]
-    return cycles
+def commands_of(name: str) -> list[tuple[AnyCommand, str]]:
+    """Commands of one cycle of a connector, with its state after each."""
+    return [
+        (StopConnector(name), "STOPPED"),
+        (ResumeConnector(name), "RUNNING"),
+        (RestartConnector(name), "RUNNING"),
+        (RestartConnector(name, include_tasks=True), "RUNNING"),
+        (RestartTask(name, 0), "RUNNING"),
+        (PauseConnector(name), "PAUSED"),
+        (ResumeConnector(name), "RUNNING"),
+        (PutConfig(name, CONFIGS[name]), "RUNNING"),
+    ]
 
 
 async def settled(worker: ConnectWorker, name: str, state: str) -> None:
@@ -209,7 +209,7 @@ async def test_cycles_on_sqlite_leave_nothing(tmp_path: Path) -> None:
 
 
 async def _check_cycles(log: Log, cycles: int) -> None:
-    """Run commands in cycles; compare the inventory before, in between and behind them."""
+    """Run cycles of commands; compare the inventory before, in between and behind them."""
     async with running(*CLASSES.values(), log=log) as worker:
         empty = await _idle()
         for name, config in CONFIGS.items():
@@ -218,9 +218,10 @@ async def _check_cycles(log: Log, cycles: int) -> None:
             await settled(worker, name, "RUNNING")
         await until(lambda: inventory().tasks["consumer"])
         before = inventory()
-        for name, command, state in islice(cycle(steps()), cycles):
-            await worker.plane.execute(command)
-            await settled(worker, name, state)
+        for name in islice(cycle(CONFIGS), cycles):
+            for command, state in commands_of(name):
+                await worker.plane.execute(command)
+                await settled(worker, name, state)
         for name in CONFIGS:
             await worker.plane.execute(ResumeConnector(name))
             await settled(worker, name, "RUNNING")
@@ -237,7 +238,7 @@ async def test_failures_leave_nothing() -> None:
         await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
         await until_state(worker, "f", "RUNNING", "FAILED")
         before = await _idle()
-        for _ in range(CYCLES // 10):
+        for _ in range(FAILURES):
             await worker.plane.execute(RestartTask("f", 0))
             await until_state(worker, "f", "RUNNING", "FAILED")
         await _until_same(before)
@@ -255,7 +256,7 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
         config = config_of(FailingWatch) | {"raise": raises}
         await worker.plane.execute(CreateConnector("f", config))
         await until_state(worker, "f", "FAILED")
-        for _ in range(CYCLES // 10):
+        for _ in range(FAILURES):
             await until(lambda: not inventory().threads["watch f"])
             await worker.plane.execute(StopConnector("f"))
             await until_state(worker, "f", "STOPPED")

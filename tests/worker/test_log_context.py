@@ -11,11 +11,11 @@ import pytest
 
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, SourceConnector
 from controlplane.connect.source import SourceRun, SourceTask
-from controlplane.core.commands import CreateConnector
+from controlplane.core.commands import CreateConnector, DeleteConnector
 from controlplane.observe import Logger, StdlibLogBridge, connector_context, logger
 from controlplane.worker.data_topics.clients import ProducerFailure
 from controlplane.worker.data_topics.embedded_producer import LogProducer
-from tests.worker.worker_fixture import config_of, produce, running, until
+from tests.worker.worker_fixture import config_of, produce, running, task_states, until
 
 AUTHORS = logging.getLogger("tests.author")
 """Logger of the connectors in this file."""
@@ -177,6 +177,8 @@ async def test_lines_of_a_commit(log: LogLines, monkeypatch: pytest.MonkeyPatch)
         await worker.plane.execute(CreateConnector("a", config_of(AsyncAuthor)))
         await until(lambda: log.context_of("told of a commit"))
         assert log.context_of("told of a commit") == "[a|task-0|offsets]"
+        await worker.plane.execute(DeleteConnector("a"))  # else its next commit is refused, too
+        await until(lambda: not task_states(worker, "a"))
         monkeypatch.setattr(LogProducer, "write_offsets", refused)
         await worker.plane.execute(CreateConnector("b", config_of(AsyncAuthor)))
         await until(lambda: log.context_of("offsets_not_committed"))

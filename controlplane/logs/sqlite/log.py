@@ -12,6 +12,7 @@ from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogNotUsable, Record
+from controlplane.logs.offset_rules import check_epoch
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader
 from controlplane.logs.sqlite.backup import back_up
@@ -148,6 +149,12 @@ class SqliteLog:
     async def check_writable(self, epoch: int | None = None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
         await self._probe.check(epoch)
+        if epoch is not None:  # the result of the probe may be older than a claim
+            check_epoch(epoch, self._watch.newest_epoch(epoch))
+
+    async def until_claimed(self, epoch: int) -> None:
+        """Return as soon as an epoch newer than this one is claimed, or the log is closed."""
+        await self._watch.until_claimed(epoch)
 
     def writer_lock(self) -> AbstractContextManager[None]:
         """Hold the lock of the control plane. Raises `LogNotUsable` if another process holds it."""

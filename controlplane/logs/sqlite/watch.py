@@ -67,6 +67,34 @@ class Watch:
                         for appended in batches_after(inbox.popleft(), at):
                             yield appended
 
+    async def until_claimed(self, epoch: int) -> None:
+        """Return as soon as an epoch newer than this one is claimed, or the file is closed.
+
+        It reads the file only after a poll that found a commit: at most once per interval.
+        """
+        with self._polled():
+            while not self._closed and self.newest_epoch(epoch) == epoch:
+                changes = self._changes_seen
+                while self._changes_seen == changes:
+                    await self._woken.wait()
+
+    def newest_epoch(self, known: int) -> int:
+        """Return the newest epoch in the file; the `known` one if the file cannot be read now."""
+        epoch = known
+        with suppress(sqlite3.Error):
+            [(epoch,)] = self._connection.execute("SELECT epoch FROM fence").fetchall()
+        return epoch
+
+    @contextmanager
+    def _polled(self) -> Iterator[None]:
+        """Poll the file within the block."""
+        self._waiting += 1
+        self._schedule_poll()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
     @contextmanager
     def _inbox(self) -> Iterator[Inbox]:
         """Yield a queue that receives the commits of this process within the block."""
@@ -80,13 +108,9 @@ class Watch:
 
     async def _wait_for_entries(self, count: int, inbox: Inbox) -> bool:
         """Wait for an own commit or a change of the file; return True if only the file changed."""
-        self._waiting += 1
-        self._schedule_poll()
-        try:
+        with self._polled():
             while self._changes_seen == count and not inbox:
                 await self._woken.wait()
-        finally:
-            self._waiting -= 1
         return not inbox
 
     def committed(self, appended: Sequence[Entry], *, imported: bool = False) -> None:

@@ -30,6 +30,7 @@ from controlplane.worker.data_topics.embedded_consumer import (
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 from controlplane.worker.data_topics.embedded_offsets import LogOffsets
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
@@ -64,10 +65,8 @@ class LogClients:
         self._warn("producer", task, config)
         rules = TopicRules.of(config) if self._limits.create_topics else None
         producer = LogProducer(self._written, self._topics, self._limits, rules)
-        try:
+        async with closing_producer(producer):
             yield producer
-        finally:
-            await producer.close()
 
     dead_letter_producer = transactional_producer = producer
 

@@ -132,9 +132,9 @@ class LogProducer:
                 [await self._placed_offset(draft) async for draft in sliced(offsets)]
             )
 
-    async def close(self) -> None:
-        """Send what is queued, then end."""
-        await self._queue.close()
+    async def close(self, *, abandoned: bool = False) -> None:
+        """Send what is queued, then end; the producer of an abandoned task drops it."""
+        await (self._queue.drop() if abandoned else self._queue.close())
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
         """Append a batch; if that fails because of one record, append them one by one."""

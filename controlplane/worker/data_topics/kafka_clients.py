@@ -14,6 +14,7 @@ from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
+from controlplane.logs.log import ProbedLog
 from controlplane.plane import ControlPlane
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.client_settings import (
@@ -40,7 +41,7 @@ from controlplane.worker.data_topics.kafka_connections import (
     TaskClient,
 )
 from controlplane.worker.data_topics.kafka_consumer import KafkaTaskConsumer
-from controlplane.worker.data_topics.kafka_offsets import BrokerOffsets
+from controlplane.worker.data_topics.kafka_offsets import BrokerOffsets, BrokerOffsetWriter
 from controlplane.worker.data_topics.kafka_producer import (
     IdempotentTaskProducer,
     RecordPlacer,
@@ -50,6 +51,7 @@ from controlplane.worker.data_topics.kafka_topics import (
     KafkaTopicCreator,
     ensure_dead_letter_topic,
 )
+from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
@@ -222,10 +224,8 @@ class KafkaClients:
                 offsets,
                 settings,
             )
-            try:
+            async with closing_producer(producer):
                 yield producer
-            finally:
-                await producer.close()
 
     def _placer(self, connection: ClientConnection, settings: ProducerSettings) -> RecordPlacer:
         return RecordPlacer(connection.topics, settings, self._plane.now_ms)
@@ -284,12 +284,17 @@ class BrokerCluster:
         settings = ProducerSettings()
         max_age_ms = settings.metadata_max_age_ms
         async with connections.opened(None, _OWN_OPTIONS, max_age_ms) as own:
+            placer = RecordPlacer(own.topics, settings, plane.now_ms)
+
+            def new_writer() -> BrokerOffsetWriter:
+                appends = IndependentAppends(own.cluster, _write_limits(settings))
+                return BrokerOffsetWriter(appends, placer, partial(_check_claim, plane))
+
             yield BrokerOffsets(
                 own,
                 self._configuration,
                 connections.reading,
-                partial(IndependentAppends, own.cluster, _write_limits(settings)),
-                RecordPlacer(own.topics, settings, plane.now_ms),
+                new_writer,
             )
 
 
@@ -298,3 +303,9 @@ async def _log_offsets(_: ClientConnections, plane: ControlPlane) -> AsyncIterat
     written = WrittenLog(plane.log, lambda: plane.epoch, plane.now_ms)
     limits = ProducerLimits()
     yield LogOffsets(written, LogTopics(plane.log, limits.default_partitions), limits)
+
+
+async def _check_claim(plane: ControlPlane) -> None:
+    """Raise `Fenced` if another process has claimed the plane's log, `LogError` if it is away."""
+    if isinstance(plane.log, ProbedLog):
+        await plane.log.check_writable(plane.epoch)

@@ -1,7 +1,7 @@
 """Offsets of sources in topics on brokers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 
 from controlplane.core.order import Ends
@@ -13,11 +13,12 @@ from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.new_topics import new_topic_defaults
 from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
-from controlplane.logs.log import LogError
+from controlplane.logs.log import Fenced, LogError
 from controlplane.settings import Configuration
-from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure
+from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure, ProducerFenced
 from controlplane.worker.data_topics.kafka_connections import ClientConnection
 from controlplane.worker.data_topics.kafka_producer import RecordPlacer, appended
+from controlplane.worker.data_topics.outage_retry import until_available
 
 
 class BrokerOffsets:
@@ -30,25 +31,23 @@ class BrokerOffsets:
         own: ClientConnection,
         configuration: Configuration,
         reading: ReadLimits,
-        new_appends: Callable[[], IndependentAppends],
-        placer: RecordPlacer,
+        new_writer: Callable[[], "BrokerOffsetWriter"],
     ) -> None:
-        """`own`: the connections of the worker itself; `new_appends` makes a task's producer."""
+        """`own`: the connections of the worker itself; `new_writer` makes a task's producer."""
         self._own = own
         self._configuration = configuration
         self._reading = reading
-        self._new_appends = new_appends
-        self._placer = placer
+        self._new_writer = new_writer
         self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", reading, None)
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[OffsetWriter]:
         """Open a producer of its own: a topic that cannot be written delays only this task."""
-        appends = self._new_appends()
+        writer = self._new_writer()
         try:
-            yield BrokerOffsetWriter(appends, self._placer)
+            yield writer
         finally:
-            await appends.close()
+            await writer.close()
 
     async def create(self, topic: str, like: str) -> None:
         """Create a connector's own topic with the settings of the worker's topic."""
@@ -70,18 +69,32 @@ class BrokerOffsets:
 class BrokerOffsetWriter:
     """Writes the offsets of one task to topics on brokers (`OffsetWriter`)."""
 
-    def __init__(self, appends: IndependentAppends, placer: RecordPlacer) -> None:
+    def __init__(
+        self,
+        appends: IndependentAppends,
+        placer: RecordPlacer,
+        check_claim: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`check_claim` raises `Fenced` if another process has claimed the plane's log."""
         self._appends = appends
         self._placer = placer
+        self._check_claim = check_claim
         self._turn = asyncio.Lock()
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
         """Append offsets; durable when this returns. Brokers that are away are waited for.
 
+        No broker fences these appends. So the claim is checked first: a process that was replaced
+        must not replace newer offsets.
+
         Raises:
             ProducerFailure: the brokers refuse them.
+            ProducerFenced: another process has claimed the control plane's log.
         """
+        if not offsets:
+            return
         async with self._turn:
+            await self._check_unclaimed()
             records = [await self._placer.placed_offset(draft) async for draft in sliced(offsets)]
             try:
                 async with aclosing(appended(self._appends, records)) as outcomes:
@@ -90,3 +103,15 @@ class BrokerOffsetWriter:
                             raise outcome
             except LogError as failure:
                 raise ProducerFailure(str(failure)) from failure
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._appends.close()
+
+    async def _check_unclaimed(self) -> None:
+        try:
+            await until_available(self._check_claim)
+        except Fenced as failure:
+            raise ProducerFenced(str(failure)) from failure
+        except LogError as failure:
+            raise ProducerFailure(str(failure)) from failure

@@ -171,9 +171,12 @@ class IdempotentTaskProducer:
         """Append offsets; durable when this returns."""
         await self._offsets.write_offsets(offsets)
 
-    async def close(self) -> None:
-        """Send what is queued within `CLOSE_S`, and close the connections."""
-        await self._queue.close(CLOSE_S)
+    async def close(self, *, abandoned: bool = False) -> None:
+        """Send what is queued within `CLOSE_S`, and close the connections.
+
+        The producer of an abandoned task drops what is queued.
+        """
+        await (self._queue.drop() if abandoned else self._queue.close(CLOSE_S))
         await self._appends.close()
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Protocol
 
 from controlplane.connect.records import RecordMetadata
 from controlplane.event_loop import cancel_all
@@ -71,6 +72,14 @@ class RecordQueue:
             await asyncio.wait([self._sender], timeout=timeout_s)
         finally:
             await cancel_all([self._sender])
+        self._cancel_queued()
+
+    async def drop(self) -> None:
+        """End, and send nothing more."""
+        await cancel_all([self._sender])
+        self._cancel_queued()
+
+    def _cancel_queued(self) -> None:
         for queued in self._queue:
             queued.acknowledged.cancel()
 
@@ -103,6 +112,32 @@ class RecordQueue:
             for queued in batch:
                 queued.acknowledged.cancel()
             raise
+
+
+class ClosableProducer(Protocol):
+    """A producer with a queue, as its task ends."""
+
+    async def close(self, *, abandoned: bool = False) -> None:
+        """Send what is queued, then end; the producer of an abandoned task drops it."""
+        ...
+
+
+@asynccontextmanager
+async def closing_producer(producer: ClosableProducer) -> AsyncIterator[None]:
+    """Close a producer at the end of the block.
+
+    A task that is abandoned is cancelled. Its queue is dropped: another process may run the task.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        await producer.close(abandoned=True)
+        raise
+    except BaseException:
+        await producer.close()
+        raise
+    else:
+        await producer.close()
 
 
 def check_size(record: ProducerRecord, max_request_size: int) -> None:

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
-from controlplane.core.codec.status import encode_status
-from controlplane.core.entry import Position
+from controlplane.core.codec.status import decode_status, encode_status
+from controlplane.core.entry import Entry, Position
 from controlplane.core.records import (
     ActiveTopic,
     Activity,
@@ -48,6 +48,7 @@ class StatusWriter:
         now_ms: Callable[[], int],
         notices: Notices,
         read_back: Callable[[Sequence[Position]], Awaitable[None]],
+        fenced: Callable[[], None],
         worker_id: str,
         tracking: bool,
         hidden: Callable[[str], str],
@@ -61,6 +62,8 @@ class StatusWriter:
         self._now_ms = now_ms
         self._notices = notices
         self._read_back = read_back
+        self._fenced = fenced
+        """Called when statuses are refused because another process has claimed the log."""
         self._worker_id = worker_id
         self._tracking = tracking
         self._hidden = hidden
@@ -126,6 +129,13 @@ class StatusWriter:
         if self._tracking:
             for topic in sorted(self._state().status.active_topics.get(name, {})):
                 self._add(ActiveTopic(name, topic, None))
+
+    def is_of_newer_worker(self, entry: Entry) -> bool:
+        """True for a status of a worker that has claimed the log after this one."""
+        record = decode_status(entry.key, entry.value, self._state().profile)
+        if not isinstance(record, ConnectorStatus | TaskStatus) or record.status is None:
+            return False
+        return record.status.generation > self._generation()
 
     async def flush(self) -> None:
         """Return as soon as everything so far has been written, or was given up."""
@@ -194,6 +204,7 @@ class StatusWriter:
         try:
             return await until_available(attempt)
         except Fenced:
+            self._fenced()
             return ()  # the new writer reports what it runs
         except LogError as failure:
             self._notices.warning("statuses_not_written", reason=str(failure))

@@ -205,6 +205,9 @@ class AtLeastOnce:
                 self._keep(offsets, done)
                 reason = str(failure) or "the commit timed out"
                 parts.notices.warning("offsets_not_committed", reason=reason)
+                if isinstance(failure, ProducerFenced):  # another process runs the task now
+                    lost = ConnectError(f"The offsets could not be committed: {failure}")
+                    self._failure = self._failure or lost
                 return
             if tell and self._failure is None:
                 await parts.tell_committed()
