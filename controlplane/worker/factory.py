@@ -54,8 +54,8 @@ from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
-from controlplane.worker.tasks.sink_task import SinkTaskParts, SinkTaskRun
-from controlplane.worker.tasks.source_task import Delivery, SourceTaskParts, SourceTaskRun
+from controlplane.worker.tasks.sink_task import LoadedSinkTask, SinkTaskRun
+from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, SourceTaskRun
 
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
@@ -224,7 +224,7 @@ class InstanceFactory:
             converting.abandon()
             raise
         draft.control.when_stopped(pipeline.errors.stop)
-        parts = SourceTaskParts(
+        loaded = LoadedSourceTask(
             identity=draft.identity,
             driver=driver,
             thread=converting,
@@ -241,23 +241,23 @@ class InstanceFactory:
         )
         task_and_config = draft.identity, draft.connector_config
         opened = self._exactly_once if exactly_once else self._at_least_once
-        return SourceTaskRun(parts, partial(opened, parts, *task_and_config))
+        return SourceTaskRun(loaded, partial(opened, loaded, *task_and_config))
 
     @asynccontextmanager
     async def _at_least_once(
-        self, parts: SourceTaskParts, task: TaskIdentity, config: Mapping[str, str]
+        self, loaded: LoadedSourceTask, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[Delivery]:
         async with self._clients.producer(task, config) as producer:
-            yield AtLeastOnce(parts, producer)
+            yield AtLeastOnce(loaded, producer)
 
     @asynccontextmanager
     async def _exactly_once(
-        self, parts: SourceTaskParts, task: TaskIdentity, config: Mapping[str, str]
+        self, loaded: LoadedSourceTask, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[Delivery]:
         """Open the producer, which fences its predecessor; then read what that has committed."""
         async with self._clients.transactional_producer(task, config) as producer:
-            await parts.offsets.read_again(partial(self._state_with, parts.offsets.topics))
-            yield ExactlyOnce(parts, producer)
+            await loaded.offsets.read_again(partial(self._state_with, loaded.offsets.topics))
+            yield ExactlyOnce(loaded, producer)
 
     async def _state_with(self, offsets_topics: Sequence[str]) -> ClusterState:
         """Return the state when all transactions that these topics contain now have ended."""
@@ -273,7 +273,7 @@ class InstanceFactory:
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )
-        parts = SinkTaskParts(
+        loaded = LoadedSinkTask(
             driver=driver,
             thread=draft.thread,
             pipeline=pipeline,
@@ -291,7 +291,7 @@ class InstanceFactory:
         )
         task_and_config = draft.identity, draft.connector_config
         run = SinkTaskRun(
-            parts,
+            loaded,
             partial(self._clients.consumer, *task_and_config, group, subscription),
             partial(self._clients.dead_letter_producer, *task_and_config),
         )

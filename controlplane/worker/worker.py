@@ -42,7 +42,7 @@ from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
 from controlplane.worker.data_topics.embedded_clients import LogCluster
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
-from controlplane.worker.lifecycle.actor_parts import ActorParts
+from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import assignment_of
 from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_actor import ConnectorActor
@@ -126,7 +126,7 @@ class ConnectWorker:
         self._classes = environment.classes
         self._startups = WorkerStartups()
         self._reloads = ConfigReloads(self._reload, self._notices, settings.reload_shortest_ms)
-        self._parts = ActorParts(
+        self._around = ActorEnvironment(
             InstanceFactory(
                 plane, environment, clients, self._statuses, resolver, self._startups, self._reloads
             ),
@@ -321,7 +321,7 @@ class ConnectWorker:
             if name in self._deleted:
                 continue  # its actor is ending; then it gets a new one
             if name not in self._actors:
-                self._actors[name] = ConnectorActor(name, self._parts)
+                self._actors[name] = ConnectorActor(name, self._around)
                 self._actors[name].ended.add_done_callback(lambda _: self._wake.set())
             self._actors[name].assign(assignment_of(state, name))
         self._request_restarts()

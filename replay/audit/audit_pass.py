@@ -56,7 +56,7 @@ class AuditSubject(NamedTuple):
 
 
 class PassParts(NamedTuple):
-    """Parts of a pass that change with the records."""
+    """Parts of a pass that change with the records: a snapshot stores them."""
 
     audits: list[Audit]
     sharing: SharedResourceFinder

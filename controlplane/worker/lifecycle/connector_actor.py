@@ -17,7 +17,7 @@ from controlplane.core.records import RestartRequest, State, Target
 from controlplane.event_loop import backoff, first_of
 from controlplane.failure_text import description_of, trace_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
-from controlplane.worker.lifecycle.actor_parts import ActorParts
+from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import Assignment, assignment_of
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.running_tasks import RunningTasks
@@ -44,9 +44,9 @@ class StartTimedOut(Exception):
 class ConnectorActor:
     """Runs one connector and its tasks in this process, one change after another."""
 
-    def __init__(self, name: str, parts: ActorParts) -> None:
+    def __init__(self, name: str, around: ActorEnvironment) -> None:
         self._name = name
-        self._parts = parts
+        self._around = around
         self._assigned: Assignment | None = None
         self._applied: Assignment | None = None
         self._requests: deque[_Restart | RestartRequest] = deque()
@@ -55,7 +55,7 @@ class ConnectorActor:
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
         self._connector: ConnectorInstance | None = None
-        self._tasks = RunningTasks(name, parts)
+        self._tasks = RunningTasks(name, around)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None
         self._is_republication_due = False
@@ -122,7 +122,7 @@ class ConnectorActor:
                 raise StartTimedOut(f"Connector {self._name} is still starting") from None
         await self._raise_start_failure()
         if self._publishing is not None:
-            limit_s = self._parts.settings.connector_stop_timeout_ms / 1_000
+            limit_s = self._around.settings.connector_stop_timeout_ms / 1_000
             await asyncio.wait([self._publishing], timeout=limit_s)
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class ConnectorActor:
                 while not await self._ended_after_change():
                     pass
         except Exception as defect:
-            self._parts.statuses.connector(self._name, State.FAILED, trace_of(defect), safe=True)
+            self._around.statuses.connector(self._name, State.FAILED, trace_of(defect), safe=True)
             raise
         finally:
             for request in self._requests:
@@ -187,9 +187,9 @@ class ConnectorActor:
 
     def _report_connector(self, failure: Exception) -> None:
         """Report a connector that cannot be run as FAILED."""
-        self._parts.statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
+        self._around.statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
         with suppress(Exception):  # a log that cannot be written must not end the actor
-            self._parts.notices.warning(
+            self._around.notices.warning(
                 "connector_not_run", connector=self._name, reason=description_of(failure)
             )
 
@@ -206,10 +206,10 @@ class ConnectorActor:
 
         A worker that ends does not wait for the log; the next one removes the rest.
         """
-        self._parts.reloads.cancel(self._name)
+        self._around.reloads.cancel(self._name)
         await self._stop_all()
-        self._parts.factory.forget(self._name)
-        statuses = self._parts.statuses
+        self._around.factory.forget(self._name)
+        statuses = self._around.statuses
         await first_of(statuses.flush(), self._closed())
         statuses.forget_topics(self._name)
         statuses.remove_connector(self._name)
@@ -221,7 +221,7 @@ class ConnectorActor:
         """Apply the difference between the running parts and the assignment."""
         applied, self._applied = self._applied, assignment
         if applied is None or applied.config_record != assignment.config_record:
-            self._parts.reloads.cancel(self._name)
+            self._around.reloads.cancel(self._name)
             self._is_reload_due = False
             await self._stop_connector()
             await self._start_connector(assignment)
@@ -240,31 +240,31 @@ class ConnectorActor:
 
     def _remove_old_statuses(self, assignment: Assignment) -> None:
         """Remove the statuses of tasks beyond the present number."""
-        reported = self._parts.state().status.tasks.get(self._name, {})
+        reported = self._around.state().status.tasks.get(self._name, {})
         left = [task for task in reported if task >= len(assignment.tasks)]
-        self._parts.statuses.remove_tasks(self._name, sorted(left))
+        self._around.statuses.remove_tasks(self._name, sorted(left))
 
     # --- the connector --------------------------------------------------------------------------
 
     async def _start_connector(self, assignment: Assignment) -> None:
-        startup = Startup(self._parts.startups.connectors)
+        startup = Startup(self._around.startups.connectors)
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
-            driver = self._parts.factory.connector(self._name, assignment.config, requests)
+            driver = self._around.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
             trace = trace_of(failure)
             startup.failed()
-            self._parts.statuses.connector(self._name, State.FAILED, trace, safe=True)
+            self._around.statuses.connector(self._name, State.FAILED, trace, safe=True)
             self._start_failure = failure
             return
         self._connector = ConnectorInstance(
             self._name,
             driver,
-            self._parts.statuses,
-            self._parts.notices,
-            StoppedPause(self._publish_once, self._parts.profile.pause_starts_stopped),
+            self._around.statuses,
+            self._around.notices,
+            StoppedPause(self._publish_once, self._around.profile.pause_starts_stopped),
             startup,
-            self._parts.factory.version(assignment.config),
+            self._around.factory.version(assignment.config),
         )
         self._go(assignment.target)
 
@@ -280,7 +280,7 @@ class ConnectorActor:
         self._stop_publishing()
         if self._connector is not None:
             connector, self._connector = self._connector, None
-            await connector.shut_down(self._parts.settings.connector_stop_timeout_ms)
+            await connector.shut_down(self._around.settings.connector_stop_timeout_ms)
 
     def _reconfigure_from_thread(self) -> None:
         self._loop.call_soon_threadsafe(self._reconfigure)
@@ -312,7 +312,7 @@ class ConnectorActor:
 
     async def _publish(self, connector: ConnectorInstance) -> None:
         """Publish task configs once the connector runs; retry until it works."""
-        settings = self._parts.settings
+        settings = self._around.settings
         await connector.settled()
         pauses = backoff(settings.publish_retry_first_ms, settings.publish_retry_last_ms)
         while connector.runs:
@@ -320,7 +320,7 @@ class ConnectorActor:
             try:
                 await self._publish_once()
             except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-                self._parts.notices.warning(
+                self._around.notices.warning(
                     "task_configs_not_published",
                     connector=self._name,
                     reason=description_of(failure),
@@ -341,19 +341,19 @@ class ConnectorActor:
             return
         limit = tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
-        excess = excess_tasks(self._name, assignment.config, len(configs), self._parts.profile)
+        excess = excess_tasks(self._name, assignment.config, len(configs), self._around.profile)
         if excess is not None:
             connector.fail(excess)
             return
         stored = await connector.driver.call(
-            self._parts.factory.published_configs, assignment.config, configs
+            self._around.factory.published_configs, assignment.config, configs
         )
-        newest = assignment_of(self._parts.state(), self._name)
+        newest = assignment_of(self._around.state(), self._name)
         if newest is None or newest.config_record != assignment.config_record:
             return  # the connector is about to end; its successor publishes its own task configs
         if not self._differ(stored):
             return
-        answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))
+        answer = await self._around.publish(PublishTasks(self._name, tuple(stored)))
         if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
             raise ConnectError(answer.sentence)
 
@@ -362,11 +362,11 @@ class ConnectorActor:
 
         Releases that do not store the applied config compare the task configs only.
         """
-        state, name = self._parts.state(), self._name
+        state, name = self._around.state(), self._name
         tasks = state.config.tasks.get(name, {})
         present = [tasks.get(task) for task in state.config.task_ids(name)]
         of_this_config = state.config.applied.get(name) == state.config.connectors.get(name)
-        outdated = self._parts.profile.commit_needs_config and not of_this_config
+        outdated = self._around.profile.commit_needs_config and not of_this_config
         return present != [*map(dict, stored)] or outdated
 
     # --- restarts -------------------------------------------------------------------------------
@@ -421,15 +421,15 @@ class ConnectorActor:
         if connector is None:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._parts.settings.connector_stop_timeout_ms / 1_000):
+            async with asyncio.timeout(self._around.settings.connector_stop_timeout_ms / 1_000):
                 await connector.settled()
         if isinstance(connector.failure, Exception):
             raise connector.failure
 
     async def _restart_selected(self, request: RestartRequest) -> None:
         """Restart as KIP-745 says: stop, report RESTARTING, start."""
-        assignment, statuses = self._applied, self._parts.statuses
-        status = self._parts.state().status
+        assignment, statuses = self._applied, self._around.statuses
+        status = self._around.state().status
         if assignment is None or self._name not in status.connectors:
             return
         reported = status.tasks.get(self._name, {})

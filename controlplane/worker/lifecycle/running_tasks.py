@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.core.records import State, Target
 from controlplane.event_loop import cancel_all
-from controlplane.worker.lifecycle.actor_parts import ActorParts
+from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.task_instance import TaskInstance, report_task_failure
 from controlplane.worker.lifecycle.tasks_max import excess_tasks
@@ -17,9 +17,9 @@ from controlplane.worker.task_identity import TaskIdentity
 class RunningTasks:
     """Starts and stops the tasks of a connector. A failed task stays until it is stopped."""
 
-    def __init__(self, name: str, parts: ActorParts) -> None:
+    def __init__(self, name: str, around: ActorEnvironment) -> None:
         self._name = name
-        self._parts = parts
+        self._around = around
         self._tasks: dict[int, TaskInstance] = {}
         self._ending = asyncio.Event()
 
@@ -48,7 +48,7 @@ class RunningTasks:
             return  # `_prepare` may have been cut off
         for number in numbers:
             try:
-                self._tasks[number] = await self._parts.factory.task(
+                self._tasks[number] = await self._around.factory.task(
                     self._name, number, assignment, paused=assignment.target is Target.PAUSED
                 )
             except Exception as failure:  # noqa: BLE001 - its class may raise anything
@@ -62,12 +62,12 @@ class RunningTasks:
             Exception: see `Factory.prepare_tasks`.
         """
         excess = excess_tasks(
-            self._name, assignment.config, len(assignment.tasks), self._parts.profile
+            self._name, assignment.config, len(assignment.tasks), self._around.profile
         )
         if excess is not None:
             raise excess
         preparing = asyncio.create_task(
-            self._parts.factory.prepare_tasks(self._name, assignment.config)
+            self._around.factory.prepare_tasks(self._name, assignment.config)
         )
         ending = asyncio.ensure_future(self._ending.wait())
         try:
@@ -84,9 +84,9 @@ class RunningTasks:
     def _report_failed(self, number: int, failure: BaseException) -> None:
         task = TaskIdentity(self._name, number)
         with task_logs(task):
-            trace = report_task_failure(self._parts.notices, task, failure)
-        self._parts.startups.tasks.count(succeeded=False)
-        self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
+            trace = report_task_failure(self._around.notices, task, failure)
+        self._around.startups.tasks.count(succeeded=False)
+        self._around.statuses.task(self._name, number, State.FAILED, trace, safe=True)
 
     def go(self, *, paused: bool) -> None:
         """Pause or resume all tasks; each obeys after its present call."""
@@ -99,11 +99,11 @@ class RunningTasks:
         for task in tasks:
             task.stop()
         if tasks:
-            timeout_s = self._parts.settings.task_shutdown_graceful_timeout_ms / 1_000
+            timeout_s = self._around.settings.task_shutdown_graceful_timeout_ms / 1_000
             _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
             for task in tasks:
                 if task.ended in pending:
-                    self._parts.notices.warning(
+                    self._around.notices.warning(
                         "task_left_behind", connector=self._name, task=task.number
                     )
                     task.abandon()

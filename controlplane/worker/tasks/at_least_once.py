@@ -25,7 +25,7 @@ from controlplane.worker.offsets.submitted_records import (
     SubmittedRecord,
     SubmittedRecords,
 )
-from controlplane.worker.tasks.source_task import DispatchItem, SentRecord, SourceTaskParts
+from controlplane.worker.tasks.source_task import DispatchItem, LoadedSourceTask, SentRecord
 
 COMMIT_OFFSETS = 10_000
 """Maximum number of offsets in one write of a commit.
@@ -45,8 +45,8 @@ class _InFlight(NamedTuple):
 class AtLeastOnce:
     """Sends records, and commits the offsets of acknowledged ones at an interval."""
 
-    def __init__(self, parts: SourceTaskParts, producer: Producer) -> None:
-        self._parts = parts
+    def __init__(self, loaded: LoadedSourceTask, producer: Producer) -> None:
+        self._loaded = loaded
         self._producer = producer
         self._submitted = SubmittedRecords()
         self._acknowledged: list[Acknowledged] = []
@@ -55,19 +55,19 @@ class AtLeastOnce:
         self._settled = asyncio.Event()
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
-        self._calls_hook = parts.updates_offsets and parts.driver.has_offsets_hook
+        self._calls_hook = loaded.updates_offsets and loaded.driver.has_offsets_hook
         """True if the task has the hook `update_offsets` (KIP-910), and the release calls it.
 
         The hook must see offsets before they are committed.
         """
-        self._tolerant = parts.pipeline.errors.settings.tolerant
+        self._tolerant = loaded.pipeline.errors.settings.tolerant
         self._committers: list[asyncio.Task[None]] = []
         """Commits at an interval; nothing before the start of the task."""
 
     def started(self) -> None:
         """Begin to commit at an interval."""
         commits = self._commit_at_intervals()
-        committer = background_task(commits, "offset commits", self._parts.notices)
+        committer = background_task(commits, "offset commits", self._loaded.notices)
         committer.add_done_callback(self._fail_without_commits)
         self._committers.append(committer)
 
@@ -75,7 +75,7 @@ class AtLeastOnce:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
         self._raise_failure()
         acknowledged, self._acknowledged = self._acknowledged, []
-        await self._parts.tell_acknowledged(acknowledged)
+        await self._loaded.tell_acknowledged(acknowledged)
         self._merge()
 
     async def before_poll(self) -> None:
@@ -85,7 +85,7 @@ class AtLeastOnce:
         them back, so no offset passes a record in flight.
         """
         if self._calls_hook:
-            returned = await self._parts.ask_for_offsets(self._committable.values())
+            returned = await self._loaded.ask_for_offsets(self._committable.values())
             # Records that were acknowledged meanwhile stay: they must be shown before a commit.
             self._committable |= self._submitted.submit_acked(returned)
 
@@ -106,7 +106,7 @@ class AtLeastOnce:
                 case Mark(offsets):
                     self._submitted.mark(offsets)
                 case SentRecord(record, None):
-                    self._parts.metrics.dropped += 1
+                    self._loaded.metrics.dropped += 1
                     self._acknowledged.append((record, None))
                 case SentRecord(record, ProducerRecord() as converted):
                     submitted = self._submitted.submit(
@@ -137,13 +137,13 @@ class AtLeastOnce:
             submitted.ack()
             metadata = None if failure is not None else future.result()
             self._acknowledged.append((record, metadata))
-            metrics = self._parts.metrics
+            metrics = self._loaded.metrics
             if metadata is None:
                 metrics.dropped += 1
                 metrics.errors.failed(tolerated=True)
             else:
                 metrics.written += 1
-                self._parts.note_topic(metadata.topic)
+                self._loaded.note_topic(metadata.topic)
 
         future.add_done_callback(settled)
 
@@ -157,7 +157,7 @@ class AtLeastOnce:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
         await cancel_all(self._committers)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
+            async with asyncio.timeout(self._loaded.settings.offset_flush_timeout_ms / 1_000):
                 while self._in_flight() and self._failure is None:
                     self._settled.clear()
                     await self._settled.wait()
@@ -181,8 +181,8 @@ class AtLeastOnce:
         return self._submitted.in_flight
 
     async def _commit_at_intervals(self) -> None:
-        interval_s = self._parts.settings.offset_flush_interval_ms / 1_000
-        with offset_logs(self._parts.identity):
+        interval_s = self._loaded.settings.offset_flush_interval_ms / 1_000
+        with offset_logs(self._loaded.identity):
             while True:
                 await asyncio.sleep(interval_s)
                 await self._commit(tell=True)
@@ -193,9 +193,9 @@ class AtLeastOnce:
             if not self._calls_hook:
                 self._merge()
             offsets, self._committable = self._committable, {}
-            pairs, parts, done = [*offsets.values()], self._parts, 0
+            pairs, loaded, done = [*offsets.values()], self._loaded, 0
             try:
-                with parts.metrics.commit():
+                with loaded.metrics.commit():
                     for done in range(0, len(pairs), COMMIT_OFFSETS):
                         await self._commit_part(pairs[done : done + COMMIT_OFFSETS])
             except asyncio.CancelledError:
@@ -204,24 +204,24 @@ class AtLeastOnce:
             except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
                 self._keep(offsets, done)
                 reason = str(failure) or "the commit timed out"
-                parts.notices.warning("offsets_not_committed", reason=reason)
+                loaded.notices.warning("offsets_not_committed", reason=reason)
                 if isinstance(failure, ProducerFenced):  # another process runs the task now
                     lost = ConnectError(f"The offsets could not be committed: {failure}")
                     self._failure = self._failure or lost
                 return
             if tell and self._failure is None:
-                await parts.tell_committed()
+                await loaded.tell_committed()
 
     async def _commit_part(self, pairs: Sequence[OffsetPair]) -> None:
         """Commit some offsets within the flush time-out; it begins after their conversion."""
-        parts = self._parts
-        batches = await parts.offsets.batches(pairs)
-        timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
+        loaded = self._loaded
+        batches = await loaded.offsets.batches(pairs)
+        timeout_s = loaded.settings.offset_flush_timeout_ms / 1_000
         deadline = asyncio.get_running_loop().time() + timeout_s
         async with asyncio.timeout_at(deadline):
-            await write_offsets(self._producer, parts.offsets, batches)
+            await write_offsets(self._producer, loaded.offsets, batches)
         # The offsets are durable: a failure of the copy does not repeat their commit.
-        await write_copy(self._producer, batches.values_of_copy, parts.notices, deadline)
+        await write_copy(self._producer, batches.values_of_copy, loaded.notices, deadline)
 
     def _keep(self, offsets: Mapping[SourcePartitionId, OffsetPair], done: int) -> None:
         """Keep all but the first `done` offsets for the next commit; later offsets replace them."""

@@ -22,7 +22,7 @@ from controlplane.worker.data_topics.clients import (
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.offsets.source_offsets import write_copy
 from controlplane.worker.offsets.submitted_records import SourcePartitionId
-from controlplane.worker.tasks.source_task import DispatchItem, SentRecord, SourceTaskParts
+from controlplane.worker.tasks.source_task import DispatchItem, LoadedSourceTask, SentRecord
 
 
 class TransactionBoundary(Enum):
@@ -36,10 +36,10 @@ class TransactionBoundary(Enum):
 class ExactlyOnce:
     """Gathers the records of a transaction, and appends them with their offsets."""
 
-    def __init__(self, parts: SourceTaskParts, producer: TransactionalProducer) -> None:
-        self._parts = parts
+    def __init__(self, loaded: LoadedSourceTask, producer: TransactionalProducer) -> None:
+        self._loaded = loaded
         self._producer = producer
-        boundary = str(parts.config.get("transaction.boundary") or "poll").lower()
+        boundary = str(loaded.config.get("transaction.boundary") or "poll").lower()
         self._boundary = TransactionBoundary(boundary)
         self._interval_s = self._interval_ms() / 1_000
         self._records: list[ProducerRecord] = []
@@ -53,10 +53,9 @@ class ExactlyOnce:
         self._failed = False
 
     def _interval_ms(self) -> int:
-        configured = self._parts.config.get("transaction.boundary.interval.ms")
-        return (
-            self._parts.settings.offset_flush_interval_ms if configured is None else int(configured)
-        )
+        configured = self._loaded.config.get("transaction.boundary.interval.ms")
+        default = self._loaded.settings.offset_flush_interval_ms
+        return default if configured is None else int(configured)
 
     def started(self) -> None:
         """Begin the first interval between commits."""
@@ -90,19 +89,19 @@ class ExactlyOnce:
         """Add a record; a dropped one registers no offset."""
         record, converted = sent
         if converted is None:
-            self._parts.metrics.dropped += 1
+            self._loaded.metrics.dropped += 1
             self._dropped.append((record, None))
             return
         # The first topic gets the offsets. As in Kafka, records never go to that topic.
-        if converted.topic in self._parts.offsets.topics[:1]:
+        if converted.topic in self._loaded.offsets.topics[:1]:
             raise ConnectError(
-                f"Source connector {self._parts.identity.connector} cannot produce to its own "
+                f"Source connector {self._loaded.identity.connector} cannot produce to its own "
                 f"offsets topic {converted.topic}"
             )
         self._bytes += len(converted.key or b"") + len(converted.value or b"")
-        if self._bytes > self._parts.settings.transaction_max_bytes:
+        if self._bytes > self._loaded.settings.transaction_max_bytes:
             raise ConnectError(
-                f"A transaction of more than {self._parts.settings.transaction_max_bytes} bytes: "
+                f"A transaction of more than {self._loaded.settings.transaction_max_bytes} bytes: "
                 "commit more often"
             )
         self._records.append(converted)
@@ -116,7 +115,7 @@ class ExactlyOnce:
     async def batch_dispatched(self) -> None:
         """Tell the task of dropped records, and commit, if the boundary lies here."""
         dropped, self._dropped = self._dropped, []
-        await self._parts.tell_acknowledged(dropped)
+        await self._loaded.tell_acknowledged(dropped)
         loop = asyncio.get_running_loop()
         due = loop.time() - self._committed_at >= self._interval_s
         if self._boundary is TransactionBoundary.POLL or (
@@ -155,34 +154,34 @@ class ExactlyOnce:
             self._failed = True
             raise ConnectError(f"The transaction could not be committed: {failure}") from failure
         self._committed_at = asyncio.get_running_loop().time()
-        await self._parts.tell_committed()
+        await self._loaded.tell_committed()
 
     async def _ask_for_offsets(self) -> None:
-        if self._parts.updates_offsets:
-            self._add_offsets(await self._parts.ask_for_offsets(self._offsets.values()))
+        if self._loaded.updates_offsets:
+            self._add_offsets(await self._loaded.ask_for_offsets(self._offsets.values()))
 
     async def _append(self) -> None:
-        parts, pairs = self._parts, [*self._offsets.values()]
+        loaded, pairs = self._loaded, [*self._offsets.values()]
         await self._producer.ensure_topics({record.topic for record in self._records})
-        with parts.metrics.commit():
+        with loaded.metrics.commit():
             # The order of `OffsetBatches`: a crash between two appends revives no old offset.
-            batches = await parts.offsets.batches(pairs)
+            batches = await loaded.offsets.batches(pairs)
             await self._producer.write_offsets(batches.removals_of_copy)
             places = await self._producer.transact(self._records, batches.primary)
-        parts.metrics.written += len(self._records)
-        parts.metrics.transaction_records.record(len(self._records))
+        loaded.metrics.written += len(self._records)
+        loaded.metrics.transaction_records.record(len(self._records))
         # Only now: the task must not read offsets of a transaction that is not committed.
-        parts.offsets.committed(batches)
-        await write_copy(self._producer, batches.values_of_copy, parts.notices)
+        loaded.offsets.committed(batches)
+        await write_copy(self._producer, batches.values_of_copy, loaded.notices)
         for topic in dict.fromkeys(record.topic for record in self._records):
-            parts.note_topic(topic)
+            loaded.note_topic(topic)
         sent: list[Acknowledged] = [*zip(self._sent, places, strict=True)]
         self._clear()
-        await parts.tell_acknowledged(sent)
+        await loaded.tell_acknowledged(sent)
 
     async def _abort(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""
-        self._parts.metrics.dropped += len(self._records)
+        self._loaded.metrics.dropped += len(self._records)
         self._dropped += [(record, None) for record in self._sent]
         self._records.clear()
         self._sent.clear()

@@ -36,8 +36,8 @@ RETRY_S = 1.0
 """Pause before a batch is put again, if the task does not say."""
 
 
-class SinkTaskParts(NamedTuple):
-    """Parts of a run of a sink task."""
+class LoadedSinkTask(NamedTuple):
+    """A sink task that is loaded, with everything that its run uses."""
 
     driver: SinkDriver
     thread: AuthorThread
@@ -59,9 +59,9 @@ class SinkTaskRun:
     """One run of a sink task, from its start to its end."""
 
     def __init__(
-        self, parts: SinkTaskParts, open_consumer: OpenConsumer, open_producer: OpenProducer
+        self, loaded: LoadedSinkTask, open_consumer: OpenConsumer, open_producer: OpenProducer
     ) -> None:
-        self._parts = parts
+        self._loaded = loaded
         self._open_consumer = open_consumer
         self._open_producer = open_producer
         self._consumer: Consumer
@@ -69,7 +69,7 @@ class SinkTaskRun:
         self._loop = asyncio.get_running_loop()
         self._reports: set[Future[None]] = set()
         """Reports of the task that are on their way (KIP-610)."""
-        parts.control.when_stopped(parts.pipeline.errors.stop)
+        loaded.control.when_stopped(loaded.pipeline.errors.stop)
         self._consumed: dict[TopicPartition, int] = {}
         """Offset after the last record that was put, by partition."""
         self._committed: dict[TopicPartition, int] = {}
@@ -87,9 +87,9 @@ class SinkTaskRun:
         Raises:
             Exception: the task failed; everything is closed.
         """
-        parts, control = self._parts, self._parts.control
+        loaded, control = self._loaded, self._loaded.control
         async with (
-            pipeline_closed(parts.pipeline, parts.thread, parts.notices),
+            pipeline_closed(loaded.pipeline, loaded.thread, loaded.notices),
             self._open_producer() as self._dead_letters,
             self._open_consumer(self) as self._consumer,
         ):
@@ -99,8 +99,8 @@ class SinkTaskRun:
                     await self._consume(started, paused)
 
     async def _consume(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
-        control = self._parts.control
-        await self._parts.driver.start()
+        control = self._loaded.control
+        await self._loaded.driver.start()
         started()
         self._set_next_commit()
         while not control.stopping:
@@ -122,18 +122,18 @@ class SinkTaskRun:
         else:
             await self._close([*self._consumer.assignment])
         finally:
-            await stop_quietly(self._parts.driver, self._parts.notices)
+            await stop_quietly(self._loaded.driver, self._loaded.notices)
 
     async def _close_quietly(self) -> None:
         """Commit and close after a failure, which a second one must not hide."""
         try:
             await self._close([*self._consumer.assignment])
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._parts.notices.warning("partitions_not_closed", reason=description_of(failure))
+            self._loaded.notices.warning("partitions_not_closed", reason=description_of(failure))
 
     async def _rest(self, paused: Callable[[bool], None]) -> None:
         """Commit, then take part in rebalances only, until the task shall go on."""
-        control = self._parts.control
+        control = self._loaded.control
         await self._commit(closing=False)
         paused(True)
         while control.paused and not control.stopping:
@@ -156,7 +156,7 @@ class SinkTaskRun:
             await asyncio.gather(attending, changed, return_exceptions=True)
 
     async def _iterate(self) -> None:
-        context, loop = self._parts.driver.context, asyncio.get_running_loop()
+        context, loop = self._loaded.driver.context, asyncio.get_running_loop()
         if context.take_commit_request() or loop.time() >= self._next_commit:
             await self._commit(closing=False)
             self._set_next_commit()
@@ -165,12 +165,12 @@ class SinkTaskRun:
         entries = await self._polled(max(0.0, min(POLL_S, self._next_commit - loop.time())))
         if entries is None:
             return
-        self._parts.metrics.read += len(entries)
+        self._loaded.metrics.read += len(entries)
         await self._convert(entries)
         await self._deliver()
 
     def _set_next_commit(self) -> None:
-        interval_s = self._parts.settings.offset_flush_interval_ms / 1_000
+        interval_s = self._loaded.settings.offset_flush_interval_ms / 1_000
         self._next_commit = asyncio.get_running_loop().time() + interval_s
 
     async def _polled(self, timeout_s: float) -> Sequence[Entry] | None:
@@ -178,18 +178,18 @@ class SinkTaskRun:
         if not self._redelivering:
             return await self._poll(timeout_s)
         entries = await self._polled_before_redelivery()
-        return None if self._parts.control.stopping else entries
+        return None if self._loaded.control.stopping else entries
 
     async def _polled_before_redelivery(self) -> Sequence[Entry]:
         """Wait before the batch is put again; the group may rebalance meanwhile, as in Kafka.
 
         All partitions are paused. Only a partition that a rebalance adds may return records.
         """
-        retry_s = self._parts.driver.context.take_retry_s()
+        retry_s = self._loaded.driver.context.take_retry_s()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (RETRY_S if retry_s is None else retry_s)
         entries: Sequence[Entry] = ()
-        while not entries and not self._parts.control.stopping:
+        while not entries and not self._loaded.control.stopping:
             left_s = deadline - loop.time()
             if left_s <= 0:
                 break
@@ -200,7 +200,7 @@ class SinkTaskRun:
     async def _poll(self, timeout_s: float) -> Sequence[Entry]:
         """Poll; a stop wakes the consumer up."""
         poll = asyncio.ensure_future(self._consumer.poll(timeout_s))
-        stop = asyncio.ensure_future(self._parts.control.until_stopped())
+        stop = asyncio.ensure_future(self._loaded.control.until_stopped())
         try:
             await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not poll.done():
@@ -236,7 +236,7 @@ class SinkTaskRun:
 
     async def _pause_partitions(self) -> None:
         """Pause and resume partitions, as the task requested."""
-        paused = self._parts.driver.context.paused
+        paused = self._loaded.driver.context.paused
         await self._consumer.pause(paused)
         await self._consumer.resume(self._consumer.assignment - paused)
 
@@ -244,20 +244,20 @@ class SinkTaskRun:
         """Convert and transform records in the author's thread, and add them to the batch."""
         if not entries:
             return
-        pipeline = self._parts.pipeline
+        pipeline = self._loaded.pipeline
 
         def converted() -> list[tuple[Entry, SinkRecord | None]]:
             return [(entry, pipeline.converted(entry)) for entry in entries]
 
         try:
-            results = await self._parts.thread.call(converted)
+            results = await self._loaded.thread.call(converted)
         finally:  # also for the record that fails the task
-            await self._parts.reporter.report(self._dead_letters)
+            await self._loaded.reporter.report(self._dead_letters)
         for entry, record in results:
             self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
             if record is not None:
                 self._batch.append(record)
-                self._parts.note_topic(entry.topic)
+                self._loaded.note_topic(entry.topic)
         self._measure_positions()
 
     async def _deliver(self) -> None:
@@ -268,16 +268,16 @@ class SinkTaskRun:
         """
         began_s = monotonic()
         try:
-            await self._parts.driver.put(self._batch)
+            await self._loaded.driver.put(self._batch)
         except RetriableError as failure:
             self._redelivering = True
-            self._parts.notices.warning("sink_put_again", reason=message_of(failure))
+            self._loaded.notices.warning("sink_put_again", reason=message_of(failure))
         except Exception as failure:
             raise ConnectError(
                 "Exiting WorkerSinkTask due to unrecoverable exception."
             ) from failure
         else:
-            self._parts.metrics.put_batch(len(self._batch), monotonic() - began_s)
+            self._loaded.metrics.put_batch(len(self._batch), monotonic() - began_s)
             self._redelivering = False
             self._consumed |= self._behind_batch
             self._batch, self._behind_batch = [], {}
@@ -288,14 +288,14 @@ class SinkTaskRun:
         Raises:
             ToleranceExceeded: no error is tolerated.
         """
-        author = class_name(type(self._parts.driver.author))
-        pipeline = self._parts.pipeline
+        author = class_name(type(self._loaded.driver.author))
+        pipeline = self._loaded.pipeline
         tolerant = pipeline.errors.settings.tolerant
         pipeline.errors.metrics.failed(tolerated=tolerant)
         entry = record.entry if isinstance(record, DeliveredRecord) else pipeline.reverted(record)
         failed = FailedRecord(Stage.TASK_PUT, author, error, entry)
         sending = asyncio.run_coroutine_threadsafe(
-            self._parts.reporter.report_each([failed], self._dead_letters), self._loop
+            self._loaded.reporter.report_each([failed], self._dead_letters), self._loop
         )
         self._reports.add(sending)
         sending.add_done_callback(self._settle_report)
@@ -315,15 +315,15 @@ class SinkTaskRun:
 
         If the task cannot flush, the records since the last commit are put again.
         """
-        self._parts.metrics.commit_number += 1
+        self._loaded.metrics.commit_number += 1
         # An offset is committed only once the reports of earlier records are in the log (KIP-610).
         await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
         began_s = monotonic()
         try:
-            offered = await self._parts.driver.pre_commit(dict(self._consumed))
+            offered = await self._loaded.driver.pre_commit(dict(self._consumed))
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._parts.metrics.commit_failed()
-            self._parts.notices.warning("sink_not_flushed", reason=description_of(failure))
+            self._loaded.metrics.commit_failed()
+            self._loaded.notices.warning("sink_not_flushed", reason=description_of(failure))
             if not closing:
                 await self._rewind_to_committed()
             return
@@ -333,15 +333,15 @@ class SinkTaskRun:
             if self._may_commit(partition, offset)
         }
         try:
-            async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
+            async with asyncio.timeout(self._loaded.settings.offset_flush_timeout_ms / 1_000):
                 if changed:
                     await self._consumer.commit(changed)
         except (ProducerFailure, TimeoutError) as failure:
-            self._parts.metrics.commit_failed()
+            self._loaded.metrics.commit_failed()
             reason = str(failure) or "the commit timed out"
-            self._parts.notices.warning("offsets_not_committed", reason=reason)
+            self._loaded.notices.warning("offsets_not_committed", reason=reason)
         else:
-            self._parts.metrics.committed(monotonic() - began_s)
+            self._loaded.metrics.committed(monotonic() - began_s)
             self._committed |= changed
             self._measure_positions()
 
@@ -368,18 +368,18 @@ class SinkTaskRun:
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
         self._committed |= positions
-        self._parts.driver.context.assigned(self._consumer.assignment)
-        self._parts.metrics.partitions = len(self._consumer.assignment)
+        self._loaded.driver.context.assigned(self._consumer.assignment)
+        self._loaded.metrics.partitions = len(self._consumer.assignment)
         self._measure_positions()
-        await self._parts.driver.open(partitions)
-        await self._rewind(self._parts.driver.context.take_rewinds())
+        await self._loaded.driver.open(partitions)
+        await self._rewind(self._loaded.driver.context.take_rewinds())
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit and close partitions that another task will consume."""
         await self._close(partitions)
         left = self._consumer.assignment - {*partitions}
-        self._parts.driver.context.assigned(left)
-        self._parts.metrics.partitions = len(left)
+        self._loaded.driver.context.assigned(left)
+        self._loaded.metrics.partitions = len(left)
 
     async def _close(self, partitions: Sequence[TopicPartition]) -> None:
         if not partitions:
@@ -387,7 +387,7 @@ class SinkTaskRun:
         try:
             await self._commit(closing=True)
         finally:
-            await self._parts.driver.close(partitions)
+            await self._loaded.driver.close(partitions)
         self._drop_batch({*partitions})
         for partition in partitions:
             self._consumed.pop(partition, None)
@@ -395,4 +395,4 @@ class SinkTaskRun:
         self._measure_positions()
 
     def _measure_positions(self) -> None:
-        self._parts.metrics.moved(self._consumed | self._behind_batch, self._committed)
+        self._loaded.metrics.moved(self._consumed | self._behind_batch, self._committed)

@@ -46,8 +46,8 @@ class SentRecord(NamedTuple):
 DispatchItem = SentRecord | Mark | Boundary
 
 
-class SourceTaskParts(NamedTuple):
-    """Parts of a run of a source task."""
+class LoadedSourceTask(NamedTuple):
+    """A source task that is loaded, with everything that its run uses."""
 
     identity: TaskIdentity
     driver: SourceDriver
@@ -136,10 +136,10 @@ class SourceTaskRun:
 
     def __init__(
         self,
-        parts: SourceTaskParts,
+        loaded: LoadedSourceTask,
         open_delivery: Callable[[], AbstractAsyncContextManager[Delivery]],
     ) -> None:
-        self._parts = parts
+        self._loaded = loaded
         self._open_delivery = open_delivery
 
     async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
@@ -148,22 +148,22 @@ class SourceTaskRun:
         Raises:
             Exception: the task failed; everything is closed.
         """
-        parts, driver, control = self._parts, self._parts.driver, self._parts.control
+        loaded, driver, control = self._loaded, self._loaded.driver, self._loaded.control
         async with (
-            pipeline_closed(parts.pipeline, parts.thread, parts.notices),
+            pipeline_closed(loaded.pipeline, loaded.thread, loaded.notices),
             self._open_delivery() as delivery,
         ):
             await control.while_paused()
             if control.stopping:
                 return  # never started: no method of the task is called
-            async with _stopped(driver, parts.notices), _finished(delivery):
+            async with _stopped(driver, loaded.notices), _finished(delivery):
                 await driver.start()
                 started()
                 delivery.started()
                 await self._loop(delivery, paused)
 
     async def _loop(self, delivery: Delivery, paused: Callable[[bool], None]) -> None:
-        control = self._parts.control
+        control = self._loaded.control
         while not control.stopping:
             await delivery.begin_iteration()
             if control.paused:
@@ -179,7 +179,7 @@ class SourceTaskRun:
             if items is None:
                 return
             if records := sum(isinstance(item, SourceRecord) for item in items):
-                self._parts.metrics.polled_batch(records, monotonic() - began_s)
+                self._loaded.metrics.polled_batch(records, monotonic() - began_s)
             await delivery.dispatch(await self._converted(items))
             await delivery.batch_dispatched()
             if not items:
@@ -190,16 +190,16 @@ class SourceTaskRun:
 
         A poll that raises `RetriableError` has no records.
         """
-        control = self._parts.control
-        poll = asyncio.ensure_future(self._parts.driver.poll())
+        control = self._loaded.control
+        poll = asyncio.ensure_future(self._loaded.driver.poll())
         stop = asyncio.ensure_future(control.until_stopped())
         try:
             await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
             return poll.result() if poll.done() else None
         except RetriableError as failure:
-            if not self._parts.driver.repeats_polls:
+            if not self._loaded.driver.repeats_polls:
                 raise
-            self._parts.notices.warning("source_polled_again", reason=description_of(failure))
+            self._loaded.notices.warning("source_polled_again", reason=description_of(failure))
             await asyncio.sleep(RETRIED_POLL_S)
             return []
         finally:
@@ -211,7 +211,7 @@ class SourceTaskRun:
         """Transform and convert the records of a poll, in the thread of the task."""
         if not any(isinstance(item, SourceRecord) for item in items):
             return [item for item in items if not isinstance(item, SourceRecord)]
-        pipeline = self._parts.pipeline
+        pipeline = self._loaded.pipeline
 
         def converted() -> list[DispatchItem]:
             return [
@@ -222,9 +222,9 @@ class SourceTaskRun:
             ]
 
         try:
-            items_: list[DispatchItem] = await self._parts.thread.call(converted)
+            items_: list[DispatchItem] = await self._loaded.thread.call(converted)
         finally:  # also for the record that fails the task
-            await self._parts.reporter.report()
+            await self._loaded.reporter.report()
         return items_
 
 

@@ -31,7 +31,7 @@ from controlplane.worker.settings import ProducerLimits, RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
-from controlplane.worker.tasks.source_task import Delivery, SourceTaskParts, SourceTaskRun
+from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, SourceTaskRun
 from tests.laws.delivery.unsteady import AppendFate, UnsteadyLog, UnsteadyProducer
 from tests.worker.worker_fixture import RecordedNotices
 
@@ -307,7 +307,7 @@ class SourceWorld:
         identity, store = TaskIdentity("c", 0), await self.store()
         self.hook_answer = None
         pipeline = Pipelines(ConnectorClasses(), settings).source(config)
-        parts = SourceTaskParts(
+        loaded = LoadedSourceTask(
             identity=identity,
             driver=PlannedDriver(self, store),
             thread=cast(AuthorThread, InlineThread()),
@@ -322,13 +322,13 @@ class SourceWorld:
             updates_offsets=True,
             metrics=SourceTaskMetrics(StartupCounts()),
         )
-        await SourceTaskRun(parts, partial(self._delivery, parts, epoch)).run(
+        await SourceTaskRun(loaded, partial(self._delivery, loaded, epoch)).run(
             lambda: None, lambda _: None
         )
 
     @asynccontextmanager
-    async def _delivery(self, parts: SourceTaskParts, epoch: int) -> AsyncIterator[Delivery]:
-        limits = parts.settings.producer
+    async def _delivery(self, loaded: LoadedSourceTask, epoch: int) -> AsyncIterator[Delivery]:
+        limits = loaded.settings.producer
         topics = LogTopics(self.log, limits.default_partitions)
         producer = UnsteadyProducer(
             LogProducer(WrittenLog(self.log, lambda: epoch, lambda: 1), topics, limits),
@@ -338,7 +338,7 @@ class SourceWorld:
         )
         try:
             delivery = AtLeastOnce if self.plan.boundary is None else ExactlyOnce
-            yield delivery(parts, producer)
+            yield delivery(loaded, producer)
         finally:
             await producer.close()
 

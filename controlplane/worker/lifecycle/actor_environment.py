@@ -1,4 +1,4 @@
-"""Parts that all connectors of a worker share."""
+"""Environment of actors: what all connectors of a worker share."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -59,8 +59,8 @@ class Factory(Protocol):
         ...
 
 
-class ActorParts(NamedTuple):
-    """Parts that all actors of a worker share."""
+class ActorEnvironment(NamedTuple):
+    """Environment that all actors of a worker share."""
 
     factory: Factory
     statuses: StatusWriter
