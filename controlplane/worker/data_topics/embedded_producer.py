@@ -139,7 +139,7 @@ class LogProducer:
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
         """Append a batch; if that fails because of one record, append them one by one."""
         try:
-            records = [await self._placed(queued.record) for queued in batch]
+            records = [await self._placed(queued.record) async for queued in sliced(batch)]
             positions = await self._append(records)
         except ProducerFailure as failure:
             if len(batch) == 1:
