@@ -2,7 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
@@ -49,6 +57,17 @@ async def sliced_parts(parts: AsyncIterable[Iterable[T]]) -> AsyncIterator[T]:
         for item in items:
             yield item
             await slice_.end_if_over()
+
+
+async def slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """Yield at most `SLICE_ITEMS` at a time, for work of about a microsecond per item.
+
+    Other tasks run between two slices. `sliced` costs half a microsecond more per item.
+    """
+    for first in range(0, len(items), SLICE_ITEMS):
+        if first:
+            await asyncio.sleep(0)
+        yield items[first : first + SLICE_ITEMS]
 
 
 class _Slice:

@@ -7,7 +7,7 @@ from itertools import compress, count
 
 from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position, TopicPartition
 from controlplane.core.order import Ends
-from controlplane.event_loop import sliced
+from controlplane.event_loop import slices
 from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.offset_rules import (
@@ -206,7 +206,8 @@ class MemoryLog:
         staged: defaultdict[TopicPartition, PartitionColumns] = defaultdict(PartitionColumns)
         indexes = [
             staged[record.topic, record.partition].append(record)
-            async for record in sliced(records)
+            async for part in slices(records)
+            for record in part
         ]
         # From here to `note_change` no other task runs: the append is atomic.
         self._check_open()
@@ -218,7 +219,8 @@ class MemoryLog:
         self._changes.note_change()
         return [
             Position(record.topic, record.partition, starts[record.topic, record.partition] + index)
-            async for record, index in sliced(zip(records, indexes, strict=True))
+            async for part in slices([*zip(records, indexes, strict=True)])
+            for record, index in part
         ]
 
     async def put(self, entries: Sequence[Entry]) -> int:
