@@ -36,14 +36,14 @@ $(READY): requirements.lock pyproject.toml tools/setup
 	@touch $@
 
 run: $(READY) ## Run connectors on an embedded log, with Connect's REST API on 127.0.0.1:8083 (PORT=, RELEASE=3.9)
-	@tools/live $(PORT) $(RELEASE) $(ARGS)
+	@tools/live "$(PORT)" "$(RELEASE)" $(ARGS)
 
 history: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE, PLUGINS=FILE)
 	@mkdir -p $(dir $(DEMO))
 	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
 	@echo "Connector classes beside Kafka's own are declared in $(PLUGINS); PLUGINS=FILE declares others (docs/testing.md)"
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
-	  --port $(PORT) --release $(RELEASE) $(ARGS)
+	  --port "$(PORT)" --release "$(RELEASE)" $(ARGS)
 
 kafka: $(READY) ## Run a broker, a Connect worker and a control plane attached to it, without Docker (KAFKA=, PORT=)
 	@tools/java

@@ -80,6 +80,8 @@ def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> N
         ("patch", "x"),
         ("patch", "x", "-s", "a"),
         ("restart", "task", "orders"),
+        ("restart", "task", "orders/2147483648"),
+        ("restart", "task", "orders/" + "9" * 5_000),
         ("offsets", "alter", "x"),
         ("offsets", "alter", "x", "--source-partition", "{"),
         ("diff",),

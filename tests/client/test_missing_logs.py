@@ -49,6 +49,18 @@ def test_a_misspelt_log_is_not_made(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize("words", CHANGES)
+def test_a_dump_is_not_changed(words: str, histories: Path) -> None:
+    """The sentence says how to preview the change, and how to make a log that can be changed."""
+    dump = histories / "life-3.9.log.jsonl"
+    before = dump.read_bytes()
+    assert refusal(call(*words.split(), "-c", dump)) == (
+        f"{dump} is no embedded log, so commands cannot change it: preview the change with "
+        "--dry-run, or make an embedded log of it with `controlplane import`"
+    )
+    assert dump.read_bytes() == before
+
+
 BUNDLE = """{"bundle": 1, "connectors": [{"name": "a", "target_state": "STOPPED",
     "config": {"connector.class": "FileStreamSource", "file": "a.txt", "topic": "a"}}]}"""
 CONFIG = "name=a\nconnector.class=FileStreamSource\nfile=a.txt\ntopic=a\n"

@@ -1,6 +1,7 @@
 """A flipped bit in a record of an embedded log is noticed, wherever it lies."""
 
 import asyncio
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -72,7 +73,8 @@ def read(path: Path) -> list[Entry]:
 def test_a_flipped_bit_is_noticed_by_every_reader(
     cell: str, bit: int, log: Path, tmp_path: Path
 ) -> None:
-    """Reads, `inspect` and `backup` fail; the error names the record."""
+    """Reads, `inspect`, `backup` and `import` fail; the error names the record and the file."""
+    whole = shutil.copy(log, tmp_path / "whole.db")
     flip(log, CELLS[cell], bit)
     with pytest.raises(LogCorrupt, match=r"config@7 does not fit its checksum"):
         read(log)
@@ -83,6 +85,9 @@ def test_a_flipped_bit_is_noticed_by_every_reader(
         assert str(log) in message
         assert "backup" in message
     assert not (tmp_path / "copy.db").exists()
+    imported = call("import", whole, log, "--config-topic", "config")
+    assert imported.code == 2
+    assert f"The log {log} is damaged (record config@7 does not fit" in imported.err
 
 
 @pytest.mark.parametrize(

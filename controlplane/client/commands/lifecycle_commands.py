@@ -27,6 +27,9 @@ from controlplane.client.connectors.wait import (
 from controlplane.client.http.api import Api, connector
 from controlplane.terminal.prompts import confirm
 
+_TASK_NUMBER_MAX = 2**31 - 1
+"""Largest task number: an `int` in Kafka's REST API."""
+
 
 class TargetStateCommand(NamedTuple):
     """Command that sets the target state: `PUT /connectors/{c}/{verb}`."""
@@ -129,6 +132,11 @@ def _restarting(status: Any) -> str:
     return f"{number} of {len(status['tasks'])} tasks"
 
 
+def _is_task_number(text: str) -> bool:
+    short = len(text) <= len(str(_TASK_NUMBER_MAX))
+    return short and text.isdecimal() and int(text) <= _TASK_NUMBER_MAX
+
+
 @change_command(
     "task",
     click.argument(
@@ -144,7 +152,7 @@ async def restart_task(
     """Restart single tasks, such as orders/0."""
     split = {task: task.rpartition("/") for task in tasks}
     for task, (name, _, number) in split.items():
-        if not name or not number.isdecimal():
+        if not name or not _is_task_number(number):
             raise click.UsageError(f"{task!r} is no task: write it like orders/0")
 
     async def plan(task: str, *, dry_run: bool = True) -> ConnectorResult:

@@ -22,7 +22,7 @@ from controlplane.logger_levels import LOGGER, separate_hierarchy
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.names import check_file, check_ours, is_cluster, path_of
+from controlplane.logs.names import check_file, check_ours, is_cluster, is_embedded, path_of
 from controlplane.observe import logger
 from controlplane.plane import ControlPlane
 from controlplane.plane_settings import plane_settings
@@ -73,6 +73,7 @@ def _opened(
     """
     if need is ClusterAccess.WRITE and not is_cluster(where):
         check_file(path_of(where))
+        _check_embedded(where)
     if need is ClusterAccess.PLAN_CREATION and not is_cluster(where):
         path = path_of(where)
         if not path.exists():
@@ -82,6 +83,15 @@ def _opened(
         if need in _WRITING
         else _opened_for_reading(where, settings, need)
     )
+
+
+def _check_embedded(where: str) -> None:
+    """Raise `LogNotUsable` for a dump: it can only be read."""
+    if not is_embedded(where):
+        raise LogNotUsable(
+            f"{where} is no embedded log, so commands cannot change it: preview the change with "
+            "--dry-run, or make an embedded log of it with `controlplane import`"
+        )
 
 
 _ASK = "ask it (--cluster URL)"

@@ -3,6 +3,7 @@
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt
@@ -15,19 +16,19 @@ from controlplane.logs.sqlite.schema import ASSUMED_VERSION, schema_version
 _LOOK_UP = "SELECT id, ts, key, value, headers, aborted, checksum FROM log WHERE id = ?"
 
 
-def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
+def put(ledger: Ledger, entries: Sequence[Entry], path: Path) -> int:
     """Add the entries that the log lacks; return their number (see `EmbeddedLog.put`)."""
     ledger.flush()
     new: list[tuple[Slot, list[Entry]]] = []
     for topic_partition, ascending in by_place(entries).items():
         slot = ledger.slot(*topic_partition)
         border = bisect_left(ascending, slot.end, key=lambda entry: entry.offset)
-        _check_holds(ledger, slot, ascending[:border])
+        _check_holds(ledger, slot, ascending[:border], path)
         new.append((slot, ascending[border:]))
     return sum(_add(ledger, slot, ascending) for slot, ascending in new)
 
 
-def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
+def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry], path: Path) -> None:
     """Check that the log holds these entries, which all lie below the end of the partition.
 
     Raises:
@@ -39,7 +40,7 @@ def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
         stored = ledger.connection.execute(_LOOK_UP, row[:1]).fetchone()
         if stored is not None and damaged_in([stored]) is not None:
             damage = damaged(entry.topic, entry.partition, entry.offset)
-            raise LogCorrupt(f"The log is damaged ({damage}): restore it from a backup")
+            raise LogCorrupt(f"The log {path} is damaged ({damage}): restore it from a backup")
         if stored != row:
             raise conflict(entry, GAP if stored is None else OTHER_ENTRY)
 

@@ -191,7 +191,8 @@ class SqliteLog:
 
     async def put(self, entries: Sequence[Entry]) -> int:
         """Import entries of another log unchanged; return the number of new entries."""
-        return await self._write(lambda ledger: imports.put(ledger, entries), len(entries))
+        put = partial(imports.put, entries=entries, path=self.path)
+        return await self._write(put, len(entries))
 
     async def assumed_partitions(self) -> frozenset[str]:
         """Return the imported topics that may have more partitions in their original cluster."""

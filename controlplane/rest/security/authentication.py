@@ -198,7 +198,7 @@ def _with_token(credentials: Iterable[Credential], token: str) -> Principal:
     """Return the owner of a token. All tokens are compared, so that timing reveals no match."""
     owners = [Principal(entry.name, entry.role) for entry in credentials if entry.hash.fits(token)]
     if not owners:
-        raise AuthenticationFailed("the token is unknown")
+        raise AuthenticationFailed("the request has an unknown token")
     return owners[0]
 
 

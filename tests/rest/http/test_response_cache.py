@@ -145,7 +145,7 @@ async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
         for _ in range(2):
             assert await service.ask(asks) == b'["orders"]'
         tokens.write_text("", "ascii")
-        assert b"the token is unknown" in await service.ask(asks)
+        assert b"the request has an unknown token" in await service.ask(asks)
 
 
 @pytest.mark.usefixtures("one_date")

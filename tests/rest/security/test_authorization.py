@@ -13,6 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from controlplane.core.text.redaction import redacted_refusal
 from controlplane.plane import ControlPlane
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.credential_hashes import Hash
@@ -156,15 +157,16 @@ async def test_passwords_do_not_wait_without_end(
         assert [(await task).status_code for task in asking] == [200, 200]
 
 
+UNKNOWN_TOKEN = "the request has an unknown token"
 WRONG = {
     "nothing": ({}, "the request has no credentials"),
     "wrong password": (basic("vera", "otto"), "the name or the password is wrong"),
     "nobody": (basic("nobody", "vera"), "the name or the password is wrong"),
     "no colon": ({"authorization": "Basic dmVyYQ=="}, "the name or the password is wrong"),
     "no Base64": ({"authorization": "Basic !!"}, "is not Base64"),
-    "wrong token": ({"authorization": "Bearer token-of-nobody"}, "the token is unknown"),
-    "no token": ({"authorization": "Bearer "}, "the token is unknown"),
-    "password as token": ({"authorization": "Bearer vera"}, "the token is unknown"),
+    "wrong token": ({"authorization": "Bearer token-of-nobody"}, UNKNOWN_TOKEN),
+    "no token": ({"authorization": "Bearer "}, UNKNOWN_TOKEN),
+    "password as token": ({"authorization": "Bearer vera"}, UNKNOWN_TOKEN),
     "another kind": (
         {"authorization": "Digest username=vera"},
         "the scheme of the header Authorization is not accepted",
@@ -196,6 +198,8 @@ async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> 
         assert answer.json() == {"error_code": 401, "message": answer.json()["message"]}
         assert answer.json()["message"].startswith("Log in first: ")
         assert reason in answer.json()["message"]
+        # The command line hides secrets in a refusal: no word of it may look like one.
+        assert redacted_refusal(answer.json()["message"]) == answer.json()["message"]
     assert len({answer.text for answer in answers}) == 1
 
 

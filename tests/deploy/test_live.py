@@ -1,0 +1,53 @@
+"""`tools/live`, the script of `make run`, checks its port before it prints any instructions."""
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+REMEDY = "choose a port with PORT=, such as make run PORT=9083\n"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Folder with the script, and a `controlplane` that does nothing."""
+    command = tmp_path / ".venv" / "bin" / "controlplane"
+    command.parent.mkdir(parents=True)
+    command.write_text("#!/usr/bin/env bash\n")
+    command.chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "live", tmp_path / "tools" / "live")
+    return tmp_path
+
+
+def run(clone: Path, port: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in the folder."""
+    words = [str(clone / "tools" / "live"), port, "kip", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("port", ["abc", "", "0", "-1", "65536", "123456", "80 83"])
+def test_a_bad_port_is_refused(clone: Path, port: str) -> None:
+    """The refusal is one sentence; nothing is created."""
+    done = run(clone, port)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"Error: '{port}' is no port from 1 to 65535: {REMEDY}"
+    assert not (clone / ".cache").exists()
+
+
+def test_a_taken_port_is_refused(clone: Path) -> None:
+    """The script prints no instructions for a port of another program, and some for a free one."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run(clone, str(port))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"Error: port {port} is in use: {REMEDY}"
+        elsewhere = run(clone, str(port), "--host", "::1")
+        assert elsewhere.returncode == 0, elsewhere.stderr
+    done = run(clone, str(port))
+    assert done.returncode == 0, done.stderr
+    assert f"CONTROLPLANE_CLUSTER=http://127.0.0.1:{port}\n" in done.stdout
