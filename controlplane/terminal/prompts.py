@@ -1,12 +1,15 @@
 """Prompts on the terminal, which Ctrl-C ends at once."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 
 import click
+
+from controlplane.terminal.output import note
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -16,9 +19,15 @@ def confirm(question: str, *, yes: bool) -> None:
         Abort: the answer is no, or there is no terminal.
         KeyboardInterrupt: Ctrl-C instead of an answer.
     """
-    if not yes:
+    if yes:
+        return
+    try:
         with _ended_by_ctrl_c():
             click.confirm(question, abort=True, err=True)
+    except click.Abort:
+        if not sys.stdin.isatty():
+            note("there is no terminal to answer on: add --yes")
+        raise
 
 
 def password(prompt: str, *, twice: bool = False) -> str:

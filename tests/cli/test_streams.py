@@ -93,6 +93,21 @@ def test_ctrl_c_at_a_prompt_changes_nothing(log: str, answer: bytes) -> None:
     assert has(log, "pages")
 
 
+def test_a_question_without_a_terminal_names_the_option(log: str) -> None:
+    """The command ends without a change, and tells how to run it from a script."""
+    refused = bash(f"CP delete --all -c {log} </dev/null")
+    assert refused.code != 0
+    assert "there is no terminal to answer on: add --yes" in refused.err
+    assert has(log, "pages")
+
+
+def test_no_match_is_told(log: str) -> None:
+    """A command that selects no connector is done, and says that it changed nothing."""
+    done = call("stop", "--state", "RESTARTING", "-c", log)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.strip() == "no connector is selected: none matches"
+
+
 @pytest.mark.parametrize("seconds", ["nan", "inf", "1e400"])
 def test_a_number_is_finite(log: str, seconds: str) -> None:
     """A time-out that never passes is refused like other numbers outside of the range."""

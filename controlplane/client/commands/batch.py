@@ -61,6 +61,8 @@ async def act_on_each(names: Sequence[str], act: ConnectorAction, output: str) -
         SystemExit: some connectors were refused; `worst` decides the exit code.
         ClickException: the only connector was refused.
     """
+    if not names:
+        note("no connector is selected: none matches")
     batch = _BatchRun(names, act, output)
     try:
         await batch.run()

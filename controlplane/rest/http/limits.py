@@ -10,6 +10,10 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum bytes of a request body. Connect has no limit. A producer refuses records over 1 MiB,
     and the offsets of many partitions in one request take some MiB."""
 
+    body_discarded_bytes: int = 67_108_864
+    """Bytes of a too large body that are read and dropped before the refusal. Most clients send a
+    whole body before they read the answer, and would only see that the connection breaks off."""
+
     body_max_values: int = 50_000
     """Maximum values of a request body, counted by commas and brackets. This bounds the work per
     request. The offset of one partition has six or seven, so 7,000 partitions fit."""

@@ -5,6 +5,7 @@ no request, and clients that read no answer.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -60,7 +61,7 @@ class LoadLimiter(Layer):
             )
             await _refuse(request, refusal.answer(), scope, receive, send)
             return
-        body = _Body(_content_length(scope), self._limits, receive)
+        body = _Body(scope, self._limits, receive)
         # No `await` lies between the check and this line, so the limit cannot be exceeded.
         quota.taken += 1
         try:
@@ -81,8 +82,10 @@ class _Quota:
 class _Body:
     """Request body, until it is complete or the answer has begun."""
 
-    def __init__(self, announced: int, limits: HttpLimits, receive: Receive) -> None:
-        self._announced = announced
+    def __init__(self, scope: Scope, limits: HttpLimits, receive: Receive) -> None:
+        self._announced = _content_length(scope)
+        self._is_coming = not any(name == b"expect" for name, _ in scope["headers"])
+        """False if the client waits for `100 Continue` before it sends the body."""
         self._limits = limits
         self._receive = receive
         self._bytes = 0
@@ -100,6 +103,8 @@ class _Body:
         if self._over:
             return await self._receive()
         if self._announced > self._limits.body_max_bytes:
+            if self._is_coming:
+                await self._discard_rest()
             raise self._too_large()
         message = await self._next()
         if self._values <= self._limits.body_max_values:
@@ -118,10 +123,22 @@ class _Body:
         part = message.get("body", b"")
         self._bytes += len(part)
         if self._bytes > self._limits.body_max_bytes:
+            if message.get("more_body"):
+                await self._discard_rest()
             raise self._too_large()
         self._values += sum(map(part.count, _SEPARATORS))
         self._over = not message.get("more_body", False)
         return message
+
+    async def _discard_rest(self) -> None:
+        """Read and drop what the client still sends, within the limits of bytes and time."""
+        left = self._limits.body_discarded_bytes
+        with suppress(BodyTooSlow):
+            while left > 0:
+                message = await self._in_time()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
 
     def until_answered(self, send: Send) -> Send:
         """Wrap `send` to detect the start of the answer: messages after it are no body."""

@@ -1,6 +1,7 @@
 """Limits for heads, bodies, slow bodies and simultaneous requests."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
+from controlplane.plane import ControlPlane
 from controlplane.rest.http.limits import HttpLimits
+from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.middleware import Protection
+from tests.patience import PATIENCE_S
 from tests.rest.security.guarded_app import guarded
 
 LIMITS = HttpLimits(body_max_bytes=100, head_max_bytes=500, body_patience_ms=20, requests_max=2)
@@ -50,6 +54,43 @@ async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None
             "error_code": 413,
             "message": "The body is larger than 100 bytes",
         }
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 3000000", b"Transfer-Encoding: chunked"])
+async def test_a_client_that_sends_first_reads_the_refusal(framing: bytes) -> None:
+    """The rest of a large body is dropped: the client gets 413 instead of a reset connection."""
+    limits = HttpLimits(body_max_bytes=100_000, body_discarded_bytes=4_000_000)
+    status = await _status_of_large_body(limits, framing)
+    assert status == b"HTTP/1.1 413 Request Entity Too Large"
+
+
+async def test_no_more_is_dropped_than_the_limit() -> None:
+    """Beyond the limit, the connection ends before the client has sent everything."""
+    limits = HttpLimits(body_max_bytes=100_000, body_discarded_bytes=100_000)
+    with pytest.raises(ConnectionError):
+        await _status_of_large_body(limits, b"Content-Length: 300000000", 100_000)
+
+
+async def _status_of_large_body(limits: HttpLimits, framing: bytes, pieces: int = 1_000) -> bytes:
+    """Send a whole body in pieces of 3,000 bytes on a real connection, then read the status."""
+    chunk = b" " * 3_000
+    piece = b"bb8\r\n%s\r\n" % chunk if b"chunked" in framing else chunk
+    end = b"0\r\n\r\n" if b"chunked" in framing else b""
+    head = b"PUT /connectors/x/config HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+    def send_then_read(address: tuple[str, int]) -> bytes:
+        with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+            connection.sendall(head + framing + b"\r\n\r\n")
+            for _ in range(pieces):
+                connection.sendall(piece)
+            connection.sendall(end)
+            return connection.recv(1_000).partition(b"\r\n")[0]
+
+    listening = listen("127.0.0.1", 0)
+    async with ControlPlane.open("memory:") as plane:
+        app = LoadLimiter(plane.app, limits, Profile.of("kip"))
+        async with serving(app, listening):
+            return await asyncio.to_thread(send_then_read, listening.getsockname())
 
 
 async def test_an_unread_body_breaks_no_limit(client: httpx.AsyncClient) -> None:
