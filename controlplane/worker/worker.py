@@ -239,6 +239,7 @@ class ConnectWorker:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
+        # No `asyncio.TaskGroup`: its end would wait for a connector that ignores its cancellation.
         self._clean_statuses()
         tasks = [
             background_task(self._follow(), "worker", self._notices),
