@@ -23,6 +23,9 @@ CHANGES = (
     "offsets reset orders --yes",
     "topics reset orders",
 )
+NEW = '{"name": "new", "config": {"connector.class": "FileStreamSource", "topic": "lines"}}'
+"""A connector for `apply -f -`."""
+
 READS = (
     "get",
     "get offsets orders",
@@ -49,12 +52,12 @@ def test_a_misspelt_log_is_not_made(
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("words", CHANGES)
+@pytest.mark.parametrize("words", [*CHANGES, "apply -f -"])
 def test_a_dump_is_not_changed(words: str, histories: Path) -> None:
     """The sentence says how to preview the change, and how to make a log that can be changed."""
     dump = histories / "life-3.9.log.jsonl"
     before = dump.read_bytes()
-    assert refusal(call(*words.split(), "-c", dump)) == (
+    assert refusal(call(*words.split(), "-c", dump, typed=NEW)) == (
         f"{dump} is no embedded log, so commands cannot change it: preview the change with "
         "--dry-run, or make an embedded log of it with `controlplane import`"
     )

@@ -73,6 +73,7 @@ def _opened(
     """
     if need is ClusterAccess.WRITE and not is_cluster(where):
         check_file(path_of(where))
+    if need in _WRITING and not is_cluster(where):
         _check_embedded(where)
     if need is ClusterAccess.PLAN_CREATION and not is_cluster(where):
         path = path_of(where)
@@ -86,8 +87,10 @@ def _opened(
 
 
 def _check_embedded(where: str) -> None:
-    """Raise `LogNotUsable` for a dump: it can only be read."""
-    if not is_embedded(where):
+    """Raise `LogNotUsable` for a dump: it can only be read. A missing or empty file is no dump."""
+    path = path_of(where)
+    has_content = path.is_file() and path.stat().st_size > 0
+    if has_content and not is_embedded(where):
         raise LogNotUsable(
             f"{where} is no embedded log, so commands cannot change it: preview the change with "
             "--dry-run, or make an embedded log of it with `controlplane import`"
