@@ -48,8 +48,8 @@ def examine(path: Path) -> None:
         message = f"{path} is no log of this program (not a SQLite file): name another file"
         raise LogNotUsable(f"{message}, or import it if it is a dump of a topic")
     if application != APPLICATION_ID:
-        message = f"{path} is a SQLite file of another program, not a log: name another file"
-        raise LogNotUsable(message)
+        message = f"{path} is a SQLite file of another program, or a damaged log"
+        raise LogNotUsable(f"{message}: name another file, or restore a backup")
     check_version(path, version)
     wal = wal_of(path)
     size = _PAGE_BYTES_MAX if page_bytes == 1 else page_bytes
