@@ -39,7 +39,7 @@ class WalkLength(NamedTuple):
 
 OF_A_RECORD = WalkLength(12, 27)
 OF_A_STOP = WalkLength(24, 116)
-OF_A_STOP_BY_HTTP = WalkLength(42, 169)
+OF_A_STOP_BY_HTTP = WalkLength(41, 163)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll during the walk would count."""

@@ -34,6 +34,7 @@ from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
 from controlplane.rest.endpoints.router import ListenerEndpoints, methods_of, route
+from controlplane.rest.endpoints.table import key_of
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
@@ -85,8 +86,9 @@ class App:
         """Answer one request (ASGI). Raises `NotImplementedError` for scopes other than `http`."""
         if scope["type"] != "http":
             raise NotImplementedError(f"ASGI scope {scope['type']} is not supported: only http is")
-        # Read before answering: a record that arrives meanwhile makes the cached answer invalid.
-        began, moves = perf_counter(), self._service.follower.moves
+        began, cacheability = perf_counter(), Cacheability.of(scope)
+        # Made before answering: a record that arrives meanwhile makes the cached answer invalid.
+        is_valid = None if cacheability is None else self._validity()
         info = request_info(scope, self._service.dialect)
         request = info.request
         if scope.get("state"):  # a layer in front has added the principal
@@ -105,11 +107,10 @@ class App:
             bytes=len(encoded.body) if answer.stream is None else None,
         )
         log(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
-        cacheability = Cacheability.of(scope)
-        if cacheability is not None and answer.pure and "principal" not in request.state:
+        if cacheability and is_valid and answer.pure and "principal" not in request.state:
             # A cache hit does not pass through here, but is logged like this request.
             cacheability.listeners.append(lambda peer: log(peer=peer, duration_ms=0.0))
-            cacheability.is_valid = self._validity(moves)
+            cacheability.is_valid = is_valid
         await encoded(scope, receive, send)
 
     def _encoded(self, answer: Answer, request: Request) -> tuple[Answer, Response]:
@@ -121,9 +122,10 @@ class App:
             failure = _defect(error)
             return failure, response(failure, request.method)
 
-    def _validity(self, moves: int) -> Callable[[], bool]:
-        """Return a check that an answer is valid: no record and no failure came since `moves`."""
+    def _validity(self) -> Callable[[], bool]:
+        """Return a check that an answer is valid: no record and no failure came since this call."""
         follower, commands = self._service.follower, self._service.commands
+        moves = follower.moves
 
         def is_valid() -> bool:
             fenced = commands is not None and commands.failure is not None
@@ -168,7 +170,7 @@ class App:
             has_type = "content-type" in request.headers
             if body and endpoint.requires_type(profile) and not has_type:
                 raise MissingMediaType
-        respond = RESPONDERS[endpoint.key]
+        respond = RESPONDERS[key_of(endpoint)]
         work = respond(Call(service, request, profile, names, target.query, body))
         if endpoint.reads_log:
             answer = await _unless_left(work, receive)

@@ -29,7 +29,7 @@ from controlplane.rest.endpoints import (
     writes,
 )
 from controlplane.rest.endpoints.query_parameters import CONNECTOR, DRY_RUN, EndpointKey
-from controlplane.rest.endpoints.table import ENDPOINTS, LOGGER, PLUGINS, Endpoint
+from controlplane.rest.endpoints.table import ENDPOINTS, LOGGER, PLUGINS, Endpoint, key_of
 from controlplane.rest.errors import (
     OK,
     Answer,
@@ -280,10 +280,10 @@ def _responder(endpoint: Endpoint) -> Responder:
     if endpoint.command is not None:
         changes_logger = endpoint.template == LOGGER
         return (_changing_logger if changes_logger else _command_responder)(endpoint.command)
-    return _OWN[endpoint.key]
+    return _OWN[key_of(endpoint)]
 
 
 RESPONDERS: Mapping[EndpointKey, Responder] = {
-    endpoint.key: _responder(endpoint) for endpoint in ENDPOINTS
+    key_of(endpoint): _responder(endpoint) for endpoint in ENDPOINTS
 }
 """The responder of every endpoint in the table."""

@@ -45,7 +45,9 @@ class CompletedCommand(NamedTuple):
         A repeated request gets the first answer again, also if it names another release.
         """
         release = self.outcome.release
-        return self if release is None else self._replace(profile=Profile.of(release))
+        if release in (None, self.profile.release):
+            return self
+        return self._replace(profile=Profile.of(release))
 
     def view(self) -> ConnectorView | None:
         """Return the connector as the command left it; None if there was none."""

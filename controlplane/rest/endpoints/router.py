@@ -12,7 +12,7 @@ from controlplane.core.java.java_library import hash_map_order
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.endpoints import query_parameters
 from controlplane.rest.endpoints.query_parameters import DRY_RUN
-from controlplane.rest.endpoints.table import ENDPOINTS, Endpoint, EndpointSet
+from controlplane.rest.endpoints.table import ENDPOINTS, Endpoint, EndpointSet, key_of
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, ReadOnlyRefusal
 from controlplane.rest.http.request_targets import Query, RequestTarget, matrix_names
 from controlplane.rest.requests import (
@@ -207,9 +207,10 @@ def _check_query(
 ) -> str | None:
     """Check the parameters; return a notice about an ignored one."""
     matrix = matrix_names(request.target) if ";" in request.target else ()
+    key = key_of(endpoint)
     if endpoint.ours or not _expects_kafka(request, profile):
-        return query_parameters.check(endpoint.key, query, matrix, ours=endpoint.ours)
-    query_parameters.check_as_kafka(endpoint.key, query, matrix)
+        return query_parameters.check(key, query, matrix, ours=endpoint.ours)
+    query_parameters.check_as_kafka(key, query, matrix)
     return None
 
 

@@ -44,14 +44,13 @@ class Endpoint(NamedTuple):
     """True if the answer needs the log and may take long: it is cancelled when the client
     leaves."""
 
-    @property
-    def key(self) -> tuple[str, tuple[str, ...]]:
-        """Method and template, which identify the row."""
-        return self.method, self.template
-
     def requires_type(self, profile: Profile) -> bool:
         """Return True if a body without a `Content-Type` is refused."""
         return self.consumes_json(profile) and not self.type_optional(profile)
+
+
+key_of: Callable[[Endpoint], tuple[str, tuple[str, ...]]] = attrgetter("method", "template")
+"""Method and template, which identify a row."""
 
 
 class EndpointSet(Enum):
