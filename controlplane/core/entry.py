@@ -164,6 +164,20 @@ class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
             last.update((entry.key, entry.value) for entry in committed)
 
 
+def entry_at(batch: Batch, index: int) -> Entry:
+    """Return one entry of a batch, without making the others."""
+    return Entry(
+        batch.topic,
+        batch.partition,
+        batch.offsets[index],
+        batch.timestamps[index],
+        batch.keys[index],
+        batch.values[index],
+        batch.headers.get(index, ()),
+        index in batch.aborted,
+    )
+
+
 def batch_of(entries: Sequence[Entry]) -> ColumnBatch:
     """Build a `Batch` of entries of one partition (at least one)."""
     first = entries[0]

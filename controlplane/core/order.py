@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.core.entry import Batch, Entry
+from controlplane.core.entry import Batch, Entry, entry_at
 from controlplane.core.moments import (
     UnknownMoment,
     is_vector,
@@ -86,6 +86,15 @@ class EntrySorter:
     def keep(self, ranked: RankedEntry) -> None:
         """Keep a ranked entry until `entries` merges the partitions."""
         self._kept.setdefault((ranked.topic, ranked.partition), []).append(ranked)
+
+    def keep_from(self, batch: Batch, indexes: Iterable[int]) -> None:
+        """Rank the next batch of its partition, and keep its entries at these indexes."""
+        topic_partition = batch.topic, batch.partition
+        times = running_max(batch.timestamps, self._latest_ms.get(topic_partition))
+        self._latest_ms[topic_partition] = times[-1]
+        for index in indexes:
+            entry = entry_at(batch, index)
+            self.keep(RankedEntry(times[index], entry.partition, entry.offset, entry.topic, entry))
 
     def entries(self) -> Iterator[Entry]:
         """The kept entries in the one order."""

@@ -7,6 +7,7 @@ what the remaining records give.
 
 import asyncio
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from controlplane.core import views
@@ -24,7 +25,7 @@ from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.history import History, HistoryEvent, HistoryFold, HistorySearch
-from controlplane.event_loop import now_ms, sliced, sliced_parts
+from controlplane.event_loop import in_thread_if_large, now_ms, sliced
 from controlplane.logs.end_vectors import FittedEnds, fitted, padded
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.loader import load, own_topics, read_topics
@@ -178,9 +179,8 @@ async def read_records(
     if not stop:
         return []
     search = HistorySearch(connector, state.profile, state.topics, exactly_once=state.exactly_once)
-    batches = log.read(list(stop), stop=stop)
-    async for entry in sliced_parts(batch.entries() async for batch in batches):
-        search.look_at(entry)
+    async for batch in log.read(list(stop), stop=stop):
+        await in_thread_if_large(partial(search.look_at, batch), len(batch))
     return [entry async for entry in sliced(search.matches())]
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.entry import Entry
-from controlplane.core.fold import fold
+from controlplane.core.entry import Entry, TopicPartition, batch_of
+from controlplane.core.fold import Fold, fold
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
-from controlplane.core.topics.key_owners import owner
+from controlplane.core.topics.key_owners import key_filter, owner
 from controlplane.core.views.diff import Aspect, diff
-from controlplane.core.views.history import history
+from controlplane.core.views.history import HistorySearch, history
 from tests.laws.entries import NAMES, logs, profiles
 
 TOPICS = Topics()
@@ -66,3 +66,51 @@ def test_keys_that_mean_more_than_they_say(name: str, profile: Profile) -> None:
     """Task ids with a sign or trailing dashes, any separator, and bytes that Java replaces."""
     assert values_by_events(ODD_KEYS, name, profile) == values_by_diff(ODD_KEYS, name, profile)
     assert values_by_diff(ODD_KEYS, name, profile)
+
+
+@given(logs(), st.sampled_from(NAMES), profiles, st.integers(1, 4))
+def test_batches_of_any_size_have_the_same_matches(
+    log: list[Entry], name: str, profile: Profile, size: int
+) -> None:
+    """The search finds what a test of each record's key finds, in the one order."""
+    log = in_order(log)
+    search = HistorySearch(name, profile, TOPICS, exactly_once=False)
+    by_partition: dict[TopicPartition, list[Entry]] = {}
+    for entry in log:
+        by_partition.setdefault((entry.topic, entry.partition), []).append(entry)
+    for entries in by_partition.values():
+        for first in range(0, len(entries), size):
+            search.look_at(batch_of(entries[first : first + size]))
+    hidden = Fold(profile, topics=TOPICS)
+    assert [*search.matches()] == [
+        entry
+        for entry in log
+        if owner(entry.topic, entry.key, TOPICS, profile) == name
+        and not (entry.aborted and not hidden.sees_aborted(entry.topic))
+    ]
+
+
+SPELLINGS = [
+    b'["c",{}]',
+    b'["\\u0063",{}]',
+    '["c",{}]'.encode("utf-16-be"),
+    '["c",{}]'.encode("utf-32-le"),
+    b'["\xc1\xa3",{}]',
+]
+"""Keys whose first element Jackson reads as `c`."""
+
+
+@pytest.mark.parametrize("key", SPELLINGS)
+def test_the_quick_test_knows_every_spelling(key: bytes) -> None:
+    """A key of the connector passes, however its JSON spells the name; most others do not."""
+    assert owner(TOPICS.offsets, key, TOPICS, Profile.of("3.9.1")) == "c"
+    assert key_filter("c")(key)
+    assert not key_filter("d")(b'["c",{}]')
+
+
+@given(logs(), profiles)
+def test_the_quick_test_leaves_out_no_owner(log: list[Entry], profile: Profile) -> None:
+    """Each record passes the test for the connector that its key names."""
+    for entry in [*log, *ODD_KEYS]:
+        name = owner(entry.topic, entry.key, TOPICS, profile)
+        assert name is None or key_filter(name)(entry.key)

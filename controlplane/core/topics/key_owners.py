@@ -4,6 +4,8 @@ A worker reads keys leniently. `task-c-+0--` is task 0 of `c`. In the key of an 
 eleven characters before the connector's name are skipped.
 """
 
+from collections.abc import Callable
+
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.codec.status import decode_status
@@ -23,3 +25,17 @@ def owner(topic: str, key: bytes | None, topics: Topics, profile: Profile) -> st
     if topic == topics.status:
         return getattr(decode_status(key, None, profile), "connector", None)
     return getattr(decode_partition(key, profile), "connector", None)
+
+
+def key_filter(name: str) -> Callable[[bytes | None], bool]:
+    """Return a quick test that is True for every key of a connector, and False for most others.
+
+    A key has the bytes of the name, unless its JSON escapes a character (with a backslash), or
+    encodes it in another way (UTF-16 and UTF-32 have NUL bytes; Jackson reads overlong UTF-8).
+    """
+    if not name.isascii():
+        return lambda _: True
+    plain = name.encode()
+    return lambda key: (
+        key is not None and (plain in key or b"\\" in key or b"\0" in key or not key.isascii())
+    )

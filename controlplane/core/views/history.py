@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Batch, Entry, batch_of
 from controlplane.core.fold import FateKind, Fold
 from controlplane.core.order import EntrySorter
 from controlplane.core.records import (
@@ -22,7 +22,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Aspect, ClusterState, Topics
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.value_text import change, item, json_value
-from controlplane.core.topics.key_owners import owner
+from controlplane.core.topics.key_owners import key_filter, owner
 from controlplane.core.views.diff import changed_by
 
 
@@ -90,7 +90,7 @@ def history(
     """
     search = HistorySearch(name, profile, topics, exactly_once=exactly_once)
     for entry in entries:
-        search.look_at(entry)
+        search.look_at(batch_of([entry]))
     records = list(search.matches())
     return History(records, list(events(records, name, profile, topics or Topics())))
 
@@ -103,11 +103,11 @@ class _KeyOwners:
         self._profile = profile
         self._owners: dict[tuple[str, bytes | None], str | None] = {}
 
-    def of(self, entry: Entry) -> str | None:
+    def of(self, topic: str, key: bytes | None) -> str | None:
         """The connector that a record concerns; None: no connector."""
-        place = entry.topic, entry.key
+        place = topic, key
         if place not in self._owners:
-            self._owners[place] = owner(*place, self._topics, self._profile)
+            self._owners[place] = owner(topic, key, self._topics, self._profile)
         return self._owners[place]
 
 
@@ -122,15 +122,25 @@ class HistorySearch:
     ) -> None:
         self._name = name
         self._worker = Fold(profile, topics=topics, exactly_once=exactly_once)
+        self._may_concern = key_filter(name)
         self._owners = _KeyOwners(self._worker.topics, profile)
         self._ordering = EntrySorter()
 
-    def look_at(self, entry: Entry) -> None:
-        """Examine the next record. One that the worker does not see counts for the order, too."""
-        placed = self._ordering.rank(entry)
-        unseen = entry.aborted and not self._worker.sees_aborted(entry.topic)
-        if not unseen and self._owners.of(entry) == self._name:
-            self._ordering.keep(placed)
+    def look_at(self, batch: Batch) -> None:
+        """Examine the next records of a partition.
+
+        Only matching entries are made from the columns: most records are about other connectors.
+        Records that the worker does not see count for the order, too.
+        """
+        unseen = () if self._worker.sees_aborted(batch.topic) else batch.aborted
+        matching = (
+            index
+            for index, key in enumerate(batch.keys)
+            if self._may_concern(key)
+            and self._owners.of(batch.topic, key) == self._name
+            and index not in unseen
+        )
+        self._ordering.keep_from(batch, matching)
 
     def matches(self) -> Iterator[Entry]:
         """The matching records so far, in the one order (`core.order`)."""
