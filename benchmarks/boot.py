@@ -85,18 +85,28 @@ class TopicReader(NamedTuple):
 
 async def ours(broker: Broker) -> StartupTimes:
     """Times of an embedding program until it knows the state, and of `controlplane inspect`."""
-    return StartupTimes(await _probe_seconds(broker), await _inspect_seconds(broker))
+    probe = await probe_run(broker)
+    return StartupTimes(probe.seconds, await _inspect_seconds(broker))
 
 
-async def _probe_seconds(broker: Broker) -> float:
+class ProbeRun(NamedTuple):
+    """Seconds until `benchmarks.startup_probe` knows the state, and its peak memory."""
+
+    seconds: float
+    peak_kib: int
+
+
+async def probe_run(broker: Broker) -> ProbeRun:
+    """Run `benchmarks.startup_probe`: a program that embeds the library and loads the topics."""
     began = time.perf_counter()
     process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
     line = await process.stdout.readline()
     took = time.perf_counter() - began
-    if await process.wait() or line.decode() != f"{KNOWN} {CONNECTORS}\n":
+    peak_kib, _ = await process.communicate()
+    if process.returncode or line.decode() != f"{KNOWN} {CONNECTORS}\n":
         raise ProgramNotReady("benchmarks.startup_probe did not know the connectors")
-    return took
+    return ProbeRun(took, int(peak_kib))
 
 
 async def _inspect_seconds(broker: Broker) -> float:

@@ -20,17 +20,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from benchmarks.boot import (
-    CONNECTORS,
-    RELEASE,
-    SCRIPT_JVM,
-    answered,
-    fill,
-    launched_worker,
-    started,
-)
-from benchmarks.startup_probe import KNOWN
-from tests.kafka.process import ProgramNotReady
+from benchmarks.boot import RELEASE, SCRIPT_JVM, answered, fill, launched_worker, probe_run
 from tests.kafka.real_kafka import Broker
 
 GOAL = 10
@@ -57,15 +47,8 @@ class KafkaFoldFigure(NamedTuple):
 
 async def ours(broker: Broker) -> KafkaFoldFigure:
     """Time and peak memory of a program that embeds the library (`benchmarks.startup_probe`)."""
-    began = time.perf_counter()
-    process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
-    assert process.stdout is not None
-    line = (await process.stdout.readline()).decode()
-    took = time.perf_counter() - began
-    peak, _ = await process.communicate()
-    if process.returncode or line != f"{KNOWN} {CONNECTORS}\n":
-        raise ProgramNotReady("benchmarks.startup_probe did not know the connectors")
-    return KafkaFoldFigure(took, int(peak) / 1024)
+    probe = await probe_run(broker)
+    return KafkaFoldFigure(probe.seconds, probe.peak_kib / 1024)
 
 
 async def java(broker: Broker, heap_gb: int) -> KafkaFoldFigure:

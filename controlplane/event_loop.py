@@ -1,6 +1,7 @@
-"""Work in an event loop: the clock and pauses, long work in slices or threads, groups of tasks."""
+"""Work in an event loop: clock and pauses, long work in slices or threads, tasks and signals."""
 
 import asyncio
+import signal
 import time
 from collections.abc import (
     AsyncIterable,
@@ -133,6 +134,14 @@ async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
     task.result()
     if cancelled:
         raise asyncio.CancelledError
+
+
+def cancel_on_signals() -> None:
+    """Let SIGINT and SIGTERM cancel the current task, which closes everything as it unwinds."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def cancel_all(tasks: Iterable["asyncio.Task[None]"]) -> None:

@@ -1,28 +1,13 @@
 """Commands of `controlplane`. Each is imported on use, so that the start stays fast."""
 
 import sys
-from importlib import import_module
 from io import TextIOWrapper
-from typing import Any, NamedTuple
 
 import click
 
-from controlplane.terminal.command_errors import (
-    check_output,
-    exit_codes_for_errors,
-    refusing_bad_input,
-)
-from controlplane.terminal.option_names import ACCESS_HELP, check_command
+from controlplane.terminal.option_names import ACCESS_HELP
+from controlplane.terminal.program_group import CommandEntry, ProgramGroup
 from controlplane.terminal.shell_completion import complete_files
-
-PROGRAM = "controlplane"
-
-
-class CommandEntry(NamedTuple):
-    """Import path of a command (`module:name`), and its summary in the list of commands."""
-
-    place: str
-    about: str
 
 
 def _client(place: str, about: str) -> CommandEntry:
@@ -113,38 +98,16 @@ def _takes_cluster(command: click.Command) -> bool:
     return has_option or any(map(_takes_cluster, subcommands))
 
 
-class CommandGroup(click.Group):
-    """Group of all commands, with one form of error: a sentence, exit code 2."""
+class CommandGroup(ProgramGroup):
+    """Group of all commands; options about a cluster may stand before the command."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
-        return [*COMMANDS, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command and return it."""
-        if cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = COMMANDS[cmd_name].place.partition(":")
-        command = getattr(import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        for section, commands in SECTIONS.items():
-            with formatter.section(section):
-                formatter.write_dl([(name, entry.about) for name, entry in commands.items()])
-
-    def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the words in front of the command; a reader that closes the pipe is no error."""
-        with exit_codes_for_errors(PROGRAM):
-            return super().make_context(*given, **more)
+    program = "controlplane"
+    sections = SECTIONS
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and give it the options about a cluster that stand before it."""
-        check_command(self, ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         values = {flag: ctx.params.get(parameter) for parameter, flag in BEFORE.items()}
         before = [f"{flag}={value}" for flag, value in values.items() if value is not None]
@@ -153,12 +116,6 @@ class CommandGroup(click.Group):
             flag = before[0].partition("=")[0]
             ctx.fail(f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it.")
         return name, command, [*before, *rest]
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error ends it with one sentence and its exit code."""
-        with exit_codes_for_errors(PROGRAM), refusing_bad_input():
-            check_output()
-            return super().invoke(ctx)
 
 
 @click.group(

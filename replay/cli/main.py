@@ -2,111 +2,74 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from controlplane.core.state import SharedTopic
 from controlplane.private_files import BadFileMode
-from controlplane.terminal.command_errors import (
-    InputRefused,
-    check_output,
-    exit_codes_for_errors,
-    refusing_bad_input,
-)
+from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.extras import install_command
-from controlplane.terminal.option_names import check_command
+from controlplane.terminal.program_group import CommandEntry, ProgramGroup
 from replay.cli.optional_packages import EXTRAS, declared
 from replay.errors import ReplayError
 
-
-class Subcommand(NamedTuple):
-    """Subcommand: its location, imported on demand, and its description."""
-
-    place: str
-    about: str
-
-
 COMMANDS = {
-    "capture": Subcommand("replay.cli.commands.capture:capture", "Archive logs unchanged."),
-    "verify": Subcommand(
+    "capture": CommandEntry("replay.cli.commands.capture:capture", "Archive logs unchanged."),
+    "verify": CommandEntry(
         "replay.cli.commands.verify:verify", "Verify an archive and list its gaps."
     ),
-    "compact-archive": Subcommand(
+    "compact-archive": CommandEntry(
         "replay.cli.commands.compact_archive:compact_archive",
         "Merge small files; remove old records.",
     ),
-    "state": Subcommand(
+    "state": CommandEntry(
         "replay.cli.commands.state:state", "Show the state of workers at any moment."
     ),
-    "timeline": Subcommand("replay.cli.commands.timeline:command", "List when each fact held."),
-    "diff": Subcommand(
+    "timeline": CommandEntry("replay.cli.commands.timeline:command", "List when each fact held."),
+    "diff": CommandEntry(
         "replay.cli.commands.diff:command", "Compare moments, releases or clusters."
     ),
-    "history": Subcommand(
+    "history": CommandEntry(
         "replay.cli.commands.history:history", "List and explain a connector's records."
     ),
-    "compat": Subcommand(
+    "compat": CommandEntry(
         "replay.cli.commands.compat:compat", "Predict the effects of a release change."
     ),
-    "audit": Subcommand("replay.cli.commands.audit:audit", "Find problems in the logs of a fleet."),
-    "watch": Subcommand(
+    "audit": CommandEntry(
+        "replay.cli.commands.audit:audit", "Find problems in the logs of a fleet."
+    ),
+    "watch": CommandEntry(
         "replay.cli.commands.watch:watch", "Print changes and findings as they are archived."
     ),
-    "lint": Subcommand("replay.cli.commands.lint:lint", "Rehearse a compaction and a restart."),
-    "report": Subcommand("replay.cli.commands.report:report", "Write an HTML page about a fleet."),
-    "completion": Subcommand(
+    "lint": CommandEntry("replay.cli.commands.lint:lint", "Rehearse a compaction and a restart."),
+    "report": CommandEntry(
+        "replay.cli.commands.report:report", "Write an HTML page about a fleet."
+    ),
+    "completion": CommandEntry(
         "replay.cli.commands.completion:completion", "Print shell completion code."
     ),
 }
 """Subcommands in the order of the help text."""
 
-PROGRAM = "replay"
-
-_INPUT = (SharedTopic, ReplayError, BadFileMode)
-"""Errors of the input, besides those of `controlplane`."""
+SECTIONS = {"Commands": COMMANDS}
 
 
-class ReplayGroup(click.Group):
-    """Group that imports a subcommand only when it is used."""
+class ReplayGroup(ProgramGroup):
+    """Group of all subcommands; it says which package a subcommand lacks."""
 
-    def list_commands(self, _: click.Context) -> list[str]:
-        """Names of the subcommands, in the order of the help text."""
-        return list(COMMANDS)
+    program = "replay"
+    sections = SECTIONS
+    bad_input = (SharedTopic, ReplayError, BadFileMode)
 
-    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one subcommand; None if the name is unknown."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, name = COMMANDS[cmd_name].place.split(":")
+    def imported(self, module: str, name: str) -> click.Command:
+        """Import a subcommand; without its packages, return one that refuses to run."""
         return declared(module, name)
 
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.about) for name, command in COMMANDS.items()])
-
-    def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the arguments of the group."""
-        with exit_codes_for_errors(PROGRAM):
-            return super().make_context(*given, **more)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve the subcommand; an unknown name is refused with suggestions."""
-        check_command(self, ctx, args[0])
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a subcommand; an error ends it with one sentence and its exit code."""
-        with (
-            exit_codes_for_errors(PROGRAM),
-            refusing_bad_input(*_INPUT),
-            _missing_packages_refused(),
-        ):
-            check_output()
-            return super().invoke(ctx)
+    def invoke_command(self, ctx: click.Context) -> Any:
+        """Run the subcommand; a missing optional package refuses it."""
+        with _missing_packages_refused():
+            return super().invoke_command(ctx)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
-from controlplane.core.releases.profiles import RELEASES, Profile
+from controlplane.core.releases.profiles import RELEASES, Profile, release_line
 from replay.errors import ReplayError
 
 
@@ -104,8 +104,8 @@ def steps_of(whole: ReleaseChange) -> list[ReleaseChange]:
 
 def _between(start: Profile, goal: Profile) -> Iterator[Profile]:
     """Last patch of each line between two releases, in the direction of the change."""
-    ends = {_line(release): Profile.of(release) for release in RELEASES}
-    ours = {_line(start.kafka_release), _line(goal.kafka_release)}
+    ends = {release_line(release): Profile.of(release) for release in RELEASES}
+    ours = {release_line(start.kafka_release), release_line(goal.kafka_release)}
     first, last = sorted((start, goal), key=_age)
     passed = [
         profile
@@ -113,10 +113,6 @@ def _between(start: Profile, goal: Profile) -> Iterator[Profile]:
         if line not in ours and _age(first) < _age(profile) < _age(last)
     ]
     yield from passed if first == start else reversed(passed)
-
-
-def _line(release: str) -> str:
-    return release.rpartition(".")[0]
 
 
 def _alike(profile: Profile, other: Profile) -> bool:

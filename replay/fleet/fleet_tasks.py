@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 
+from controlplane.core.text.safe_text import utf8_text
 from replay.audit import fleet_findings
 from replay.audit.audit_task import AuditTask
 from replay.audit.thresholds import thresholds as read_thresholds
@@ -24,7 +25,7 @@ from replay.engine.executors import Executor
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.table_run import OnUnreadable, skip_or_raise
-from replay.tables.cells import RowDocument, arrow_text
+from replay.tables.cells import RowDocument
 from replay.tables.finding_rows import finding_row
 from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, VERDICTS
 
@@ -143,9 +144,9 @@ def _verdict_rows(assessment: ReportedAssessment) -> Iterator[RowDocument]:
             "cluster": assessment.cluster,
             "start": assessment.start,
             "goal": assessment.goal,
-            "connector": None if name is None else arrow_text(name),
+            "connector": None if name is None else utf8_text(name),
             "verdict": connector.verdict,
-            "reasons": [arrow_text(reason) for reason in connector.reasons],
+            "reasons": [utf8_text(reason) for reason in connector.reasons],
         }
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.core import views
 from controlplane.core.state import ClusterState
+from controlplane.core.text.safe_text import utf8_text
 from replay.engine.states.order_marks import OffsetMark, OrderMarks
-from replay.tables.cells import arrow_text
 from replay.tables.state_tables import OrderFacts
 
 MarksByRelease = Mapping[str, OrderFacts]
@@ -18,7 +18,7 @@ def order_facts(
     """Facts of a state; `of_offsets` are those of offsets that another job has folded."""
     names = {*views.connectors(state), *(name for name, _ in views.half_done(state))}
     facts = {
-        arrow_text(name): list(sentences)
+        utf8_text(name): list(sentences)
         for name, sentences in marks.of(state.profile, sorted(names)).items()
     }
     for name, sentences in (of_offsets or {}).items():

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from controlplane.core.java import json_codec
+from controlplane.core.text.safe_text import utf8_text
 
 RowDocument = dict[str, Any]
 """Row by the names of its columns."""
@@ -15,16 +16,11 @@ BATCH_ROWS = 50_000
 """Rows per batch: the memory for rows before they are columns."""
 
 
-def arrow_text(text: str) -> str:
-    """Escape half surrogate pairs, which a log may hold and Arrow text cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def plain_cell(cell: Any) -> Any:
     """Convert a cell for Arrow; texts within structs included."""
     if isinstance(cell, dict):
         return {name: plain_cell(value) for name, value in cell.items()}
-    return arrow_text(cell) if isinstance(cell, str) else cell
+    return utf8_text(cell) if isinstance(cell, str) else cell
 
 
 def json_cell(cell: Any) -> str | None:
@@ -35,7 +31,7 @@ def json_cell(cell: Any) -> str | None:
 def text_map(properties: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """Properties as a map of texts; a value that is no text is encoded as JSON."""
     return [
-        (arrow_text(name), arrow_text(value) if isinstance(value, str) else json_cell(value))
+        (utf8_text(name), utf8_text(value) if isinstance(value, str) else json_cell(value))
         for name, value in properties.items()
     ]
 

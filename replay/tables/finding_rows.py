@@ -1,7 +1,8 @@
 """Rows of findings (`schemas.FINDINGS`)."""
 
+from controlplane.core.text.safe_text import utf8_text
 from replay.findings import Finding
-from replay.tables.cells import RowDocument, arrow_text
+from replay.tables.cells import RowDocument
 
 
 def finding_row(finding: Finding) -> RowDocument:
@@ -9,11 +10,11 @@ def finding_row(finding: Finding) -> RowDocument:
     connector = finding.connector
     return {
         "cluster": finding.cluster,
-        "connector": None if connector is None else arrow_text(connector),
+        "connector": None if connector is None else utf8_text(connector),
         "kind": finding.kind,
         "severity": finding.severity.value,
-        "sentence": arrow_text(finding.sentence),
-        "advice": arrow_text(finding.advice),
+        "sentence": utf8_text(finding.sentence),
+        "advice": utf8_text(finding.advice),
         "evidence": [
             {"cluster": cluster, **position._asdict()} for cluster, position in finding.places
         ],

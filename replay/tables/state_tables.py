@@ -8,11 +8,12 @@ from controlplane.core import views
 from controlplane.core.records import Status
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
+from controlplane.core.text.safe_text import utf8_text
 from controlplane.core.topics.source_partitions import offsets_by_connector
-from replay.tables.cells import RowDocument, arrow_text, json_cell, text_map
+from replay.tables.cells import RowDocument, json_cell, text_map
 
 OrderFacts = Mapping[str, Sequence[str]]
-"""Facts that depend on the order between partitions, by connector (`cells.arrow_text`)."""
+"""Facts that depend on the order between partitions, by connector (`utf8_text`)."""
 
 StateRows = Callable[[ClusterState, OrderFacts | None], Iterable[RowDocument]]
 """Makes the rows of a table, without the columns that all tables have."""
@@ -44,7 +45,7 @@ def _connectors(state: ClusterState, order: OrderFacts | None) -> Iterator[RowDo
         tasks, trouble = _task_count(state, name) if config is not None else (None, [])
         properties = None if config is None else text_map(redacted(config))
         yield {
-            "connector": arrow_text(name),
+            "connector": utf8_text(name),
             "class": dict(properties or ()).get("connector.class"),
             "config": properties,
             "target_state": target.value if target else None,
@@ -53,7 +54,7 @@ def _connectors(state: ClusterState, order: OrderFacts | None) -> Iterator[RowDo
             "state": report.state.value if report else None,
             "worker": _worker(report),
             "remarks": [*trouble, *remarks.get(name, ())],
-            "order_dependent": None if order is None else list(order.get(arrow_text(name), ())),
+            "order_dependent": None if order is None else list(order.get(utf8_text(name), ())),
         }
 
 
@@ -72,7 +73,7 @@ def _tasks(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
             configs = {**state.config.tasks.get(name, {})}
         for task, config in sorted(configs.items()):
             properties = None if config is None else text_map(redacted(config))
-            yield {"connector": arrow_text(name), "task": task, "config": properties}
+            yield {"connector": utf8_text(name), "task": task, "config": properties}
 
 
 def _offsets(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
@@ -80,7 +81,7 @@ def _offsets(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]
     offsets_of = offsets_by_connector(state)
     for name in views.offset_owners(state):
         offsets = views.all_source_offsets(offsets_of(name), name)
-        connector = arrow_text(name)
+        connector = utf8_text(name)
         for view in offsets.shown:
             offset = None if view.offset is None else redacted_value("", view.offset)
             yield {
@@ -92,7 +93,7 @@ def _offsets(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]
             yield {
                 "connector": connector,
                 "partition": json_cell(redacted_value("", unusable.partition)),
-                "problem": arrow_text(redacted_text(unusable.reason)),
+                "problem": utf8_text(redacted_text(unusable.reason)),
             }
 
 
@@ -107,26 +108,26 @@ def _statuses(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument
 
 def _status(name: str, task: int | None, report: Status) -> RowDocument:
     return {
-        "connector": arrow_text(name),
+        "connector": utf8_text(name),
         "task": task,
         "state": report.state.value,
         "worker": _worker(report),
         "generation": report.generation,
-        "version": None if report.version is None else arrow_text(report.version),
-        "trace": None if report.trace is None else arrow_text(redacted_text(report.trace)),
+        "version": None if report.version is None else utf8_text(report.version),
+        "trace": None if report.trace is None else utf8_text(redacted_text(report.trace)),
     }
 
 
 def _worker(report: Status | None) -> str | None:
-    return None if report is None or report.worker_id is None else arrow_text(report.worker_id)
+    return None if report is None or report.worker_id is None else utf8_text(report.worker_id)
 
 
 def _topics(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
     for name, used in sorted(state.status.active_topics.items()):
         for topic, activity in sorted(used.items()):
             yield {
-                "connector": arrow_text(name),
-                "topic": arrow_text(topic),
+                "connector": utf8_text(name),
+                "topic": utf8_text(topic),
                 "task": activity.task,
                 "discovered_ms": activity.discovered_at_ms,
             }

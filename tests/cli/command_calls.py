@@ -81,6 +81,19 @@ def embedded(path: Path, entries: Sequence[Entry]) -> Path:
     return path
 
 
+def topics(path: Path) -> Mapping[str, int]:
+    """Topics of an embedded log."""
+
+    async def read() -> Mapping[str, int]:
+        log = await SqliteLog.open(path, create=False, read_only=True)
+        try:
+            return await log.topics()
+        finally:
+            await log.close()
+
+    return asyncio.run(read())
+
+
 @contextmanager
 def unprivileged() -> Iterator[None]:
     """Drop root's rights within the block, because root may read everything. Other users stay."""

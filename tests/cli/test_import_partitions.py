@@ -1,12 +1,11 @@
 """Imported topics have as many partitions as their source."""
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.command_calls import call
+from tests.cli.command_calls import call, topics
 
 TOPICS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
 
@@ -25,21 +24,12 @@ async def filled(path: Path) -> None:
     await log.close()
 
 
-async def topics(path: Path) -> Mapping[str, int]:
-    """Topics of an embedded log."""
-    log = await SqliteLog.open(path, create=False, read_only=True)
-    try:
-        return await log.topics()
-    finally:
-        await log.close()
-
-
 def test_empty_partitions_and_topics_are_created(tmp_path: Path) -> None:
     """A copy of a log that knows its topics has all of them and their partitions."""
     asyncio.run(filled(tmp_path / "one.db"))
     result = call("import", tmp_path / "one.db", tmp_path / "two.db", "-o", "json")
     assert result.json["files"][0]["topics"] == TOPICS
-    assert asyncio.run(topics(tmp_path / "two.db")) == TOPICS
+    assert topics(tmp_path / "two.db") == TOPICS
     assert call("inspect", tmp_path / "two.db").err == ""
 
 
@@ -50,4 +40,4 @@ def test_a_log_grows_to_its_sources_partitions(tmp_path: Path) -> None:
     call("import", tmp_path / "dump", tmp_path / "two.db")
     asyncio.run(filled(tmp_path / "one.db"))
     assert call("import", tmp_path / "one.db", tmp_path / "two.db").code == 0
-    assert asyncio.run(topics(tmp_path / "two.db")) == TOPICS
+    assert topics(tmp_path / "two.db") == TOPICS

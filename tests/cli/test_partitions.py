@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 
 from controlplane import ControlPlane
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.logs.sqlite import SqliteLog
-from tests.cli.command_calls import call, refusal
+from tests.cli.command_calls import call, refusal, topics
 from tests.rest.served_history import client_of
 
 PARTITIONS = 5
@@ -80,19 +78,6 @@ def partition(document: Any) -> int:
         if record["topic"] == "connect-offsets"
     ]
     return int(record["partition"])
-
-
-def topics(path: Path) -> Mapping[str, int]:
-    """Topics of an embedded log."""
-
-    async def read() -> Mapping[str, int]:
-        log = await SqliteLog.open(path, create=False, read_only=True)
-        try:
-            return await log.topics()
-        finally:
-            await log.close()
-
-    return asyncio.run(read())
 
 
 def test_a_plan_on_a_history_names_the_partition_in_which_the_old_value_lies(history: Path) -> None:

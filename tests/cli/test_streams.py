@@ -12,6 +12,7 @@ import pytest
 from controlplane.terminal.exit_codes import INTERRUPTED, NOT_PRINTED, REFUSED
 from tests.cli.command_calls import ROOT, CommandResult, call
 from tests.patience import PATIENCE_S, wait_until
+from tests.process_states import process_state
 
 LIFE = ROOT / "tests/histories/life-3.9.log.jsonl"
 
@@ -33,7 +34,7 @@ def bash(words: str) -> CommandResult:
 
 def sleeps(process: int) -> bool:
     """True if the main thread waits; a signal before that would be seen only after an answer."""
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    return process_state(process) == "S"
 
 
 def has(log: str, connector: str) -> bool:

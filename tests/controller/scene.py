@@ -15,6 +15,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import Step
 from controlplane.logs.log import Log, ReadableLog, Record
+from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.plugins import catalogued
 from tests.patience import PATIENCE_S
@@ -91,6 +92,15 @@ def connector(name: str, **config: str) -> CreateConnector:
 def raw(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
     """Return a record as a foreign writer appends it."""
     return Record(topic, partition, NOW_MS, key.encode(), None if value is None else value.encode())
+
+
+async def two_connectors() -> MemoryLog:
+    """A log in which `orders` and `users` are configured."""
+    log = MemoryLog()
+    for topic, partitions in ((CONFIG, 1), (OFFSETS, 5), (STATUS, 5)):
+        await log.create_topic(topic, partitions)
+    await log.append([configured("orders"), configured("users")])
+    return log
 
 
 def configured(name: str) -> Record:

@@ -37,6 +37,7 @@ from tests.controller.scene import (
     entries,
     plane_on,
     raw,
+    two_connectors,
     wait_for_connectors,
     written_texts,
 )
@@ -52,11 +53,7 @@ STOPPED = [
 @pytest.fixture
 async def log() -> MemoryLog:
     """A log in which `orders` and `users` are configured."""
-    made = MemoryLog()
-    for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
-        await made.create_topic(topic, partitions)
-    await made.append([configured("orders"), configured("users")])
-    return made
+    return await two_connectors()
 
 
 async def test_answered_when_read_back(log: MemoryLog) -> None:

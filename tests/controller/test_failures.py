@@ -28,7 +28,15 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
-from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, raw, written_texts
+from tests.controller.scene import (
+    COMMANDS,
+    CONFIG,
+    configured,
+    plane_on,
+    raw,
+    two_connectors,
+    written_texts,
+)
 from tests.patience import NEVER_RETRIED, PATIENCE_S
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
@@ -38,11 +46,7 @@ STOP = StopConnector("orders")
 @pytest.fixture
 async def log() -> MemoryLog:
     """A log in which `orders` and `users` are configured."""
-    made = MemoryLog()
-    for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
-        await made.create_topic(topic, partitions)
-    await made.append([configured("orders"), configured("users")])
-    return made
+    return await two_connectors()
 
 
 class UnreachableGroups(NoExternalSystems):

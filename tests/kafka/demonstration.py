@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 import shutil
-import signal
 import sys
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import click
 import httpx
 
+from controlplane.event_loop import cancel_on_signals
 from controlplane.settings.properties import read_properties
 from tests.jars import ROOT, JarsUnavailable
 from tests.kafka.real_kafka import Broker, KafkaWorker
@@ -59,7 +59,7 @@ def main(folder: Path, release: str, port: int) -> None:
 
 async def _run(folder: Path, release: str, port: int) -> None:
     """Start everything in order; wait for Ctrl-C; end everything in reverse order."""
-    _end_on_signals()
+    cancel_on_signals()
     with suppress(asyncio.CancelledError):
         async with AsyncExitStack() as stack:
             click.echo(f"Starting a broker of Kafka {release} ...")
@@ -79,14 +79,6 @@ def _worker(release: str, broker: Broker) -> KafkaWorker:
         line.key.replace(".", "__"): line.value for line in file if line.key not in OF_THE_CONTAINER
     }
     return KafkaWorker(release, broker, **settings)
-
-
-def _end_on_signals() -> None:
-    """Let SIGINT and SIGTERM cancel the main task."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _write_lines(file: Path) -> None:

@@ -14,6 +14,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.checksums import checksum
 from controlplane.logs.sqlite.schema import VERSION
 from tests.cli.command_calls import call, embedded, refusal
+from tests.logs.embedded_entries import read_all
 from tests.logs.reading_contract import everything
 
 KEY, VALUE, HEADER = b"key-of-the-record", b"value-of-the-record", b"value-of-the-header"
@@ -57,15 +58,7 @@ def change(path: Path, statement: str) -> None:
 
 def read(path: Path) -> list[Entry]:
     """Every record, as a reader returns it."""
-
-    async def reading() -> list[Entry]:
-        log = await SqliteLog.open(path, read_only=True)
-        try:
-            return await everything(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(reading())
+    return asyncio.run(read_all(path))
 
 
 @pytest.mark.parametrize("bit", [0, 13, 40])

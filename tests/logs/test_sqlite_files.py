@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, cluster_id, upgrade
 from tests.jars import ROOT
 from tests.logs.contract import make_topics, record
+from tests.logs.embedded_entries import read_all
 from tests.logs.folder import everything_below, names
 from tests.logs.reading_contract import SAMPLE, by_place, entries_of, everything
 
@@ -28,15 +28,6 @@ async def make_log(path: Path) -> None:
     await make_topics(log)
     await log.put(SAMPLE)
     await log.close()
-
-
-async def read_all(path: Path) -> list[Entry]:
-    """Entries of a file, opened read-only."""
-    log = await SqliteLog.open(path, read_only=True)
-    try:
-        return await everything(log)
-    finally:
-        await log.close()
 
 
 def sql(path: Path, *statements: str) -> None:

@@ -116,6 +116,5 @@ def status_document(status: Status | None) -> dict[str, Any] | None:
     """A status as JSON; secrets in its trace are hidden."""
     if status is None:
         return None
-    shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
-    shown |= {"generation": status.generation, "version": status.version}
-    return redacted(shown | ({"trace": status.trace} if status.trace else {}))
+    trace = {"trace": status.trace} if status.trace else {}
+    return redacted(views.status_fields(status) | trace)

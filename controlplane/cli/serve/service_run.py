@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.cli.serve.serve_options import ServeOptions
-from controlplane.event_loop import now_ms
+from controlplane.event_loop import cancel_on_signals, now_ms
 from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
@@ -131,7 +130,7 @@ async def _serve(
     """Serve until a signal cancels this."""
     bound, admin = sockets
     sys.setswitchinterval(SWITCH_S)
-    _end_on_signals()
+    cancel_on_signals()
     loggers = _configured_loggers(service)
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
     front = MiddlewareStack(protection, service.dialect, own)
@@ -196,11 +195,3 @@ def _configured_loggers(service: ServeOptions) -> Loggers:
         loggers.named(name).setLevel(logging.WARNING)
     loggers.named(LOGGER).setLevel(logging.WARNING if service.quiet else logging.INFO)
     return loggers
-
-
-def _end_on_signals() -> None:
-    """Let SIGINT and SIGTERM cancel the serving task, which closes everything as it unwinds."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)

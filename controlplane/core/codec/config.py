@@ -90,18 +90,29 @@ def _properties(
 
 
 def _task(rest: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
-    """Decode a task config. The key's last part is the task; the name may have dashes."""
+    """Decode a task config, `task-<connector>-<task>`."""
     key = f"task-{rest}"
-    parts = java_library.split_dashes(key)
-    task = java_library.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
-    if task is None:
-        return Invalid("task id cannot be parsed", about=key)
+    task_key = parsed_task_key(key, _TASK_PREFIX_PARTS)
+    if isinstance(task_key, Invalid):
+        return task_key
     if content is None:
         return Invalid("value is unexpectedly null", about=key)
     properties = _properties(key, content, profile, _TASK_POISONS)
     if isinstance(properties, Invalid):
         return properties
-    return TaskConfig("-".join(parts[1:-1]), task, properties)
+    return TaskConfig(*task_key, properties)
+
+
+def parsed_task_key(key: str, prefix_parts: int) -> tuple[str, int] | Invalid:
+    """Connector and task of a key `<prefix>-<connector>-<task>`; the connector may have dashes.
+
+    `prefix_parts`: the number of the prefix's parts between dashes.
+    """
+    parts = java_library.split_dashes(key)
+    task = java_library.parse_int(parts[-1]) if len(parts) > prefix_parts + 1 else None
+    if task is None:
+        return Invalid("task id cannot be parsed", about=key)
+    return "-".join(parts[prefix_parts:-1]), task
 
 
 def _target(name: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
@@ -186,7 +197,7 @@ def _logger(namespace: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
 
 _INT_RANGE: Final = range(-(2**31), 2**31)
 _SESSION_KEY = "session-key"
-_TASK_KEY_PARTS = 3
+_TASK_PREFIX_PARTS = 1
 _TARGETS_V1 = ("STARTED", "PAUSED")
 _TARGETS_V2 = ("STARTED", "PAUSED", "STOPPED")
 

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from controlplane.core.codec.config import NULL_POINTER, STACK_OVERFLOW
+from controlplane.core.codec.config import NULL_POINTER, STACK_OVERFLOW, parsed_task_key
 from controlplane.core.java import java_library, json_codec
 from controlplane.core.records import (
     ActiveTopic,
@@ -21,7 +21,7 @@ _CONNECTOR = "status-connector-"
 _TASK = "status-task-"
 _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
-_TASK_KEY_PARTS = 4
+_TASK_PREFIX_PARTS = 2
 _FIRST_STATES = ("UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED")
 """States of every release that has statuses."""
 
@@ -67,12 +67,10 @@ def _connector(key: str, value: bytes | None, profile: Profile) -> StatusRecord 
 
 
 def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
-    parts = java_library.split_dashes(key)
-    task = java_library.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
-    if task is None:
-        return Invalid("task id cannot be parsed", about=key)
-    name = "-".join(parts[2:-1])
-    return TaskStatus(name, task, None if value is None else _status(value, profile))
+    task_key = parsed_task_key(key, _TASK_PREFIX_PARTS)
+    if isinstance(task_key, Invalid):
+        return task_key
+    return TaskStatus(*task_key, None if value is None else _status(value, profile))
 
 
 def _status(value: bytes, profile: Profile) -> Status:

@@ -421,12 +421,17 @@ def resolve(name: str) -> ResolvedProfile:
         return ResolvedProfile(_profile(line[-1]))
     if _number(text) > _number(NEWEST):
         return ResolvedProfile(_profile(NEWEST), f"release {name} is not known; read as {NEWEST}")
-    stem = text.rpartition(".")[0]
-    patches = [release for release in RELEASES if release.rpartition(".")[0] == stem]
+    stem = release_line(text)
+    patches = [release for release in RELEASES if release_line(release) == stem]
     if patches:
         last = patches[-1]
         return ResolvedProfile(_profile(last), f"release {name} is not known; read as {last}")
     raise UnknownRelease(_unknown_release(name))
+
+
+def release_line(release: str) -> str:
+    """Line of a release: `3.4` for `3.4.1`."""
+    return release.rpartition(".")[0]
 
 
 def check_support(profile: Profile, *, exactly_once: bool) -> None:

@@ -3,7 +3,7 @@
 import errno
 from typing import Final
 
-from controlplane.core.text.safe_text import safe
+from controlplane.core.text.safe_text import bytes_text, safe
 
 _RIGHTS: Final = "check the access rights of the file and its directory"
 _ADVICE: Final = {
@@ -31,7 +31,7 @@ def unwritable(path: object, error: OSError) -> str:
 def inaccessible(error: OSError) -> str:
     """Sentence: a file or directory cannot be used; the error names it."""
     name = error.filename
-    path = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+    path = bytes_text(name) if isinstance(name, bytes) else str(name)
     return f"{safe(path)} cannot be used {because(error)}"
 
 

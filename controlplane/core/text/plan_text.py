@@ -26,7 +26,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal, redacted_text, redacted_value
-from controlplane.core.text.safe_text import count, short
+from controlplane.core.text.safe_text import bytes_text, count, short
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 from controlplane.core.topics.partitioner import draft_partition
 
@@ -112,7 +112,7 @@ def _lines_of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
 
 def _record_line(draft: Draft, state: ClusterState) -> PlanLine:
     topic, partition = state.topics.short(draft.topic), draft_partition(draft, state)
-    key = short(redacted_text(_decoded(draft.key)))
+    key = short(redacted_text(bytes_text(draft.key)))
     return PlanLine("", topic, str(partition), key, _value(draft.value), "")
 
 
@@ -120,17 +120,13 @@ def _value(raw: bytes | None) -> str:
     """Text of a record's bytes, unchanged unless it holds a secret."""
     if raw is None:
         return TOMBSTONE
-    text = _decoded(raw)
+    text = bytes_text(raw)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return short(redacted_text(text))
     hidden = redacted_value("", value)
     return short(text if hidden == value else json_line(hidden))
-
-
-def _decoded(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")
 
 
 def _conditions(step: Step, state: ClusterState) -> Iterator[str]:

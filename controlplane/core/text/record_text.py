@@ -8,7 +8,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
-from controlplane.core.text.safe_text import short
+from controlplane.core.text.safe_text import bytes_text, short
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 
 VALUE_CHARACTERS = 160
@@ -43,17 +43,13 @@ def value(entry: Entry, characters: int = VALUE_CHARACTERS) -> str:
     try:
         decoded = msgspec.json.decode(entry.value)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return short(redacted_text(_text(entry.value)), characters)
+        return short(redacted_text(bytes_text(entry.value)), characters)
     return short(json_line(redacted_value("", decoded)), characters)
 
 
 def key(entry: Entry) -> str:
     """A record's key as redacted text; `(no key)`: the key is null."""
-    return "(no key)" if entry.key is None else short(redacted_text(_text(entry.key)))
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")
+    return "(no key)" if entry.key is None else short(redacted_text(bytes_text(entry.key)))
 
 
 def document(entry: Entry) -> dict[str, Any]:

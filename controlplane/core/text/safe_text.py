@@ -26,6 +26,16 @@ def _escape(character: str) -> str:
     return json.dumps(character)[1:-1] if character < "\x7f" else f"\\u{ord(character):04x}"
 
 
+def bytes_text(raw: bytes) -> str:
+    """Decode UTF-8; any other byte becomes an escape of its hexadecimal digits."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def utf8_text(text: str) -> str:
+    """A text that UTF-8 can hold: half surrogate pairs, which a log may hold, become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def short(text: str, characters: int = LONG_CHARACTERS) -> str:
     """A safe text of at most `characters` characters; a cut one ends with `…`."""
     line = safe(text)

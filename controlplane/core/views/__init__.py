@@ -151,6 +151,16 @@ def task_status(state: ClusterState, name: str, task: int) -> Status | None:
     return state.status.tasks.get(name, {}).get(task)
 
 
+def status_fields(status: Status) -> dict[str, Any]:
+    """A status as JSON without its trace: `state`, `worker_id`, `generation`, `version`."""
+    return {
+        "state": status.state.value,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+        "version": status.version,
+    }
+
+
 def active_topics(state: ClusterState, name: str) -> list[str]:
     """Topics that a connector has used since the last reset, named as in the records' values."""
     return sorted(use.topic for use in state.status.active_topics.get(name, {}).values())

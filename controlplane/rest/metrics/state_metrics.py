@@ -23,6 +23,7 @@ from controlplane.core import views
 from controlplane.core.order import Ends
 from controlplane.core.records import State, Target
 from controlplane.core.state import ClusterState
+from controlplane.core.text.safe_text import utf8_text
 
 TASK_STATES = ("running", "paused", "failed", "unassigned", "restarting", "destroyed")
 """States by which tasks are counted (`ConnectMetricsRegistry`)."""
@@ -158,7 +159,7 @@ def _lower(state: State | Target) -> str:
 
 def _text(name: str | None) -> str:
     """Return text of the log as a label; lone surrogates, which UTF-8 lacks, are escaped."""
-    return (name or "").encode("utf-8", "backslashreplace").decode()
+    return utf8_text(name or "")
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

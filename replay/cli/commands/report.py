@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from controlplane.core.releases.profiles import KIP, RELEASES, Profile, check_support
+from controlplane.core.releases.profiles import KIP, RELEASES, Profile, check_support, release_line
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.option_names import named_option
@@ -99,7 +99,7 @@ class _FactsTask(msgspec.Struct, frozen=True):
 def _lines() -> tuple[Profile, ...]:
     """Last patch of each release line."""
     since = RELEASES.index(f"{OLDEST_LINE}.0")
-    ends = {release.rpartition(".")[0]: release for release in RELEASES[since:]}
+    ends = {release_line(release): release for release in RELEASES[since:]}
     return tuple(map(Profile.of, ends.values()))
 
 

@@ -12,7 +12,7 @@ from controlplane.core.java import json_codec
 from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
-from controlplane.core.text.safe_text import count
+from controlplane.core.text.safe_text import count, utf8_text
 from controlplane.core.topics.source_partitions import offsets_by_connector
 
 SCHEMA = pa.schema(
@@ -118,9 +118,8 @@ def _offset(offset: Any) -> Any:
 def _status(status: Status | None) -> dict[str, Any] | None:
     if status is None:
         return None
-    shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
-    shown |= {"generation": status.generation, "version": status.version}
-    return shown | {"trace": status.trace and redacted_text(status.trace)}
+    trace = status.trace and redacted_text(status.trace)
+    return views.status_fields(status) | {"trace": trace}
 
 
 class UnreadableCounts(NamedTuple):
@@ -153,5 +152,5 @@ def _cell(value: Any) -> Any:
     if isinstance(value, list):
         return json_codec.encode(value).decode()
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return utf8_text(value)
     return value

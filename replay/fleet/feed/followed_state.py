@@ -9,6 +9,7 @@ from controlplane.core.entry import Position
 from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.text.safe_text import utf8_text
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
@@ -20,7 +21,6 @@ from replay.errors import ArchiveCorrupt
 from replay.fleet.feed.cluster_checkpoint import ClusterCheckpoint
 from replay.fleet.feed.state_changes import OffsetPositions, offset_item
 from replay.kernels.last_value import last_values
-from replay.tables.cells import arrow_text
 
 ReadEnds = dict[str, list[int]]
 """End offset of each partition, by topic."""
@@ -138,6 +138,6 @@ def offset_positions(
         for key, offset in zip(keys, offsets, strict=True):
             subject = decode_partition(key, profile)
             if not isinstance(subject, Invalid):
-                place = arrow_text(subject.connector), offset_item(subject.partition)
+                place = utf8_text(subject.connector), offset_item(subject.partition)
                 positions[place] = Position(part.topic, part.partition, offset)
     return positions

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from controlplane.core.text.safe_text import utf8_text
 from replay.cluster_problem import ClusterProblem
 from replay.engine.executors import Executor
 from replay.engine.slices import LIMITS, TaskLimits
@@ -28,7 +29,7 @@ from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
 from replay.fleet.table_run import OnUnreadable, TableWork, readable_batches
 from replay.progress import NoProgress, ProgressListener
-from replay.tables.cells import arrow_text, batches
+from replay.tables.cells import batches
 from replay.tables.schemas import OFFSETS
 from replay.tables.state_tables import STATE_TABLES, OrderFacts
 
@@ -140,7 +141,7 @@ def _summary_rows(bucket: FoldedBucket, folder: StateFolder | None) -> Iterator[
         total = str(offsets_sum(state.offsets))
         release = state.profile.release
         marks = tuple(
-            mark._replace(connector=arrow_text(mark.connector))
+            mark._replace(connector=utf8_text(mark.connector))
             for mark in bucket.order_marks.get(release, ())
         )
         summaries.append(

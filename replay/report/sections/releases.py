@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from controlplane.core.releases.profiles import release_line
 from controlplane.core.text.safe_text import count
 from controlplane.page.html import Html, HtmlContent, el
 from replay.findings import called
@@ -57,13 +58,9 @@ def _change_anchor(change: ReleaseFacts, index: RecordIndex) -> str:
 
 def _heads(first: str, cluster_facts: ClusterFacts) -> list[HtmlContent]:
     """Release lines; that of the workers is marked."""
-    now = _line_of(cluster_facts.release)
-    lines = [_line_of(change.goal) for change in cluster_facts.changes]
+    now = release_line(cluster_facts.release)
+    lines = [release_line(change.goal) for change in cluster_facts.changes]
     return [first, *(el("b", line, class_="now") if line == now else line for line in lines)]
-
-
-def _line_of(release: str) -> str:
-    return release.rpartition(".")[0]
 
 
 _Anchors = Mapping[tuple[str, str | None], str]

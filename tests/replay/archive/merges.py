@@ -11,20 +11,21 @@ from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
 from replay.archive import layout
-from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.manifest import MERGE_FORMAT, RETENTION_FORMAT, encoded, read_chain
 from replay.archive.merges.merge import Merger, MergeResult
 from replay.archive.merges.replaced_files import Removal, remove_replaced
 from replay.archive.readings.archived_readings import is_partial, read_at_ms
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import ArchiveStore, FolderStore
+from replay.archive.verification import verified
 from replay.audit import ClusterLog, audit
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.ordered_records import records
 from replay.engine.states.state_digest import digest
 from replay.timeline.passes import digests, timelines
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
-from tests.replay.archive.archives import NAME, capture, log_of, replayed
+from tests.replay.archive.archives import NAME, capture, capture_into, log_of, replayed
 
 KIP = [Profile.of("kip")]
 
@@ -70,6 +71,20 @@ def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:
     """Capture a growing log in a number of looks."""
     for look in range(1, number + 1):
         capture(folder, log_of(entries[: len(entries) * look // number]))
+
+
+def two_looks(store: ArchiveStore, entries: Sequence[Entry]) -> ArchiveStore:
+    """Capture the first 30 entries, then the next 30."""
+    for end in (30, 60):
+        capture_into(store, log_of(entries[:end]))
+    return store
+
+
+def sound_records(store: ArchiveStore) -> int:
+    """Number of archived records; fails if the archive is damaged or has leftover files."""
+    result = verified(open_cluster(store, NAME))
+    assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
+    return result.records
 
 
 def held(store: ArchiveStore) -> dict[str, bytes]:

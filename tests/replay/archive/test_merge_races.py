@@ -21,7 +21,7 @@ from tests.conftest import sampled
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, SMALL, capture_into, log_of
 from tests.replay.archive.buckets import Bucket, bucket
-from tests.replay.archive.merges import LARGER, held, merge
+from tests.replay.archive.merges import LARGER, held, merge, sound_records, two_looks
 from tests.replay.archive.test_store import in_bucket
 
 pytestmark = pytest.mark.slow
@@ -49,16 +49,7 @@ def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Arc
     """Archive of two looks, in a folder and in a bucket."""
     objects = request.param == "objects"
     made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
-    for end in (30, 60):
-        capture_into(made, log_of(ENTRIES[:end]))
-    return made
-
-
-def sound_records(store: ArchiveStore) -> int:
-    """Number of archived records; fails if the archive is damaged or has leftover files."""
-    result = verified(open_cluster(store, NAME))
-    assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
-    return result.records
+    return two_looks(made, ENTRIES)
 
 
 def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:

@@ -10,10 +10,9 @@ from subprocess import Popen
 
 import pytest
 
-from controlplane.logs.log import Record
-from controlplane.logs.sqlite import SqliteLog
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import HISTORIES
+from tests.replay.cli.embedded_logs import write_config
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 
 LIFE = f"life={HISTORIES / 'life-3.9.log.jsonl'}"
@@ -77,14 +76,6 @@ def test_errors_contain_no_login(tmp_path: Path) -> None:
     assert "hunter2" not in result.err
 
 
-async def write(path: Path, key: bytes) -> None:
-    """Write one more config into an embedded log."""
-    log = await SqliteLog.open(path)
-    await log.create_topic("connect-configs", 1)
-    await log.append([Record("connect-configs", 0, 1, key, b'{"properties":{}}')])
-    await log.close()
-
-
 class FollowingCapture:
     """Capture that follows logs into one archive."""
 
@@ -99,7 +90,7 @@ class FollowingCapture:
 
     def append_and_wait(self, cluster: str, number: int) -> None:
         """Write to a log, and wait until the record is archived."""
-        asyncio.run(write(self._folder / f"{cluster}.db", f"connector-{number}".encode()))
+        asyncio.run(write_config(self._folder / f"{cluster}.db", f"connector-{number}".encode()))
         wait_for(self.manifest(cluster, number))
 
     def is_interrupted(self) -> list[str]:
@@ -122,7 +113,7 @@ def following(folder: Path, *sources: str) -> Iterator[FollowingCapture]:
     """Run a capture of embedded logs with one record each, and of further logs."""
     for name in sources:
         if "=" not in name:
-            asyncio.run(write(folder / f"{name}.db", b"connector-1"))
+            asyncio.run(write_config(folder / f"{name}.db", b"connector-1"))
     logs = [name if "=" in name else f"{name}={folder / name}.db" for name in sources]
     with started("capture", *logs, folder / "archive", "--every", "0.1") as process:
         capture = FollowingCapture(folder, process)
@@ -163,7 +154,7 @@ def test_a_cluster_unreachable_at_the_start_is_retried(tmp_path: Path) -> None:
 
 def test_a_following_capture_says_so(tmp_path: Path) -> None:
     """A following capture prints that it continues."""
-    asyncio.run(write(tmp_path / "a.db", b"connector-1"))
+    asyncio.run(write_config(tmp_path / "a.db", b"connector-1"))
     log = f"a={tmp_path / 'a.db'}"
     with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
         assert capture.stderr is not None
@@ -206,7 +197,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sound")
     both = [f"{name}={folder / name}.db" for name in ("a", "b", "c")]
     for name in ("a", "b", "c", "a"):
-        asyncio.run(write(folder / f"{name}.db", b"connector-a"))
+        asyncio.run(write_config(folder / f"{name}.db", b"connector-a"))
         logs = [log for log in both if Path(log.partition("=")[2]).exists()]
         assert call("capture", *logs, folder / "archive", "--once").code == 0
     return folder / "archive"

@@ -19,7 +19,7 @@ from replay.errors import ArchiveBusy, ReplayError
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of, replayed
 from tests.replay.archive.buckets import Bucket, bucket, serving
-from tests.replay.archive.merges import KIP, LARGER, held, merge
+from tests.replay.archive.merges import KIP, LARGER, held, merge, sound_records, two_looks
 from tests.replay.archive.test_merge_races import next_config
 from tests.replay.archive.test_store import in_bucket
 from tests.replay.retention.retention_archives import retain
@@ -42,16 +42,7 @@ def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Arc
     """Archive of two looks, in a folder and in a bucket."""
     objects = request.param == "objects"
     made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
-    for end in (30, 60):
-        capture_into(made, log_of(ENTRIES[:end]))
-    return made
-
-
-def sound(store: ArchiveStore) -> int:
-    """Number of archived records; fails if the archive is damaged or has leftover files."""
-    result = verified(open_cluster(store, NAME))
-    assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
-    return result.records
+    return two_looks(made, ENTRIES)
 
 
 def retention(store: ArchiveStore) -> Merger:
@@ -73,7 +64,7 @@ def test_a_faster_merge_wins(store: ArchiveStore) -> None:
         second.run(merged_meanwhile)
     assert held(store) == after
     remove_replaced(store, NAME, 0)
-    assert sound(store) == 60
+    assert sound_records(store) == 60
 
 
 def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
@@ -82,7 +73,7 @@ def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
     first = retain(store, CUT_MS)
     with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened"):
         second.run()
-    assert sound(store) == 60 - sum(expired.records for expired in first.expired) < 60
+    assert sound_records(store) == 60 - sum(expired.records for expired in first.expired) < 60
 
 
 def test_a_concurrent_append_is_kept(store: ArchiveStore) -> None:
@@ -96,7 +87,7 @@ def test_a_concurrent_append_is_kept(store: ArchiveStore) -> None:
     result = retention(store).run(another_look)
     assert added == [len(ENTRIES) - 60]
     remove_replaced(store, NAME, 0)
-    assert sound(store) == len(ENTRIES) - sum(expired.records for expired in result.expired)
+    assert sound_records(store) == len(ENTRIES) - sum(expired.records for expired in result.expired)
 
 
 def test_an_append_survives_a_concurrent_retention(store: ArchiveStore) -> None:
@@ -104,7 +95,7 @@ def test_an_append_survives_a_concurrent_retention(store: ArchiveStore) -> None:
     appender, _ = next_config(store)
     removed = sum(expired.records for expired in retain(store, CUT_MS).expired)
     assert appender.commit() is not None
-    assert sound(store) == 61 - removed
+    assert sound_records(store) == 61 - removed
 
 
 def test_a_reader_reports_removed_files(store: ArchiveStore) -> None:
@@ -131,7 +122,7 @@ def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
     assert leftovers_seen
     assert {*map(len, leftovers_seen)} == {0}
     remove_replaced(store, NAME, 0)
-    assert sound(store) < 60
+    assert sound_records(store) < 60
 
 
 def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
@@ -144,7 +135,7 @@ def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
     assert writer.segments == []
     assert appender.commit() is not None
     assert remove_leftovers(store, NAME, age_s=0) == 0
-    assert sound(store) == 61
+    assert sound_records(store) == 61
 
 
 def test_a_merge_that_was_slow_for_long_writes_no_manifest(
@@ -176,7 +167,7 @@ def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> Non
     assert verified(open_cluster(again, NAME)).flaws == ()
     remove_leftovers(again, NAME, age_s=0)
     retain(again, CUT_MS)
-    assert sound(again) < 60
+    assert sound_records(again) < 60
 
 
 def test_merges_after_a_retention_keep_its_removals(store: ArchiveStore) -> None:
@@ -186,4 +177,4 @@ def test_merges_after_a_retention_keep_its_removals(store: ArchiveStore) -> None
     capture_into(store, log_of(ENTRIES))
     merge(store)
     assert open_cluster(store, NAME).chain.removed == removed
-    assert sound(store) == len(ENTRIES) - sum(records.records for records in removed)
+    assert sound_records(store) == len(ENTRIES) - sum(records.records for records in removed)

@@ -18,6 +18,7 @@ import msgspec
 from pyspark.daemon import manager
 
 from tests.patience import wait_until
+from tests.process_states import process_state
 from tests.tidy.source import ROOT
 
 VARIABLE = "REPLAY_TEST_PAUSE"
@@ -100,7 +101,7 @@ def wait_for_end(process: int) -> None:
 def _has_ended(process: int) -> bool:
     """True without such a process, or if its parent has still to notice its end."""
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        state = process_state(process)
     except (FileNotFoundError, ProcessLookupError):
         return True
     return state in "XZ"

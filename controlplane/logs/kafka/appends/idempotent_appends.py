@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aiokafka.errors import KafkaError
 
 from controlplane.core.entry import Position
-from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, positions, record_batches
 from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
@@ -14,7 +14,7 @@ from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, st
 from controlplane.logs.log import LogError, LogUnavailable, Record
 
 
-class IdempotentAppends:
+class IdempotentAppends(ProducerOwner):
     """Appends single record batches with an idempotent producer.
 
     A broker appends a batch whole or not at all, and recognizes a duplicate. So an unacknowledged
@@ -25,10 +25,10 @@ class IdempotentAppends:
     def __init__(
         self, cluster: Cluster, limits: WriteLimits, headers_in: frozenset[str] | None
     ) -> None:
+        super().__init__()
         self._cluster = cluster
         self._limits = limits
         self._headers_in = headers_in
-        self._producer: KafkaProducer | None = None
         self._starting = asyncio.Lock()
         self._sending: set[asyncio.Task[list[int]]] = set()
         self._abandoned: set[asyncio.Task[list[int]]] = set()
@@ -70,9 +70,7 @@ class IdempotentAppends:
             await asyncio.wait([*self._sending], timeout=self._limits.close_timeout_ms / 1000)
         for task in [*self._sending]:
             task.cancel()
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.stop()
+        await super().close()
 
     async def _send(self, producer: KafkaProducer, batches: list[RecordBatch]) -> list[int]:
         """Send a batch in its own task, which outlives a cancelled caller."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aiokafka.errors import KafkaError
 
 from controlplane.core.entry import Position
-from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits
@@ -17,7 +17,7 @@ AppendOutcome = Position | LogError
 """Position of a record; `LogNotUsable`: brokers refuse it; `LogUnavailable`: append it again."""
 
 
-class IndependentAppends:
+class IndependentAppends(ProducerOwner):
     """Appends records with an idempotent producer; each has an outcome of its own.
 
     A failed batch breaks the sequence numbers of its producer, so the producer is replaced. Later
@@ -26,9 +26,9 @@ class IndependentAppends:
     """
 
     def __init__(self, cluster: Cluster, limits: WriteLimits) -> None:
+        super().__init__()
         self._cluster = cluster
         self._limits = limits
-        self._producer: KafkaProducer | None = None
 
     async def append(self, records: Sequence[Record]) -> list[AppendOutcome]:
         """Append records; return the outcome of each, in their order.
@@ -70,12 +70,6 @@ class IndependentAppends:
             (outcomes[index],) = await self.append([records[index]])
             if isinstance(outcomes[index], LogUnavailable):
                 return
-
-    async def close(self) -> None:
-        """Send queued batches, and close the producer."""
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.stop()
 
     async def _running_producer(self) -> KafkaProducer:
         if self._producer is None:

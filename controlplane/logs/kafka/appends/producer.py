@@ -192,6 +192,19 @@ class KafkaProducer:
         await producer.client.close()
 
 
+class ProducerOwner:
+    """Base of writers that have one producer at a time, and start a new one after a failure."""
+
+    def __init__(self) -> None:
+        self._producer: KafkaProducer | None = None
+
+    async def close(self) -> None:
+        """Stop the producer; it sends queued batches first."""
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await producer.stop()
+
+
 _FAILURES = (KafkaError, AssertionError, OSError)
 """Failures of aiokafka to queue or append a batch."""
 

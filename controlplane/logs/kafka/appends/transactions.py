@@ -10,7 +10,12 @@ from aiokafka.errors import KafkaError
 from controlplane.core.entry import Position
 from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS, TransactionCoordinator
-from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerIdentity, SendFailed
+from controlplane.logs.kafka.appends.producer import (
+    KafkaProducer,
+    ProducerIdentity,
+    ProducerOwner,
+    SendFailed,
+)
 from controlplane.logs.kafka.appends.record_batches import positions, record_batches
 from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.limits import WriteLimits
@@ -49,14 +54,15 @@ class _OpenTransaction(msgspec.Struct):
     """True: committed; False: aborted; None: undecided."""
 
 
-class Transactions:
+class Transactions(ProducerOwner):
     """Writer of transactions, one after the other, under one `transactional.id`.
 
     After any failure the producer is dropped. `settle` decides its transaction before the next
     write. Requests to the coordinator carry the identity of the dropped producer, so they do not
     fence a writer that has taken over. One gap remains: while that writer has an open transaction,
     the coordinator does not compare identities. The coordinator then fences both writers; neither
-    has written a wrong record.
+    has written a wrong record. After `close` a broker aborts an interrupted transaction when its
+    time-out has passed.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """
@@ -69,13 +75,13 @@ class Transactions:
         headers_in: frozenset[str] | None,
         read_back: ReadBack,
     ) -> None:
+        super().__init__()
         self._cluster = cluster
         self._id = transactional_id
         self._limits = limits
         self._headers_in = headers_in
         self._read_back = read_back
         self._coordinator = TransactionCoordinator(cluster, transactional_id, limits)
-        self._producer: KafkaProducer | None = None
         self._interrupted: _OpenTransaction | None = None
         self._fenced = False
 
@@ -200,12 +206,6 @@ class Transactions:
     def too_late(self) -> LogUnavailable:
         """Build the error for a write that the brokers have not finished in time."""
         return too_late("finish a write", self._limits, self._cluster)
-
-    async def close(self) -> None:
-        """Close the producer. A broker aborts an interrupted transaction after its time-out."""
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.stop()
 
     async def _attempt(self, records: Sequence[Record]) -> tuple[_OpenTransaction, LogError | None]:
         """Append once; return the transaction, and the error that interrupted it."""

@@ -24,6 +24,7 @@ from replay.cli.optional_packages import EXTRAS
 from replay.engine.states.state_digest import digest
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import log_of, served
+from tests.replay.cli.embedded_logs import write_config
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 
 LIFE = HISTORIES / "life-3.9.log.jsonl"
@@ -57,14 +58,6 @@ def test_a_dump_is_named_after_its_file(tmp_path: Path) -> None:
     assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3.9"
 
 
-async def write(path: Path, key: bytes) -> None:
-    """Write one more config into an embedded log."""
-    log = await SqliteLog.open(path)
-    await log.create_topic("connect-configs", 1)
-    await log.append([Record("connect-configs", 0, 1, key, b'{"properties":{}}')])
-    await log.close()
-
-
 def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
     """Ordinary topics of a log are not reported as missing from the archive."""
 
@@ -74,7 +67,7 @@ def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
         await log.append([Record("orders", 0, 1, b"1", b"an order")])
         await log.close()
 
-    asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
+    asyncio.run(write_config(tmp_path / "cluster.db", b"connector-a"))
     asyncio.run(fill())
     words = ("capture", tmp_path / "cluster.db", tmp_path / "archive", "--once")
     result = call(*words)
@@ -86,7 +79,7 @@ def test_an_embedded_log_is_captured_again(tmp_path: Path) -> None:
     """A second capture adds the new records, also while another process has the log open."""
     captures = []
     for key in (b"connector-a", b"connector-b"):
-        asyncio.run(write(tmp_path / "cluster.db", key))
+        asyncio.run(write_config(tmp_path / "cluster.db", key))
         result = call(
             "capture", tmp_path / "cluster.db", tmp_path / "archive", "--once", "-o", "json"
         )
@@ -98,7 +91,7 @@ def test_an_embedded_log_is_captured_again(tmp_path: Path) -> None:
 
 def test_a_live_log_is_followed_until_ctrl_c(tmp_path: Path) -> None:
     """Later records are archived as well; Ctrl-C leaves a sound archive."""
-    asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
+    asyncio.run(write_config(tmp_path / "cluster.db", b"connector-a"))
     words = (
         "capture",
         tmp_path / "cluster.db",
@@ -110,7 +103,7 @@ def test_a_live_log_is_followed_until_ctrl_c(tmp_path: Path) -> None:
     )
     with started(*words) as following:
         wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000001.json")
-        asyncio.run(write(tmp_path / "cluster.db", b"connector-b"))
+        asyncio.run(write_config(tmp_path / "cluster.db", b"connector-b"))
         wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000002.json")
         following.send_signal(signal.SIGINT)
         _, errors = following.communicate()
