@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
-from replay.doubts import Doubt, FirstSeen, all_known
+from replay.doubts import Doubt, MayBeOlder, never_older
 from replay.gaps import OffsetGap
 
 
@@ -22,7 +22,7 @@ class ClusterRecords(NamedTuple):
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps of an archive that may affect the entries."""
     doubts: tuple[Doubt, ...] = ()
-    """Facts of the state at the moment that the archive does not know for certain."""
+    """Doubts about the state at the moment."""
     past_doubts: tuple[Doubt, ...] = ()
-    """Facts of the whole past before the moment that it does not know for certain."""
-    first_seen: FirstSeen = all_known
+    """Doubts about the records before the moment."""
+    may_be_older: MayBeOlder = never_older

@@ -8,13 +8,13 @@ from controlplane.core.entry import Position
 from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
-FirstSeen = Callable[[Position], bool]
+MayBeOlder = Callable[[Position], bool]
 """True if the connector whose first config is at this position may be older. For the position of an
 offset: true if the known progress of its source may be older."""
 
 
-def all_known(_: Position) -> bool:
-    """`FirstSeen` of a log in which nothing is known to be missing."""
+def never_older(_: Position) -> bool:
+    """`MayBeOlder` of a log in which nothing is known to be missing: False."""
     return False
 
 

@@ -199,7 +199,8 @@ class ConnectClient:
         is_started = False
         try:
             answer = await self._exchanged(name, request)
-            # If `GET /` is answered, the REST API is set up by now: another page is the answer.
+            # A 404 page may mean that the worker starts. Once `GET /` works, it has started:
+            # send again, and accept a second page as the answer.
             if _is_error_page(answer) and await self.get_from(name, "/") is not None:
                 is_started = True
                 answer = await self._exchanged(name, request)

@@ -47,7 +47,7 @@ class _FailingTask:
         """Fail once the time has come.
 
         Raises:
-            RuntimeError: it has.
+            RuntimeError: the time of the failure has come.
         """
         if self._fails_at is not None and monotonic() > self._fails_at:
             raise RuntimeError

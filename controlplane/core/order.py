@@ -58,9 +58,8 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The order is also right for entries that follow a prefix of the order. Without the timestamps of
-    the prefix, only the next entries in the partition of its last record can get another rank, and
-    these come first in any case.
+    The entries may continue an ordered prefix. Without its timestamps, only entries in the
+    partition of its last record can get another rank; these come first anyway.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -82,7 +82,7 @@ def known_plugin(class_name: str, kind: str, path: ClassPath) -> Plugin | None:
 
 
 def _scopes(own_plugin: Plugin, path: ClassPath) -> Mapping[str, str]:
-    """The scope of each setting of a plugin of Kafka's own, by the setting's name."""
+    """Scope of each setting of one of Kafka's plugins, by the setting's name."""
     kinds = ("connector", own_plugin.type) if own_plugin.type in CONNECTORS else ()
     scopes: dict[str, str] = {}
     for scope in (*kinds, *own_plugin.extends):

@@ -41,7 +41,7 @@ def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditR
             cluster.exactly_once,
             thresholds or Thresholds(),
             cluster.trail,
-            cluster.first_seen,
+            cluster.may_be_older,
         )
     )
     findings = running.take_all(cluster.entries)

@@ -17,7 +17,7 @@ from replay.audit.kinds import TABLE
 from replay.audit.shared_topics import SharedResourceFinder, SharedResources
 from replay.audit.thresholds import Thresholds
 from replay.audit.trail.requests import RequestTrail
-from replay.doubts import FirstSeen, all_known
+from replay.doubts import MayBeOlder, never_older
 from replay.findings import Finding
 
 
@@ -39,7 +39,7 @@ class AuditSubject(NamedTuple):
     limits: Thresholds = Thresholds()
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
-    first_seen: FirstSeen = all_known
+    may_be_older: MayBeOlder = never_older
     """True for connectors that may be older than their first record."""
 
     def context(self) -> AuditContext:
@@ -51,12 +51,12 @@ class AuditSubject(NamedTuple):
             self.topics,
             self.limits,
             self.trail,
-            self.first_seen,
+            self.may_be_older,
         )
 
 
-class PassParts(NamedTuple):
-    """Parts of a pass that change with the records: a snapshot stores them."""
+class PassState(NamedTuple):
+    """State of a pass, which changes with the records: a snapshot stores it."""
 
     audits: list[Audit]
     sharing: SharedResourceFinder
@@ -68,7 +68,7 @@ class AuditPass:
     def __init__(self, subject: AuditSubject) -> None:
         self.about = subject.context()
         self.log = LogReader(subject.profile, subject.topics, exactly_once=subject.exactly_once)
-        self.parts = PassParts(
+        self.state = PassState(
             [make(self.about) for make in TABLE], SharedResourceFinder(subject.name)
         )
         self._concerned: dict[type, list[Audit]] = {}
@@ -79,7 +79,7 @@ class AuditPass:
         if decoded is None:
             return []
         self.about.clock.now_ms = max(self.about.clock.now_ms, decoded.time_ms)
-        self.parts.sharing.see(decoded)
+        self.state.sharing.see(decoded)
         return [finding for kind in self._kinds_of(decoded) for finding in kind.see(decoded)]
 
     def take_all(self, entries: Iterable[Entry]) -> list[Finding]:
@@ -88,15 +88,15 @@ class AuditPass:
 
     def pending(self) -> list[Finding]:
         """Findings that hold if the log ends here; later records may change or resolve them."""
-        return [finding for kind in self.parts.audits for finding in kind.end()]
+        return [finding for kind in self.state.audits for finding in kind.end()]
 
     def shares(self) -> SharedResources:
         """Resources that other clusters may share by mistake."""
-        return self.parts.sharing.end()
+        return self.state.sharing.end()
 
     def _kinds_of(self, decoded: DecodedRecord) -> list[Audit]:
         record = type(decoded.record)
         if record not in self._concerned:
-            audits = self.parts.audits
+            audits = self.state.audits
             self._concerned[record] = [kind for kind in audits if issubclass(record, kind.concerns)]
         return self._concerned[record]

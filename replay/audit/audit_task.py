@@ -39,6 +39,6 @@ class AuditTask(msgspec.Struct, frozen=True):
             log.topics,
             log.exactly_once,
             RequestTrail(self.requests.get(log.cluster, ())),
-            log.first_seen,
+            log.may_be_older,
         )
         return AuditOutcome(log.topics, audited(cluster, self.limits))

@@ -14,7 +14,7 @@ from controlplane.core.text.safe_text import count, safe
 from replay.audit.decoded_log import DecodedRecord
 from replay.audit.thresholds import Thresholds
 from replay.audit.trail.requests import RequestTrail
-from replay.doubts import FirstSeen, all_known
+from replay.doubts import MayBeOlder, never_older
 from replay.findings import Finding, Severity
 
 EVIDENCE_KEPT = 10
@@ -44,7 +44,7 @@ class AuditContext(NamedTuple):
     thresholds: Thresholds = Thresholds()
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
-    first_seen: FirstSeen = all_known
+    may_be_older: MayBeOlder = never_older
     """True for connectors that may be older than their first record."""
 
     def finding(

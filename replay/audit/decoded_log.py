@@ -17,7 +17,7 @@ from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ConfigState, Topics
 from replay.audit.trail.requests import RequestTrail
-from replay.doubts import FirstSeen, all_known
+from replay.doubts import MayBeOlder, never_older
 
 
 class ClusterLog(NamedTuple):
@@ -32,7 +32,7 @@ class ClusterLog(NamedTuple):
     """True if workers run with exactly-once support and skip records of aborted transactions."""
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
-    first_seen: FirstSeen = all_known
+    may_be_older: MayBeOlder = never_older
     """True for connectors that may be older than their first record."""
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from controlplane.core.fold.snapshot_codec import DamagedSnapshot, SnapshotDecoder, freeze
 from controlplane.core.state import Topics
-from replay.audit.audit_pass import AuditPass, AuditSubject, PassParts
+from replay.audit.audit_pass import AuditPass, AuditSubject, PassState
 from replay.audit.context import AuditContext
 
 _CONTAINERS = ("builtins.dict", "builtins.set", "collections.Counter", "collections.deque")
@@ -55,7 +55,7 @@ def frozen(running: AuditPass) -> bytes:
     sink = io.BytesIO()
     log = running.log
     try:
-        _Pickler(sink, pickle.HIGHEST_PROTOCOL).dump((running.parts, log.latest_ms, log.last))
+        _Pickler(sink, pickle.HIGHEST_PROTOCOL).dump((running.state, log.latest_ms, log.last))
     except RecursionError:
         return b""
     return msgspec.msgpack.encode(
@@ -81,8 +81,8 @@ def thawed(content: bytes, subject: AuditSubject) -> AuditPass:
             raise UnusableSnapshot(f"version {stored.version} has written it")
         running.log.adopt(_config(stored.config, subject.topics))
         rest = _unpickled(stored.rest, running.about)
-        parts, running.log.latest_ms, running.log.last = rest
-        running.parts = PassParts(*parts)
+        state, running.log.latest_ms, running.log.last = rest
+        running.state = PassState(*state)
     except (msgspec.MsgspecError, DamagedSnapshot, TypeError, ValueError) as error:
         raise UnusableSnapshot(str(error)) from None
     running.about.clock.now_ms = stored.now_ms

@@ -25,7 +25,7 @@ from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.fleet_choice import fleet_of
-from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table, partition_table
+from replay.fleet.fleet_tables import audit_table, cluster_table, compat_table, partition_table
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import (
     DifferenceQuery,

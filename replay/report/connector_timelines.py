@@ -22,7 +22,7 @@ from controlplane.core.records import (
 )
 from controlplane.page.timeline import MIXED, ConnectorTimeline, EventMark, StateSpan, TimeRange
 from replay.audit.decoded_log import DecodedRecord
-from replay.doubts import FirstSeen, all_known
+from replay.doubts import MayBeOlder, never_older
 from replay.report.offset_lines import OffsetLines
 from replay.report.page_limits import LATEST, MARKS, SPANS
 
@@ -125,10 +125,10 @@ class ConnectorActivity:
     """Activity of one connector, record by record."""
 
     def __init__(
-        self, time: TimeRange, place: PlaceText, first_seen: FirstSeen = all_known
+        self, time: TimeRange, place: PlaceText, may_be_older: MayBeOlder = never_older
     ) -> None:
         self._place = place
-        self._first_seen = first_seen
+        self._may_be_older = may_be_older
         self._target_states, self._reported, self._tasks = (
             StateLane(time),
             StateLane(time),
@@ -175,7 +175,7 @@ class ConnectorActivity:
         return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
 
     def _begun(self, decoded: DecodedRecord) -> str:
-        return "seen" if self._first_seen(decoded.position) else "created"
+        return "seen" if self._may_be_older(decoded.position) else "created"
 
     def _happened(self, decoded: DecodedRecord, kind: str) -> None:
         place = self._count(decoded, kind)

@@ -25,7 +25,7 @@ from replay.compat.assessment_report import (
     ReportedConnector,
     reported,
 )
-from replay.doubts import Doubt, FirstSeen, all_known
+from replay.doubts import Doubt, MayBeOlder, never_older
 from replay.findings import Finding, Severity
 from replay.gaps import OffsetGap
 from replay.lint import lint
@@ -61,7 +61,7 @@ class RecordStream(NamedTuple):
     """Offsets that the source had lost before they were archived."""
     doubts: Sequence[Doubt] = ()
     """Unknown spans and other doubts that follow from missing offsets."""
-    first_seen: FirstSeen = all_known
+    may_be_older: MayBeOlder = never_older
     """True for connectors that may be older than their first record."""
 
 
@@ -89,7 +89,7 @@ class _ReportPass:
         support = log.exactly_once and task.profile.exactly_once_support
         trail = RequestTrail(task.requests.get(log.cluster, ()))
         self._cluster = ClusterLog(
-            log.cluster, log.entries, task.profile, log.topics, support, trail, log.first_seen
+            log.cluster, log.entries, task.profile, log.topics, support, trail, log.may_be_older
         )
         self._time = _time_of(log.entries, log.topics)
         self._config = ConfigState()
@@ -146,7 +146,7 @@ class _ReportPass:
             if record.about is not None:
                 if record.about not in followed:
                     followed[record.about] = ConnectorActivity(
-                        time, self._place, self._log.first_seen
+                        time, self._place, self._log.may_be_older
                     )
                 followed[record.about].see(record)
         return followed

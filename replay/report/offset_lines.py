@@ -82,7 +82,7 @@ class _DrawnPartition:
 
 
 def _number_in(offset: Any) -> str | None:
-    """Name of the drawn field: the first number."""
+    """Name of the first field with a number: this field is drawn. None: no field has one."""
     if not isinstance(offset, Mapping):
         return None
     return next((name for name, value in offset.items() if _is_number(value)), None)

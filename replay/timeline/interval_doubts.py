@@ -64,5 +64,5 @@ class IntervalDoubts:
         is_same = until is not None and until.position[:2] == where
         end = until.position.offset if until and is_same else self._ends[topic][partition]
         derived = interval.aspect in DERIVED
-        first_seen = self._certainty.is_first_seen(where, since, derived=derived)
+        first_seen = self._certainty.fact_may_be_older(where, since, derived=derived)
         return IntervalDoubt(first_seen, self._certainty.holes.between(where, since, end))

@@ -1,4 +1,4 @@
-"""Waits until a request is in flight."""
+"""Tests of waiting until a request is in flight."""
 
 import asyncio
 

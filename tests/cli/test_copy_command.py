@@ -18,7 +18,7 @@ CLUSTER = "kafka://localhost:9092"
         (("a.db", "b.db"), "neither FROM nor TO is kafka://host:port"),
         ((CLUSTER, CLUSTER), "FROM and TO are both clusters"),
         (("nowhere.db", CLUSTER), "nowhere.db does not exist"),
-        ((CLUSTER, "README.md"), "There is a file README.md already"),
+        ((CLUSTER, "README.md"), "README.md exists already"),
         ((CLUSTER, "memory:"), "a log in memory ends with its process"),
     ],
 )

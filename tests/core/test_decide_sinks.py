@@ -140,7 +140,7 @@ def test_the_connectors_group_comes_before_the_workers(
     assert decided(log, RESET, "3.9", worker=worker) == AskGroup("a", group)
 
 
-# --- what is done -------------------------------------------------------------------------------
+# --- plans and hooks ----------------------------------------------------------------------------
 
 
 def test_the_hook_is_shown_numbers() -> None:

@@ -21,8 +21,8 @@ jars. Each test runs against two kinds of workers, and this page has the results
 - **here**: `controlplane serve kafka://… --own`, with Python twins of the tests' connectors
   ([how it is done](testing.md#run-kafkas-integration-tests)).
 
-A dash: the test does not run on processes. These tests, and the classes that are missing, need an
-object in the JVM of the tests, a Java plugin, or several workers of which one stops.
+A dash: the test does not run on processes. These tests and the missing classes need an object
+in the JVM of the tests, a Java plugin, or several workers, one of which stops.
 
 """
 

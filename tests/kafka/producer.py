@@ -79,8 +79,8 @@ async def delete_topic(broker: Broker, name: str) -> None:
 
 
 def _now_ms() -> int:
-    # A time long ago would do, but a record much younger than the first of a segment rolls it, as
-    # the markers of transactions then do, and what is rolled is compacted.
+    # A record much younger than the first of its segment starts a new one, and the cleaner compacts
+    # closed segments. Markers have the present time, so records need it, too.
     return time.time_ns() // 1_000_000
 
 

@@ -31,7 +31,7 @@ _NAME = re.compile(r'\{"name": "([^"]*)"')
 
 PAUSE_S = 0.05
 TRIES = 1_200
-"""Seconds after which a worker that lacks the expected state has failed."""
+"""Attempts, `PAUSE_S` apart, before a worker without the expected state fails."""
 
 
 class ComparedExchange(NamedTuple):

@@ -128,7 +128,7 @@ async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) ->
     on_broker = await on_kafka(broker, topics)
     assert contents(entries_back) == contents(on_broker)
     assert headers(entries_back) == headers(on_broker)
-    assert "There is a file" in refusal(await run("copy", where, back, "--worker", file))
+    assert "exists already" in refusal(await run("copy", where, back, "--worker", file))
 
 
 async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ CHANGES: tuple[ByteChange, ...] = (
 def worn(draw: Draw, document: bytes) -> bytes:
     """The document unchanged, or rarely with changed bytes."""
     if len(document) >= LEVELS_OVERFLOWING:
-        return document  # a part of it would be of a depth that only some JVMs allow
+        return document  # a changed copy could have a depth that only some JVMs allow
     return draw.one_of(CHANGES)(draw, document) if draw.mishap(0.04) else document
 
 

@@ -74,11 +74,15 @@ ISOLATION = tuple(map(_isolation, ("disabled", "preparing", "enabled")))
 
 # --- 30: who may write a status with `putSafe` --------------------------------------------------
 
-CACHED = (
-    *("nothing", "own, of generation 3"),
-    *(f"another's, of generation {generation}" for generation in (1, 2, 3)),
-)
+CACHED = {
+    "nothing": "no status is cached",
+    "own, of generation 3": "the cached status is its own, of generation 3",
+    "another's, of generation 1": "the cached status is another worker's, of generation 1",
+    "another's, of generation 2": "the cached status is another worker's, of generation 2",
+    "another's, of generation 3": "the cached status is another worker's, of generation 3",
+}
+"""Cached statuses by their names in Kafka's answers."""
 SAFELY = tuple(
-    KafkaQuestion(f"generation 2 writes, cached is {cached}", of_written("safely", cached))
-    for cached in CACHED
+    KafkaQuestion(f"a writer of generation 2; {cached}", of_written("safely", name))
+    for name, cached in CACHED.items()
 )

@@ -130,7 +130,7 @@ async def _to_file(
     """Copy the topics of a cluster into a new embedded log, which appears when it is complete."""
     path = path_of(target)
     if path.exists():
-        raise LogNotUsable(f"There is a file {path} already: name one that is not there")
+        raise LogNotUsable(f"{path} exists already: name a file that does not exist")
     renamed = settings.settings(WorkerSettings).topics
     async with _original(source, reading, renamed) as original:
         remove_abandoned(path.parent)
@@ -141,7 +141,7 @@ async def _to_file(
                 place(made, path)
             except FileExistsError:
                 raise LogNotUsable(
-                    f"There is a file {path} by now: name one that is not there"
+                    f"{path} was created meanwhile: name a file that does not exist"
                 ) from None
     return CopyReport(
         source,

@@ -60,7 +60,7 @@ def _path(name: str, endpoint: str) -> str:
 
 
 def _by_plainness(names: Sequence[str]) -> list[str]:
-    """Names that need no quoting first, then the short ones."""
+    """Sort names: those that need no quoting first, then by length."""
     return sorted(names, key=lambda name: (not re.fullmatch(r"[\w-]+", name, re.ASCII), len(name)))
 
 

@@ -15,9 +15,9 @@ from controlplane.core.releases.profiles import Profile
 
 
 def as_map(pairs: Iterable[PlannedOffset], profile: Profile, *, as_longs: bool) -> Offsets:
-    """Pairs in the order of a `HashMap` by partition.
+    """Merge pairs of equal partitions, in the order of a `HashMap` by partition.
 
-    `as_longs`: Connect's converter has read the integers, so each is a Long (`value_hash`).
+    `as_longs`: hash each integer as a Long, as after Connect's converter (`value_hash`).
     """
     by_partition: dict[tuple[object, ...], PlannedOffset] = {}
     for partition, offset in pairs:

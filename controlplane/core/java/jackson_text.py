@@ -105,7 +105,10 @@ def _from_utf16(body: bytes, order: str) -> DocumentText:
 
 
 def _from_utf32(body: bytes, order: str) -> DocumentText:
-    """UTF-16 units of UTF-32; broken at a number beyond U+10FFFF, or within a last character."""
+    """Decode UTF-32 to UTF-16 units.
+
+    Broken: a number beyond U+10FFFF, or an incomplete last character.
+    """
     count, remainder = divmod(len(body), 4)
     units: list[str] = []
     for code in struct.unpack_from(f"{order}{count}I", body):

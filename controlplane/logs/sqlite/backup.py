@@ -28,7 +28,7 @@ def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
             _check(draft, source)
             place(draft, path)
     except FileExistsError:
-        message = f"There is a file {path} already: name one that is not there"
+        message = f"{path} exists already: name a file that does not exist"
         raise LogNotUsable(message) from None
     except OSError as error:
         message = f"The backup {path} cannot be created ({error.strerror or error}): check that its"

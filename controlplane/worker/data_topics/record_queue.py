@@ -118,7 +118,7 @@ class ClosableProducer(Protocol):
     """A producer with a queue, as its task ends."""
 
     async def close(self, *, abandoned: bool = False) -> None:
-        """Send what is queued, then end; the producer of an abandoned task drops it."""
+        """Send the queued records, then end. `abandoned`: drop them."""
         ...
 
 

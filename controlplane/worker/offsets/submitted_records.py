@@ -56,8 +56,8 @@ class CommittableOffsets(NamedTuple):
 class SubmittedRecords:
     """Records of one task in flight.
 
-    An acknowledgement takes records from their queue at once. So a snapshot of very many
-    partitions takes no time of its own.
+    An acknowledgement removes records from their queue immediately. So a snapshot need not walk
+    the queues of all partitions; only a mark that waits needs their heads.
     """
 
     def __init__(self) -> None:

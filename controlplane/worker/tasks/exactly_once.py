@@ -124,9 +124,10 @@ class ExactlyOnce:
             await self._ask_and_commit()
 
     async def pausing(self) -> None:
-        """Commit, unless the connector sets the boundaries; `update_offsets` is not called.
+        """Commit, unless the connector sets the boundaries.
 
-        Its answer could cover records of a poll that a stop has dropped.
+        `update_offsets` is not called: its offsets could cover records of a poll that a stop has
+        dropped.
         """
         if self._boundary is not TransactionBoundary.CONNECTOR:
             await self._commit()

@@ -71,7 +71,7 @@ class ConfigChanges:
             state = "" if target is Target.STARTED else f", {target.value}"
             details = f": {connector_class} with {count(len(after), 'setting')}{state}"
             verbs = TrailVerb.CREATE, TrailVerb.CONFIG
-            if self._about.first_seen(decoded.position):
+            if self._about.may_be_older(decoded.position):
                 return self._change_finding(
                     decoded, "connector-first-seen", "was first seen", details + _OLDER
                 )

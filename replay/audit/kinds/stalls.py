@@ -84,7 +84,7 @@ class SourceStalls:
         if not _is_started(decoded):
             return
         pace = self._paces.get(name)
-        if pace is None or self._about.first_seen(decoded.position):
+        if pace is None or self._about.may_be_older(decoded.position):
             self._paces[name] = _OffsetPace(decoded.without_states)
             return
         paused_ms = decoded.time_ms - pace.last.time_ms

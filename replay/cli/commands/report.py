@@ -89,9 +89,9 @@ class _FactsTask(msgspec.Struct, frozen=True):
     task: ReportTask
 
     def __call__(self, log: ClusterRecords) -> ClusterFacts:
-        name, topics, support, entries, head, gaps, _, doubts, first_seen = log
+        name, topics, support, entries, head, gaps, _, doubts, may_be_older = log
         stream = RecordStream(
-            name, topics, support, list(entries()), head, gaps, doubts, first_seen
+            name, topics, support, list(entries()), head, gaps, doubts, may_be_older
         )
         return self.task(stream)
 

@@ -11,10 +11,10 @@ from replay.compat.situation import Situation
 from replay.compat.situations import (
     aborted_transactions,
     hidden_offsets,
-    membership,
     status_records,
     target_states,
     task_sets,
+    worker_group,
 )
 
 _WANTED = frozenset({Aspect.TARGET_STATE})
@@ -76,7 +76,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "session-key",
         "KIP-507",
         lambda roll: roll.gains("session_keys"),
-        membership.session_key,
+        worker_group.session_key,
     ),
     Situation(
         11,
@@ -131,7 +131,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "envelopes",
         "KIP-174",
         lambda roll: roll.loses("internal_converters"),
-        membership.envelopes,
+        worker_group.envelopes,
     ),
     Situation(
         17,
@@ -153,7 +153,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "refused-clients",
         "KIP-896",
         lambda roll: roll.gains("clients_outlive_kip_896") and roll.newer.status_version,
-        membership.refused_clients,
+        worker_group.refused_clients,
     ),
 )
 """All nineteen situations, in the order of the version matrix; the fourteenth has two forms."""

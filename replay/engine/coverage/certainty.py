@@ -170,7 +170,7 @@ class ArchiveCertainty:
         )
         return tuple(dict.fromkeys((*spans, *self.doubts(ends, moment))))
 
-    def is_first_seen(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
+    def fact_may_be_older(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
         """True if a fact that begins with this record may have held before it.
 
         `derived`: the fact depends on other records than the last one of its key.
@@ -194,7 +194,7 @@ class ArchiveCertainty:
         return removed.after < offset < (removed.until or 0)
 
     def may_be_older(self, position: Position) -> bool:
-        """True if the connector or pace that begins with this record may be older (`FirstSeen`).
+        """True if the connector or pace that begins with this record may be older (`MayBeOlder`).
 
         A record of the config topic begins a connector. An offset begins the known pace of a
         source.
@@ -202,7 +202,7 @@ class ArchiveCertainty:
         topic, partition, offset = position
         place = topic, partition
         if topic == self.cluster.topics.config:
-            return self.is_first_seen(place, offset, derived=False)
+            return self.fact_may_be_older(place, offset, derived=False)
         return self._is_behind_missing(place, offset, derived=False)
 
     def summary(self, place: PartitionId) -> "PartitionDoubts":

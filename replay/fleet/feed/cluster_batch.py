@@ -177,7 +177,7 @@ class ClusterBatch(msgspec.Struct, frozen=True):
             cluster.topics,
             context.source.exactly_once,
             context.limits,
-            first_seen=ArchiveCertainty(cluster).may_be_older,
+            may_be_older=ArchiveCertainty(cluster).may_be_older,
         )
         return AuditFollower(cluster, subject, files)
 

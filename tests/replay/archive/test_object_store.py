@@ -109,7 +109,7 @@ def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_cluster_without_its_manifests_is_named(
     store: Bucket, without_manifests: str, words: tuple[str, ...]
 ) -> None:
-    """The missing manifests are named in an object store, where a folder needs a file to exist."""
+    """Missing manifests are named in an object store, too, which has no empty folders."""
     name, *options = words
     result = call(name, without_manifests, *options, *store.conf())
     assert result.code == 2

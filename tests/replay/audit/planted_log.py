@@ -160,7 +160,7 @@ class PlantedLog:
     def cluster(self, name: str) -> ClusterLog:
         """The log in the form that an audit reads."""
         entries, profile = self.entries, Profile.of("3.9.1")
-        return ClusterLog(name, entries, profile, first_seen=lambda _: self._incomplete)
+        return ClusterLog(name, entries, profile, may_be_older=lambda _: self._incomplete)
 
 
 class AuditCase(NamedTuple):

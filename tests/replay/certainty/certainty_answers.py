@@ -41,7 +41,7 @@ def certainty_of(cluster: ArchivedCluster) -> list[Any]:
     certainty = ArchiveCertainty(cluster)
     answers = certainty_from_records(cluster)
     answers += [
-        certainty.is_first_seen(*cut, derived=derived)
+        certainty.fact_may_be_older(*cut, derived=derived)
         for cut in cuts_of(cluster)
         for derived in (True, False)
     ]

@@ -176,7 +176,7 @@ async def test_an_older_epoch_is_fenced(
 
 
 async def test_a_tail_reads_both_logs(log: StandaloneLog) -> None:
-    """A tail follows a connector's own offsets topic, a data topic, beside Connect's topics."""
+    """A tail yields records of a data topic and of Connect's topics, in the order of appends."""
     tail = log.tail([TOPICS.config, LINES], {})
     topics: list[str] = []
     for record in (line(b"one"), Record(TOPICS.config, 0, 1, b"connector-a", b"{}"), line(b"two")):

@@ -1,4 +1,4 @@
-"""Situations of the whole cluster: session key, converters, and membership."""
+"""Situations of the whole group of workers: session key, converters, refused clients."""
 
 from collections.abc import Iterator
 from typing import Any

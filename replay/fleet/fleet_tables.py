@@ -1,4 +1,4 @@
-"""Answers that are small enough for one process: clusters, findings and verdicts of a fleet.
+"""Tables that are small enough for one process: clusters, partitions, findings and verdicts.
 
 The work on each cluster runs on an executor; this process receives its findings only.
 """
