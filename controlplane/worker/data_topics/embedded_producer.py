@@ -133,7 +133,7 @@ class LogProducer:
             )
 
     async def close(self, *, abandoned: bool = False) -> None:
-        """Send what is queued, then end; the producer of an abandoned task drops it."""
+        """Send the queued records, then end. `abandoned`: drop them."""
         await (self._queue.drop() if abandoned else self._queue.close())
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import (
     UnknownMetricFamily,
 )
 
+from controlplane.core.text.safe_text import utf8_text
 from controlplane.worker.metrics.metric_tables import (
     OF_SINKS,
     OF_SOURCES,
@@ -112,11 +113,11 @@ def _connector_info(connectors: Iterable[ConnectorInfo]) -> InfoMetricFamily:
     )
     for connector, class_name, kind, version in connectors:
         details = {
-            "connector_class": _label(class_name),
+            "connector_class": utf8_text(class_name),
             "connector_type": kind,
-            "connector_version": _label(version),
+            "connector_version": utf8_text(version),
         }
-        family.add_metric((_label(connector),), details)
+        family.add_metric((utf8_text(connector),), details)
     return family
 
 
@@ -129,9 +130,4 @@ def _of_startups(subject: str, starts: StartupCounts) -> Iterator[Metric]:
 
 
 def _labels(task: TaskIdentity) -> tuple[str, str]:
-    return _label(task.connector), str(task.number)
-
-
-def _label(text: str) -> str:
-    """Return text of the log as a label; lone surrogates, which UTF-8 lacks, are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return utf8_text(task.connector), str(task.number)
