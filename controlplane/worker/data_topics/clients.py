@@ -189,6 +189,10 @@ class RebalanceCallbacks(Protocol):
         """Commit and close these partitions, before another consumer gets them."""
         ...
 
+    async def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Close these partitions without a commit: another consumer may have them already."""
+        ...
+
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Open these partitions; the consumer is at their committed offsets."""
         ...
