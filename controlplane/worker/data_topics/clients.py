@@ -215,7 +215,11 @@ class TaskClients(Protocol):
     def transactional_producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AbstractAsyncContextManager[TransactionalProducer]:
-        """Open the producer of a source task with exactly-once support; it fences older ones."""
+        """Open the producer of a source task with exactly-once support; it fences older ones.
+
+        Raises:
+            LogError: another process has claimed the plane's log, or the brokers refuse the user.
+        """
         ...
 
     def dead_letter_producer(
