@@ -32,15 +32,20 @@ async def worker_on(
     others: Iterable[type[Transformation | Predicate]] = (),
     notices: Notices | None = None,
     limits: RuntimeSettings = QUICK,
+    bootstrap: str | None = None,
     **settings: object,
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker with these classes; `__` in a setting's name is a dot."""
+    """Run a worker with these classes; `__` in a setting's name is a dot.
+
+    `bootstrap`: address of another listener of the broker.
+    """
+    bootstrap = bootstrap or broker.bootstrap
     overrides = {key.replace("__", "."): str(value) for key, value in settings.items()}
     texts = own_settings(topics) | overrides
     configuration = Configuration(flag_values((key, key, text) for key, text in texts.items()))
     exactly_once = configuration.settings(WorkerSettings).exactly_once
-    log = await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)
-    clusters = ConnectorClusters(broker.bootstrap, configuration)
+    log = await open_kafka_log(f"kafka://{bootstrap}", configuration)
+    clusters = ConnectorClusters(bootstrap, configuration)
     runtime = msgspec.structs.replace(limits, exactly_once=exactly_once)
     try:
         async with ConnectWorker.open(
@@ -48,7 +53,7 @@ async def worker_on(
             RuntimeEnvironment(ConnectorClasses(classes, others=others), runtime),
             plane_settings(configuration, on_kafka=True),
             Surroundings(notices=notices),
-            BrokerCluster(broker.bootstrap, configuration, clusters),
+            BrokerCluster(bootstrap, configuration, clusters),
         ) as worker:
             yield worker
     finally:

@@ -17,6 +17,7 @@ import pytest
 
 from controlplane.attached.settings import ConnectSettings
 from controlplane.cli.serve.own_topics import own_service
+from controlplane.core.commands import CreateConnector, RestartTask
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
@@ -33,6 +34,7 @@ from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import Right, allow, revoke, security_of, settings_of
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended
+from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.consumers import groups_of
 from tests.kafka.own_service import own_settings
@@ -42,6 +44,8 @@ from tests.kafka.test_log_writes import opened, put
 from tests.kafka.test_serve_own import SOURCE, topics
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
+from tests.worker.scripted_source import ScriptedSource, script, scripted
+from tests.worker.worker_fixture import task_trace, until_state
 
 __all__ = ["topics"]
 
@@ -387,6 +391,28 @@ async def test_own_topics_lose_a_right(
         await allow(broker, user, [rights[missing]])
         assert (await client.put("/connectors/c/config", json=SOURCE)).is_success
         assert (await client.get("/connectors")).json() == ["a", "c"]
+
+
+async def test_a_task_without_the_right_to_its_id(
+    broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    """An exactly-once task that cannot claim its id is FAILED with the right, and never starts."""
+    script.reset()
+    user = f"user-{topics.config}"
+    missing = Right("WRITE", "transactional id", f"{topics.config}-s-0")
+    await allow(broker, user, own_rights(topics).values())
+    login: dict[str, Any] = settings_of(user, tmp_path)
+    login["exactly.once.source.support"] = "enabled"
+    address = broker.address(OAUTH_LISTENER)
+    async with worker_on(broker, topics, ScriptedSource, bootstrap=address, **login) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        check_sentence(task_trace(worker, "s").splitlines()[-1], missing)
+        assert script.calls == []
+        await allow(broker, user, [missing])
+        await worker.plane.execute(RestartTask("s", 0))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        assert script.calls[0] == "start"
 
 
 async def test_attached_without_a_right(broker: Broker, tmp_path: Path) -> None:

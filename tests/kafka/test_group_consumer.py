@@ -10,8 +10,10 @@ from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reads import group_consumer
 from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
+from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.consumers import groups_of
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import until
@@ -23,13 +25,18 @@ BUSY_S = 1.0
 
 
 class Assignments:
-    """Listener that keeps the assigned partitions."""
+    """Listener that keeps the assigned and the lost partitions."""
 
     def __init__(self) -> None:
         self.partitions: list[TopicPartition] = []
+        self.lost_partitions: list[TopicPartition] = []
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Ignore the partitions that are taken away."""
+
+    async def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Add the lost partitions to `lost_partitions`."""
+        self.lost_partitions += partitions
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Add the assigned partitions to `partitions`."""
@@ -67,5 +74,37 @@ async def test_no_record_before_the_assignment_is_known(
             (entry,) = await consumer.poll(60)
             assert (entry.offset, consumer.position((topic, 0))) == (0, 1)
             assert assignments.partitions == [(topic, 0)]
+        finally:
+            await consumer.close()
+
+
+async def test_a_consumer_that_has_left_commits_nothing(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    """The only member polls too rarely. Its next poll tells of the loss, and joins again."""
+    topic, group, assignments = await new_topic(), unused_name(), Assignments()
+    async with writer(broker) as out, groups_of(broker.bootstrap) as groups:
+        await out.put(topic, 0, b"key", b"value")
+        cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+        options = {
+            "auto_offset_reset": "earliest",
+            "max_poll_interval_ms": 1_000,
+            "heartbeat_interval_ms": 100,
+        }
+        consumer = GroupConsumer(cluster, group, options, assignments)
+        try:
+            await consumer.start([topic], None)
+            await until(lambda: consumer.poll(1))
+
+            async def has_left() -> bool:
+                return not consumer._is_member
+
+            await until(has_left)
+            with pytest.raises(LogUnavailable, match="no longer a member"):
+                await consumer.commit({(topic, 0): 1})
+            assert await groups.committed(group) == {}
+            assert await until(lambda: consumer.poll(1))
+            assert assignments.lost_partitions == [(topic, 0)]
+            await consumer.commit({(topic, 0): 1})
         finally:
             await consumer.close()

@@ -1,6 +1,9 @@
 """A worker on Kafka whose topics another worker has claimed."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,16 +15,26 @@ from controlplane.core.codec import decode_status
 from controlplane.core.commands import CreateConnector
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.logs.kafka.appends.transactions import Transactions
+from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values
+from controlplane.worker.data_topics.kafka_producer import TransactionalTaskProducer
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST
 from tests.kafka.own_service import own_settings
-from tests.kafka.producer import NewTopic, reading
+from tests.kafka.producer import NewTopic, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import until as until_true
-from tests.worker.worker_fixture import QUICK, config_of, offsets, until, until_state
+from tests.worker.worker_fixture import (
+    QUICK,
+    RecordedNotices,
+    config_of,
+    offsets,
+    until,
+    until_state,
+)
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
@@ -32,6 +45,10 @@ MORE_RECORDS = 20
 NEVER_MS = 3_600_000
 NEVER_ASKS = msgspec.structs.replace(QUICK, claim_probe_ms=NEVER_MS)
 NEVER_COMMITS = msgspec.structs.replace(NEVER_ASKS, offset_flush_interval_ms=NEVER_MS)
+
+
+exactly_once = partial(worker_on, limits=NEVER_ASKS, exactly__once__source__support="enabled")
+"""Open a worker with exactly-once support that never asks for a newer process."""
 
 
 class NumberedSource(Source):
@@ -71,6 +88,19 @@ async def status_writers(broker: Broker, topics: Topics) -> list[tuple[str, int]
     return [(status.state.value, status.generation) for status in statuses if status is not None]
 
 
+@asynccontextmanager
+async def rival_log(broker: Broker, topics: Topics) -> AsyncIterator[KafkaLog]:
+    """Log of another process with the same topics; its claim leaves no record."""
+    settings = Configuration(
+        flag_values((key, key, text) for key, text in own_settings(topics).items())
+    )
+    log = await open_kafka_log(f"kafka://{broker.bootstrap}", settings)
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
 async def test_its_tasks_end_without_a_status(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
@@ -104,19 +134,77 @@ async def test_no_offset_follows_a_claim(
     """A claim without a worker leaves no sign: the next commit of offsets is refused instead."""
     NumberedSource.ended.clear()
     topic = await new_topic(1, cleanup__policy="delete")
-    settings = Configuration(
-        flag_values((key, key, text) for key, text in own_settings(own_topics).items())
-    )
     async with worker_on(broker, own_topics, NumberedSource, limits=NEVER_ASKS) as older:
         await older.plane.execute(CreateConnector("s", config_of(NumberedSource, topic=topic)))
         await until_state(older, "s", "RUNNING", "RUNNING")
         await until(lambda: offsets(older, "s"))
-        other = await open_kafka_log(f"kafka://{broker.bootstrap}", settings)
-        try:
+        async with rival_log(broker, own_topics) as other:
             await other.claim()
             ends = await other.ends([own_topics.offsets])
             await until(lambda: NumberedSource.ended == [True] and older.plane.failure)
             new = sum(map(sum, (await other.ends([own_topics.offsets])).values()))
             assert new - sum(map(sum, ends.values())) <= 1  # a commit that was under way
-        finally:
-            await other.close()
+
+
+# --- exactly once ---------------------------------------------------------------------------------
+
+
+async def test_an_older_process_fences_no_newer_task(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process hangs before it claims a task's id, and wakes up after the claim of a newer one.
+
+    Its task fails without a start, and the newer task can still commit.
+    """
+    NumberedSource.ended.clear()
+    topic = await new_topic(1, cleanup__policy="delete")
+    hangs, go_on = asyncio.Event(), asyncio.Event()
+    claim = TransactionalTaskProducer.claim
+
+    async def late_claim(producer: TransactionalTaskProducer) -> None:
+        hangs.set()
+        await go_on.wait()
+        await claim(producer)
+
+    monkeypatch.setattr(TransactionalTaskProducer, "claim", late_claim)
+    notices = RecordedNotices()
+    async with (
+        rival_log(broker, own_topics) as rival,
+        exactly_once(broker, own_topics, NumberedSource, notices=notices) as older,
+    ):
+        await older.plane.execute(CreateConnector("s", config_of(NumberedSource, topic=topic)))
+        await until(hangs.is_set)
+        await rival.claim()
+        async with writer(broker, transactional_id=f"{own_topics.config}-s-0") as newer:
+            await newer.producer.begin_transaction()
+            await newer.put(topic, 0, None, b"newer")
+            go_on.set()
+            await until(lambda: older.plane.failure)
+            await newer.end(commit=True)
+        assert NumberedSource.ended == []
+        assert [failed["task"] for failed in notices.of("task_failed")] == [0]
+    assert await values(broker, topic) == ["newer"]
+
+
+async def test_a_claim_that_comes_too_late_starts_no_task(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer process claims the log while the older one claims a task's id: the task fails."""
+    NumberedSource.ended.clear()
+    topic = await new_topic(1, cleanup__policy="delete")
+    claim = Transactions.claim
+    async with rival_log(broker, own_topics) as rival:
+
+        async def overtaken_claim(transactions: Transactions) -> None:
+            await claim(transactions)
+            if transactions._id == f"{own_topics.config}-s-0":
+                await rival.claim()
+
+        monkeypatch.setattr(Transactions, "claim", overtaken_claim)
+        notices = RecordedNotices()
+        async with exactly_once(broker, own_topics, NumberedSource, notices=notices) as older:
+            await older.plane.execute(CreateConnector("s", config_of(NumberedSource, topic=topic)))
+            await until(lambda: older.plane.failure)
+            assert NumberedSource.ended == []
+            assert [failed["task"] for failed in notices.of("task_failed")] == [0]
+    assert await values(broker, topic) == []

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import chain
+from typing import Any, ClassVar
 
 import pytest
 
@@ -11,6 +13,7 @@ from controlplane.connect import Sink, SinkRecord, SinkTaskContext
 from controlplane.connect.sink import KafkaPartition
 from controlplane.core.commands import CreateConnector
 from controlplane.core.state import Topics
+from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, writer
@@ -18,7 +21,14 @@ from tests.kafka.real_kafka import Broker
 from tests.kafka.test_worker_sinks import until_committed
 from tests.kafka.worker_service import until as until_true
 from tests.patience import PATIENCE_S
-from tests.worker.worker_fixture import RecordedNotices, config_of, task_trace, until
+from tests.worker.test_sink_task import RARELY, ScriptedSink, raising, sinks
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    config_of,
+    task_trace,
+    until,
+    until_state,
+)
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
@@ -83,6 +93,7 @@ class SeekingSink(Sink):
 def _nothing_put() -> None:
     SlowSink.forget()
     SeekingSink.taken.clear()
+    sinks.reset()
 
 
 async def write_values(
@@ -153,6 +164,60 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
     assert {*VALUES} <= {*SlowSink.taken["other"]}
     late = [value for value in SlowSink.taken["slow"] if value in VALUES]
     assert len(late) == len({*late})  # the records in its hands, and no others
+
+
+@asynccontextmanager
+async def partitions_lost(
+    broker: Broker, topics: Topics, topic: str
+) -> AsyncIterator[ConnectWorker]:
+    """Worker without commits at intervals; its sink `slow` has lost both partitions in a `put`."""
+
+    def held_put(_: SinkTaskContext, values: list[Any]) -> None:
+        if values:
+            assert sinks.released.wait(PATIENCE_S)
+
+    sinks.acts["slow.put"] = held_put
+    await write_values(broker, topic, VALUES)
+    config = slow(topic, **{"max.poll.interval.ms": "1000"}) | config_of(ScriptedSink)
+    async with worker_on(broker, topics, ScriptedSink, limits=RARELY) as worker:
+        await worker.plane.execute(CreateConnector("slow", config))
+        await until(lambda: sinks.of("slow", "put"))
+        await worker.plane.execute(CreateConnector("other", config))
+        await until(lambda: sorted(chain(*sinks.of("other", "put"))) == VALUES)
+        yield worker
+
+
+async def test_lost_partitions_are_closed_without_a_commit(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic
+) -> None:
+    """The sink is not asked for offsets: another member has the partitions already.
+
+    Partitions that the group revokes from a member are committed.
+    """
+    topic = await new_topic(2, cleanup__policy="delete")
+    async with partitions_lost(broker, own_topics, topic) as worker:
+        sinks.released.set()
+        await until(lambda: sinks.of("slow", "close"))
+        assert sinks.of("slow", "close") == [[(topic, 0), (topic, 1)]]
+        assert sinks.of("slow", "pre_commit") == []
+        await until(lambda: sinks.of("other", "close"))  # `slow` is a member again
+        assert sinks.of("other", "pre_commit") == [{(topic, 0): 4, (topic, 1): 4}]
+        await until_committed(worker, f"group-{topic}", 4, 4)
+        assert task_trace(worker, "slow") == task_trace(worker, "other") == ""
+
+
+async def test_a_failing_close_of_lost_partitions(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic
+) -> None:
+    """The task is FAILED with the author's error; `close` is called once, and nothing committed."""
+    topic = await new_topic(2, cleanup__policy="delete")
+    async with partitions_lost(broker, own_topics, topic) as worker:
+        sinks.acts["slow.close"] = raising(ValueError("no close"))
+        sinks.released.set()
+        await until_state(worker, "slow", "RUNNING", "FAILED")
+        assert "ValueError: no close" in task_trace(worker, "slow")
+        assert sinks.of("slow", "close") == [[(topic, 0), (topic, 1)]]
+        assert sinks.of("slow", "pre_commit") == []
 
 
 async def test_a_sink_seeks(broker: Broker, own_topics: Topics, new_topic: NewTopic) -> None:

@@ -189,6 +189,10 @@ class RebalanceCallbacks(Protocol):
         """Commit and close these partitions, before another consumer gets them."""
         ...
 
+    async def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Close these partitions without a commit: another consumer may have them already."""
+        ...
+
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Open these partitions; the consumer is at their committed offsets."""
         ...
@@ -211,7 +215,11 @@ class TaskClients(Protocol):
     def transactional_producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AbstractAsyncContextManager[TransactionalProducer]:
-        """Open the producer of a source task with exactly-once support; it fences older ones."""
+        """Open the producer of a source task with exactly-once support; it fences older ones.
+
+        Raises:
+            LogError: another process has claimed the plane's log, or the brokers refuse the user.
+        """
         ...
 
     def dead_letter_producer(

@@ -125,7 +125,12 @@ class KafkaClients:
     async def transactional_producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[TransactionalProducer]:
-        """Open the producer of a source task with exactly-once support; it fences older ones."""
+        """Open the producer of a source task with exactly-once support; it fences older ones.
+
+        Raises:
+            Fenced: another process has claimed the plane's log.
+            LogNotUsable: this user may not use the transactional id.
+        """
         assert self.offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
@@ -142,7 +147,8 @@ class KafkaClients:
                 ReadBackReader(connection.cluster, self._connections.reading).committed,
             )
             placer = self._placer(connection, settings)
-            producer = TransactionalTaskProducer(transactions, placer, creator)
+            check_claim = partial(_check_claim, self._plane)
+            producer = TransactionalTaskProducer(transactions, placer, creator, check_claim)
             try:
                 await producer.claim()
                 yield producer

@@ -1,7 +1,7 @@
 """Producers of source tasks on brokers: at least once, and in transactions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 
@@ -219,19 +219,32 @@ class TransactionalTaskProducer:
     """
 
     def __init__(
-        self, transactions: Transactions, placer: RecordPlacer, creator: TopicCreator
+        self,
+        transactions: Transactions,
+        placer: RecordPlacer,
+        creator: TopicCreator,
+        check_claim: Callable[[], Awaitable[None]],
     ) -> None:
+        """`check_claim` raises `Fenced` if another process has claimed the plane's log."""
         self._transactions = transactions
         self._placer = placer
         self._creator = creator
+        self._check_claim = check_claim
 
     async def claim(self) -> None:
         """Fence the predecessors, whose open transactions are aborted. Brokers are waited for.
 
+        The brokers know only the order of the claims. So a process that was replaced could fence
+        the newer task. The check before prevents that, unless the process hangs right after it.
+        The check afterwards then ends the older task before it writes.
+
         Raises:
+            Fenced: another process has claimed the plane's log.
             LogNotUsable: this user may not use the transactional id.
         """
+        await until_available(self._check_claim)
         await until_available(self._transactions.claim)
+        await until_available(self._check_claim)
 
     async def ensure_topics(self, topics: Iterable[str]) -> None:
         """Create missing topics as the connector wants."""

@@ -377,6 +377,15 @@ class SinkTaskRun:
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit and close partitions that another task will consume."""
         await self._close(partitions)
+        self._unassign(partitions)
+
+    async def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Close partitions that another task may consume already; commit nothing, as in Kafka."""
+        await self._loaded.driver.close(partitions)
+        self._forget(partitions)
+        self._unassign(partitions)
+
+    def _unassign(self, partitions: Sequence[TopicPartition]) -> None:
         left = self._consumer.assignment - {*partitions}
         self._loaded.driver.context.assigned(left)
         self._loaded.metrics.partitions = len(left)
@@ -388,6 +397,10 @@ class SinkTaskRun:
             await self._commit(closing=True)
         finally:
             await self._loaded.driver.close(partitions)
+        self._forget(partitions)
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """Drop waiting records and offsets: the next owner begins at the committed offsets."""
         self._drop_batch({*partitions})
         for partition in partitions:
             self._consumed.pop(partition, None)

@@ -20,6 +20,7 @@ from aiokafka.errors import (
     NodeNotReadyError,
     RequestTimedOutError,
 )
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import JoinGroupRequest
 
 from controlplane.core.entry import Entry, TopicPartition
@@ -53,6 +54,10 @@ class PartitionListener(Protocol):
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit and close partitions that the group revokes from this consumer."""
+        ...
+
+    async def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Close partitions without a commit: the consumer is no longer a member of its group."""
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -210,6 +215,9 @@ class GroupConsumer:
         Raises:
             LogUnavailable: they are not committed; another consumer may have the partitions now.
         """
+        if not self._is_member:
+            # The coordinator would accept a commit without a generation in a group without members.
+            raise LogUnavailable("the consumer is no longer a member of its group")
         try:
             await self._consumer.commit(
                 {Place(*partition): offset for partition, offset in offsets.items()}
@@ -343,12 +351,24 @@ class GroupConsumer:
     async def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
         owned = [partition for partition in partitions if partition in self._positions]
         try:
-            if owned:
+            if owned and self._is_member:
                 await self._listener.revoked(owned)
+            elif owned:
+                await self._listener.lost(owned)
         finally:
             for partition in owned:
                 del self._positions[partition]
                 self._paused.discard(partition)
+
+    @property
+    def _is_member(self) -> bool:
+        """False from the end of a membership until the next join.
+
+        A membership ends when the coordinator no longer knows the member or its generation, or
+        when polls are further apart than `max_poll_interval_ms`.
+        """
+        generation = self._consumer._coordinator.generation  # noqa: SLF001
+        return bool(generation != OffsetCommitRequest.DEFAULT_GENERATION_ID)
 
     async def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
