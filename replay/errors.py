@@ -1,5 +1,7 @@
 """Errors about archives and queries on them; each message is one sentence with a remedy."""
 
+from pathlib import Path
+
 
 class ReplayError(Exception):
     """Base of all errors of `replay`: the archive is unchanged, the message names a remedy."""
@@ -10,7 +12,9 @@ class NoArchive(ReplayError):
 
 
 def no_archive(where: str) -> NoArchive:
-    """Create the error for a place that holds no archive."""
+    """Create the error for a place that holds no archive, or for a path that does not exist."""
+    if "://" not in where and not Path(where).exists():
+        return NoArchive(f"{where} does not exist: check the path")
     return NoArchive(f"{where} is no archive: create one with `replay capture`")
 
 

@@ -1,4 +1,4 @@
-"""`tools/live`, the script of `make run`, checks its port before it prints any instructions."""
+"""`tools/live`, the script of `make run`, checks port and release before it prints anything."""
 
 import shutil
 import socket
@@ -7,26 +7,35 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_ports
+
 ROOT = Path(__file__).parents[2]
+
+CONTROLPLANE = """#!/usr/bin/env bash
+case "$*" in *"--release foo"*) echo "Error: unknown release" >&2; exit 2;; esac
+"""
+"""Command that refuses the release `foo`."""
 
 REMEDY = "choose a port with PORT=, such as make run PORT=9083\n"
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Folder with the script, and a `controlplane` that does nothing."""
+    """Folder with the script, and a `controlplane` that does nothing but refuse one release."""
     command = tmp_path / ".venv" / "bin" / "controlplane"
     command.parent.mkdir(parents=True)
-    command.write_text("#!/usr/bin/env bash\n")
+    command.write_text(CONTROLPLANE)
     command.chmod(0o755)
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools" / "live", tmp_path / "tools" / "live")
     return tmp_path
 
 
-def run(clone: Path, port: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    clone: Path, port: str, *arguments: str, release: str = "kip"
+) -> subprocess.CompletedProcess[str]:
     """Run the script in the folder."""
-    words = [str(clone / "tools" / "live"), port, "kip", *arguments]
+    words = [str(clone / "tools" / "live"), port, release, *arguments]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
@@ -51,3 +60,21 @@ def test_a_taken_port_is_refused(clone: Path) -> None:
     done = run(clone, str(port))
     assert done.returncode == 0, done.stderr
     assert f"CONTROLPLANE_CLUSTER=http://127.0.0.1:{port}\n" in done.stdout
+
+
+def test_a_bad_release_is_refused(clone: Path) -> None:
+    """The error of `controlplane` is all that the script prints; nothing is created."""
+    done = run(clone, str(free_ports(1)[0]), release="foo")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: unknown release\n")
+    assert not (clone / ".cache").exists()
+
+
+def test_the_instructions_are_those_of_the_readme(clone: Path) -> None:
+    """The README has each line between the export and the list of connectors."""
+    lines = run(clone, str(free_ports(1)[0])).stdout.splitlines()
+    first = next(at for at, line in enumerate(lines) if "echo three" in line)
+    last = next(at for at, line in enumerate(lines) if "get connectors" in line)
+    shown = (ROOT / "README.md").read_text("utf-8").splitlines()
+    instructions = [f"$ {line.strip()}" for line in lines[first:last]]
+    assert len(instructions) == 7
+    assert [line for line in shown if line in instructions] == instructions

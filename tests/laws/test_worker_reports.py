@@ -1,4 +1,4 @@
-"""Laws of statuses (L1–L4) and active topics (A1, A2, A4) that a worker reports.
+"""Laws of statuses (L1–L4) and active topics (A1 to A4) that a worker reports.
 
 The writer is the worker's own, on an unsteady log and a simulated clock; another worker writes
 beside it. docs/kafka-unit-tests.md has the sentence of each law.
@@ -17,6 +17,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.fold import fold
 from controlplane.core.records import (
     ActiveTopic,
+    Activity,
     ConnectorStatus,
     State,
     Status,
@@ -257,45 +258,123 @@ def test_folding_is_idempotent(records: list[TaskStatus]) -> None:
 
 uses = st.lists(
     st.tuples(
-        st.sampled_from(("use", "use", "reset", "wait")), st.sampled_from(("a", "b")), seconds
+        st.sampled_from(("use", "use", "use", "reset", "tombstone", "read", "wait")),
+        st.sampled_from(("a", "b")),
+        seconds,
     ),
     max_size=14,
 )
 
 
+READ_TOMBSTONE = [("tombstone", "a", 0.0), ("read", "a", 0.0)]
+
+
+class TopicModel:
+    """Topics of a connector that may be active, and those that must be."""
+
+    def __init__(self) -> None:
+        self.possible: set[str] = set()
+        """Topics in use since their tombstone, or with a record under way beside it."""
+        self.certain: set[str] = set()
+        self._under_way: set[str] = set()
+        """Topics with a record that may not be written yet."""
+        self._tombstone_unread = False
+
+    def use(self, topic: str, cached: bool) -> None:
+        """Count a use; `cached`: the worker's state has the topic."""
+        self.possible.add(topic)
+        if not self._tombstone_unread or not (cached or topic in self._under_way):
+            self.certain.add(topic)
+        if not cached:
+            self._under_way.add(topic)
+
+    def append_tombstones(self) -> None:
+        """Count a tombstone of each topic, which no worker has read yet."""
+        self.possible = {*self._under_way}
+        self.certain = set()
+        self._tombstone_unread = True
+
+    def read(self) -> None:
+        """Count the reading of everything; no record is under way."""
+        self._under_way.clear()
+        self._tombstone_unread = False
+
+
+async def append_tombstones(world: ReportWorld) -> None:
+    """Append a tombstone of each topic, as another worker does for a reset."""
+    await world.write(*(ActiveTopic("c", name, None) for name in ("a", "b")))
+
+
+def active_topics(world: ReportWorld) -> set[str]:
+    """Return the active topics in the worker's state."""
+    return {*world.view.status.active_topics.get("c", {})}
+
+
 @given(uses, fates, seconds)
+@example([("use", "a", 0.0), ("wait", "a", 0.01), *READ_TOMBSTONE, ("use", "a", 0.0)], [], 0.2)
 def test_active_topics(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
-    """A1: only topics in use since their tombstone are active.
+    """A1: only topics in use since their tombstone are active, and those of a record beside it.
 
     A2: a use that follows the reading of a tombstone is recorded. A4: repeated records change
-    nothing.
+    nothing. A use between a tombstone and its reading may stay unrecorded.
     """
     world = ReportWorld(drawn, read_back_s)
-    used_since_reset: set[str] = set()
-    certain: set[str] = set()
+    model = TopicModel()
 
     async def life(world: ReportWorld) -> None:
         for kind, topic, duration_s in taken:
             if kind == "wait":
                 await asyncio.sleep(duration_s)
             elif kind == "use":
+                model.use(topic, topic in active_topics(world))
                 world.writer.note_topic("c", 0, topic)
-                used_since_reset.add(topic)
-                certain.add(topic)
+            elif kind == "tombstone":
+                model.append_tombstones()
+                await append_tombstones(world)
             else:
                 await world.writer.flush()
-                await world.write(*(ActiveTopic("c", name, None) for name in ("a", "b")))
+                model.read()
+                if kind == "reset":
+                    model.append_tombstones()
+                    await append_tombstones(world)
                 await world.read()
-                used_since_reset.clear()
-                certain.clear()
+                model.read()
 
     simulated(world.live(life))
-    active = {*world.view.status.active_topics.get("c", {})}
-    assert active <= used_since_reset, "A1"
-    assert certain <= active, "A2"
+    active = active_topics(world)
+    assert active <= model.possible, "A1"
+    assert model.certain <= active, "A2"
     entries = simulated_entries(world)
     doubled = [
         Entry(TOPIC, 0, offset, 1, entry.key, entry.value)
         for offset, entry in enumerate(entry for entry in entries for _ in range(2))
     ]
     assert {*fold(doubled, KIP).status.active_topics.get("c", {})} == active, "A4"
+
+
+def test_a_use_before_the_tombstone_is_read() -> None:
+    """The race that KIP-558 accepts: this use is not recorded; the next one after the reading is.
+
+    Another connector keeps its topics (A3).
+    """
+    world = ReportWorld([], 0.0)
+    active: list[set[str]] = []
+    written: list[int] = []
+
+    async def life(world: ReportWorld) -> None:
+        await world.write(ActiveTopic("d", "a", Activity("a", "d", 0, 1)))
+        world.writer.note_topic("c", 0, "a")
+        await world.writer.flush()
+        await append_tombstones(world)
+        for _ in range(2):
+            active.append(active_topics(world))
+            world.writer.note_topic("c", 0, "a")
+            await world.writer.flush()
+            written.append(len(await world.entries()))
+            await world.read()
+            active.append(active_topics(world))
+
+    simulated(world.live(life))
+    assert active == [{"a"}, set(), set(), {"a"}]
+    assert written == [4, 5]
+    assert {*world.view.status.active_topics["d"]} == {"a"}

@@ -25,6 +25,7 @@ from controlplane.core.commands import (
     CreateConnector,
     DeleteConnector,
 )
+from controlplane.logs.log import Log
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import (
@@ -227,10 +228,10 @@ class CountingOn(Source):
 
 @asynccontextmanager
 async def with_neighbour(
-    *classes: type[Any], notices: RecordedNotices | None = None
+    *classes: type[Any], notices: RecordedNotices | None = None, log: Log | None = None
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker with a good neighbour; check at the end that it still works undisturbed."""
-    async with running(CountingOn, *classes, runtime=SHORT, notices=notices) as worker:
+    async with running(CountingOn, *classes, runtime=SHORT, notices=notices, log=log) as worker:
         await worker.plane.execute(CreateConnector("good", config_of(CountingOn)))
         await until_state(worker, "good", "RUNNING", "RUNNING")
         try:

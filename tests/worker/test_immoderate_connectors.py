@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from controlplane.core.commands import (
     PauseConnector,
     StopConnector,
 )
+from controlplane.logs.log import Log
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
 from controlplane.worker.worker import ConnectWorker
 from tests.conftest import PROVE
 from tests.patience import PATIENCE_S
@@ -190,7 +194,20 @@ class Sized(CountingOn):
 
 async def test_a_config_of_a_mebibyte() -> None:
     """The connector runs, its task config has the value, and the list of connectors answers."""
-    async with with_neighbour(Sized) as worker:
+    await _check_a_mebibyte(MemoryLog())
+
+
+async def test_a_config_of_a_mebibyte_on_sqlite(tmp_path: Path) -> None:
+    """A log in a file has the same effect."""
+    log = await SqliteLog.open(tmp_path / "log.db")
+    try:
+        await _check_a_mebibyte(log)
+    finally:
+        await log.close()
+
+
+async def _check_a_mebibyte(log: Log) -> None:
+    async with with_neighbour(Sized, log=log) as worker:
         await create_bad(worker, Sized, large="x" * 2**20)
         await until_state(worker, "bad", "RUNNING", "RUNNING")
         assert calls == [str(2**20)]

@@ -1,7 +1,9 @@
-"""A stopped connector leaves no asyncio task, no thread and no open file."""
+"""A stopped connector leaves no asyncio task, thread, open file or child process."""
 
 import asyncio
 import gc
+import os
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -126,19 +128,21 @@ class Draining(Sink):
 
 
 class Inventory(NamedTuple):
-    """Tasks, threads and open files of this process, without those of a log."""
+    """Tasks, threads, open files and children of this process, without files of a log."""
 
     tasks: Counter[str]
     threads: Counter[str]
     files: int
+    children: int
 
 
 def inventory() -> Inventory:
-    """Tasks, threads and files that are open now."""
+    """Tasks, threads, files and child processes that exist now."""
     return Inventory(
         Counter(task.get_name().rstrip("0123456789") for task in asyncio.all_tasks()),
         Counter(thread.name.rstrip("0123456789") for thread in threading.enumerate()),
         len(_open_files()) - len(_files_of_log()),
+        len(_children()),
     )
 
 
@@ -150,6 +154,18 @@ def _open_files() -> list[str]:
         with suppress(FileNotFoundError):  # the descriptor of the listing itself
             targets.append(str(descriptor.readlink()))
     return targets
+
+
+def _children() -> list[int]:
+    """Ids of child processes, ended ones that nobody has waited for included; as `_open_files`."""
+    own = str(os.getpid())
+    children: list[int] = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # the process has just ended
+            _, _, fields = status.read_text("utf-8", "replace").rpartition(") ")
+            if fields.split()[1] == own:
+                children.append(int(status.parent.name))
+    return children
 
 
 def _files_of_log() -> list[str]:
@@ -232,7 +248,7 @@ async def _check_cycles(log: Log, cycles: int) -> None:
 
 
 async def test_failures_leave_nothing() -> None:
-    """A failed task holds no task, thread or file, however often it is restarted."""
+    """A failed task holds no task, thread, file or process, however often it is restarted."""
     async with running(FailingAtOnce) as worker:
         empty = await _idle()
         await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
@@ -288,7 +304,7 @@ def _instances(kind: type[Any]) -> int:
 
 
 async def test_a_closed_worker_leaves_nothing() -> None:
-    """No task, thread or file outlives the block."""
+    """No task, thread, file or process outlives the block."""
     await asyncio.to_thread(len, "")  # the executor of this loop stays
     empty = inventory()
     for _ in range(3):
@@ -300,6 +316,22 @@ async def test_a_closed_worker_leaves_nothing() -> None:
     await _until_same(empty)
 
 
+@pytest.mark.slow
+async def test_children_are_counted() -> None:
+    """A child process is a surplus while it runs, and until it has been waited for."""
+    empty = inventory()
+    with _sleeping_child() as child:
+        assert _surplus(empty) == ({}, {}, 0, 1)
+        child.kill()
+        assert _surplus(empty) == ({}, {}, 0, 1)
+    assert _surplus(empty) == ({}, {}, 0, 0)
+
+
+def _sleeping_child() -> subprocess.Popen[bytes]:
+    """Start a child process; leaving its block waits for it."""
+    return subprocess.Popen(["sleep", "5"])
+
+
 async def _idle() -> Inventory:
     """Inventory of a worker that waits for its log to grow."""
     await asyncio.sleep(0.1)
@@ -309,12 +341,12 @@ async def _idle() -> Inventory:
 async def _until_same(expected: Inventory) -> None:
     """Wait until the inventory is equal; report the surplus."""
     try:
-        await until(lambda: _surplus(expected) == ({}, {}, 0))
+        await until(lambda: not any(_surplus(expected)))
     except TimeoutError:
         raise AssertionError(f"left: {_surplus(expected)}") from None
 
 
-def _surplus(expected: Inventory) -> tuple[dict[str, int], dict[str, int], int]:
+def _surplus(expected: Inventory) -> tuple[dict[str, int], dict[str, int], int, int]:
     """Objects beyond this inventory. The loop's executor keeps its idle threads."""
     now = inventory()
     threads = now.threads - expected.threads
@@ -322,4 +354,5 @@ def _surplus(expected: Inventory) -> tuple[dict[str, int], dict[str, int], int]:
         dict(now.tasks - expected.tasks),
         {name: count for name, count in threads.items() if not name.startswith("asyncio_")},
         max(0, now.files - expected.files),
+        max(0, now.children - expected.children),
     )

@@ -24,6 +24,20 @@ from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
 from replay.errors import NotCapturable
 
+
+class _CaptureCommand(click.Command):
+    """Command whose error for too few arguments names both."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; the error for a missing one says what to give."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as missing:
+            if missing.param is not None and missing.param.param_type_name == "argument":
+                raise click.UsageError("give LOG and ARCHIVE", ctx) from None
+            raise
+
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -44,7 +58,7 @@ def _topic_options(command: Any) -> Any:
     return command
 
 
-@click.command()
+@click.command(cls=_CaptureCommand)
 @click.argument(
     "sources", metavar="[NAME=]LOG...", nargs=-1, required=True, shell_complete=complete_files
 )

@@ -241,11 +241,32 @@ def test_the_history_of_two_connectors(archive: Path) -> None:
     assert both.json == [*alone[0], *alone[1]]
 
 
-@pytest.mark.parametrize("command", ["verify", "state"])
-def test_a_missing_archive_is_an_error(command: str, tmp_path: Path) -> None:
-    """The error says how to make an archive; no folder is made."""
-    assert "create one with `replay capture`" in refusal(call(command, tmp_path / "none"))
-    assert not (tmp_path / "none").exists()
+ARCHIVE_COMMANDS = ("compact-archive", "verify", "state", "timeline")
+"""Commands that take archives only."""
+
+
+@pytest.mark.parametrize("command", [*ARCHIVE_COMMANDS, "report", "audit", "lint"])
+def test_a_missing_path_is_an_error(command: str, tmp_path: Path) -> None:
+    """Every command has the same sentence for a path that does not exist; no folder is made."""
+    none = tmp_path / "none"
+    options = {"report": ("--file", tmp_path / "page.html"), "lint": ("--release", "3.9")}
+    expected = f"{none} does not exist: check the path"
+    assert refusal(call(command, none, *options.get(command, ()))) == expected
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("command", ARCHIVE_COMMANDS)
+def test_a_folder_without_archive_is_an_error(command: str, tmp_path: Path) -> None:
+    """The error says how to make an archive."""
+    expected = f"{tmp_path} is no archive: create one with `replay capture`"
+    assert refusal(call(command, tmp_path)) == expected
+
+
+@pytest.mark.parametrize("arguments", [(), ("l.db",)])
+def test_a_capture_without_archive(arguments: tuple[str, ...]) -> None:
+    """The error names both arguments: click would report the first one as missing."""
+    result = call("capture", *arguments)
+    assert (result.code, result.err.splitlines()[-1]) == (2, "Error: give LOG and ARCHIVE")
 
 
 def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedProcess[str]":
