@@ -103,8 +103,9 @@ async def test_a_stricter_policy_keeps_a_sink_out_of_its_group(
         await worker.plane.execute(CreateConnector("s", sink(topic)))
         await until_state(worker, "s", "RUNNING", "RUNNING")
     await produce(broker, topic, "a")
-    policy = {"connector__client__config__override__policy": "None"}
-    async with worker_on(broker, own_topics, KeepingSink, **policy) as worker:
+    async with worker_on(
+        broker, own_topics, KeepingSink, connector__client__config__override__policy="None"
+    ) as worker:
         await until_state(worker, "s", "RUNNING", "FAILED")
         group = f"[group.id,group-{topic},[],[The 'None' policy does not allow"
         assert f"Client Config Overrides not allowed [{group}" in task_trace(worker, "s")
