@@ -25,7 +25,7 @@ from controlplane.controller import (
     StepListener,
     WriterEnvironment,
 )
-from controlplane.controller.external import sink_progress
+from controlplane.controller.external import sink_offsets, sink_progress
 from controlplane.core.codec.command_log import command_of
 from controlplane.core.commands import (
     AnyCommand,
@@ -35,7 +35,6 @@ from controlplane.core.commands import (
     size_of,
 )
 from controlplane.core.context import Context, DecisionSettings
-from controlplane.core.decide.sink_offsets import admin_overrides, group_of
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile, resolve
@@ -373,8 +372,7 @@ class ControlPlane:
             ExternalActionFailed: no broker answers, or it refuses.
         """
         config = self.state.config.connectors.get(connector, {})
-        group = group_of(connector, config, self.context)
-        return await self._around.outside.group_offsets(group, admin_overrides(config))
+        return await sink_offsets(connector, config, self.context, self._around.outside)
 
     async def group_progress(self, connector: str) -> GroupProgress:
         """Read the committed offsets of a sink's consumer group, with the lag in each partition.

@@ -7,6 +7,7 @@ control plane has no Kafka cluster and no workers other than its own.
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
+import msgspec
 from msgspec import UNSET
 
 from controlplane.core.context import Context
@@ -14,6 +15,8 @@ from controlplane.core.decide.sink_offsets import admin_overrides, group_of
 from controlplane.core.entry import TopicPartition
 from controlplane.core.plan import AdminOverrides, AlterGroup, AnyAction, GroupOffsets
 from controlplane.core.records import Properties
+from controlplane.core.text.override_refusal import override_refusal
+from controlplane.core.validation.override_policy import SINK_OFFSET_CLIENTS
 from controlplane.core.views.group_progress import GroupProgress, LogEnd, group_progress
 
 STILL_ACTIVE = (
@@ -37,6 +40,10 @@ class ExternalActionFailed(Exception):
         super().__init__(f"{answer}: {cause}" if answer and cause else answer or cause)
         self.answer = answer or cause
         self.cause = cause if answer else ""
+
+
+class OverridesForbidden(ExternalActionFailed):
+    """The worker's policy forbids client settings of a connector. Its answer is Kafka's message."""
 
 
 class ExternalActions(Protocol):
@@ -76,16 +83,43 @@ class HasLogEnds(Protocol):
         ...
 
 
+def known_policy(context: Context) -> Context:
+    """Return the context of a reader: without a policy in its settings, every override is allowed.
+
+    The release's default may differ from the policy of the workers that run the sink.
+    """
+    if context.worker.override_policy is not None:
+        return context
+    worker = msgspec.structs.replace(context.worker, override_policy="All")
+    return msgspec.structs.replace(context, worker=worker)
+
+
+async def sink_offsets(
+    name: str, config: Properties, context: Context, outside: ExternalActions
+) -> GroupOffsets:
+    """Read the committed offsets of a sink's group.
+
+    Raises:
+        OverridesForbidden: the worker's policy forbids the connector's client settings.
+        ExternalActionFailed: the offsets cannot be read.
+    """
+    forbidden = override_refusal(config, SINK_OFFSET_CLIENTS, context)
+    if forbidden is not None:
+        raise OverridesForbidden(forbidden)
+    return await outside.group_offsets(group_of(name, config, context), admin_overrides(config))
+
+
 async def sink_progress(
     name: str, config: Properties, context: Context, outside: ExternalActions
 ) -> GroupProgress:
     """Read the committed offsets of a sink's group, and the ends of their partitions.
 
     Raises:
+        OverridesForbidden: the worker's policy forbids the connector's client settings.
         ExternalActionFailed: the offsets cannot be read. Missing ends are no failure.
     """
+    offsets = await sink_offsets(name, config, context, outside)
     group, admin = group_of(name, config, context), admin_overrides(config)
-    offsets = await outside.group_offsets(group, admin)
     ends: Mapping[TopicPartition, LogEnd] = {}
     if isinstance(outside, HasLogEnds):
         ends = await outside.log_ends(

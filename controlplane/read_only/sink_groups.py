@@ -1,9 +1,8 @@
 """Consumer groups of sinks, for a service that only reads a cluster."""
 
-from controlplane.controller.external import sink_progress
+from controlplane.controller.external import known_policy, sink_offsets, sink_progress
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.core.context import Context
-from controlplane.core.decide.sink_offsets import admin_overrides, group_of
 from controlplane.core.plan import GroupOffsets
 from controlplane.core.records import Properties
 from controlplane.core.views.group_progress import GroupProgress
@@ -23,7 +22,7 @@ class FollowedSinkGroups:
         self._clusters = ConnectorClusters(brokers_of(where), configuration)
         self._actions = KafkaActions(self._clusters)
         self._follower = follower
-        self._context = context
+        self._context = known_policy(context)
 
     async def group_offsets(self, connector: str) -> GroupOffsets:
         """Read the committed offsets of a sink connector's consumer group.
@@ -32,8 +31,7 @@ class FollowedSinkGroups:
             ExternalActionFailed: a cluster refuses, or cannot be reached.
         """
         config = await self._config(connector)
-        group = group_of(connector, config, self._context)
-        return await self._actions.group_offsets(group, admin_overrides(config))
+        return await sink_offsets(connector, config, self._context, self._actions)
 
     async def group_progress(self, connector: str) -> GroupProgress:
         """Read the committed offsets with the ends of their partitions.

@@ -9,7 +9,7 @@ from functools import partial
 
 from controlplane.controller.admission import TooMany
 from controlplane.controller.controller import Closed, TimedOut
-from controlplane.controller.external import ExternalActionFailed
+from controlplane.controller.external import ExternalActionFailed, OverridesForbidden
 from controlplane.controller.messages import FENCED
 from controlplane.core import views
 from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
@@ -108,6 +108,8 @@ async def _group(call: Call, connector: str) -> GroupOffsets | None:
         return None
     try:
         return await groups.group_offsets(connector)
+    except OverridesForbidden as error:
+        raise RequestFailed(str(error)) from error
     except ExternalActionFailed as error:
         words = reads.no_group_offsets(connector)
         # A worker of a release answers these words only, and logs the reason.

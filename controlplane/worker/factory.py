@@ -20,6 +20,11 @@ from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
 from controlplane.worker.data_topics.clients import TaskClients, TopicSubscription
 from controlplane.worker.data_topics.outage_retry import until_available
+from controlplane.worker.data_topics.override_checks import (
+    check_sink_task,
+    check_source_connector,
+    check_source_task,
+)
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
     ConnectorDriver,
@@ -101,9 +106,13 @@ class InstanceFactory:
         """Return the driver of a connector; it resolves the references in the config itself.
 
         Raises:
-            ConnectError: its class cannot be used.
+            ConnectError: its class cannot be used, or the policy forbids its client settings.
         """
         connector = self._classes.named(connector_class(config))
+        if connector.kind == "source":
+            check_source_connector(
+                config, self._plane.context, exactly_once=self._settings.exactly_once
+            )
         resolved = partial(self._resolved, name, connector, config, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
@@ -206,6 +215,7 @@ class InstanceFactory:
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity
+        check_source_task(draft.connector_config, self._plane.context, self._settings)
         boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
         exactly_once = self._settings.exactly_once
         sets_boundaries = exactly_once and boundary == "connector"
@@ -267,6 +277,7 @@ class InstanceFactory:
 
     async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
         name, number = draft.identity
+        check_sink_task(draft.connector_config, self._plane.context)
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
         # The run closes the transformations: between these lines and the run no step may fail.

@@ -94,6 +94,25 @@ async def test_offsets_are_altered_and_reset_while_stopped(
 
 
 @NEWEST
+async def test_a_stricter_policy_keeps_a_sink_out_of_its_group(
+    broker: Broker, own_topics: Topics
+) -> None:
+    """The task with a forbidden group fails, and consumes nothing (KIP-458)."""
+    topic = await sink_topic(broker)
+    async with worker_on(broker, own_topics, KeepingSink) as worker:
+        await worker.plane.execute(CreateConnector("s", sink(topic)))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    await produce(broker, topic, "a")
+    async with worker_on(
+        broker, own_topics, KeepingSink, connector__client__config__override__policy="None"
+    ) as worker:
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        group = f"[group.id,group-{topic},[],[The 'None' policy does not allow"
+        assert f"Client Config Overrides not allowed [{group}" in task_trace(worker, "s")
+        assert not put.get("s")
+
+
+@NEWEST
 async def test_a_sink_joins_a_group_of_java_consumers(broker: Broker, own_topics: Topics) -> None:
     """The sink shares the partitions with Java consumers: all use the range assignor."""
     topic = await sink_topic(broker, 2)

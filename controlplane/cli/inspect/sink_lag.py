@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.controller.external import ExternalActionFailed, sink_progress
+from controlplane.controller.external import (
+    ExternalActionFailed,
+    known_policy,
+    sink_progress,
+)
 from controlplane.core.context import Context
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import Properties
@@ -34,7 +38,7 @@ async def consumer_group(
     from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
 
     worker = decision_settings(reading.settings)
-    context = Context(profile=profile, worker=worker, plugins=Plugins())
+    context = known_policy(Context(profile=profile, worker=worker, plugins=Plugins()))
     clusters = ConnectorClusters(brokers_of(where), reading.configuration)
     try:
         return _document(await sink_progress(name, config, context, KafkaActions(clusters)))

@@ -18,6 +18,7 @@ from controlplane.core.plan import (
     AskGroup,
     AskHook,
     Decision,
+    FenceProducers,
     HookFailure,
     HookSuccess,
     Offsets,
@@ -29,8 +30,13 @@ from controlplane.core.plan import (
 )
 from controlplane.core.records import Properties, Target
 from controlplane.core.state import ClusterState
+from controlplane.core.text.override_refusal import override_refusal
 from controlplane.core.validation import ValidationFailure
 from controlplane.core.validation.connector_lookup import find_connector
+from controlplane.core.validation.override_policy import (
+    SINK_OFFSET_CLIENTS,
+    source_offset_clients,
+)
 from controlplane.core.validation.subject import ValidationSubject
 
 
@@ -120,7 +126,8 @@ def store_of(
 ) -> ConnectorOffsets | Rejected:
     """Store of the offsets of a connector with this config, or the refusal.
 
-    Refused: an invalid class, a class of unknown type, offsets on another cluster.
+    Refused: an invalid class, a class of unknown type, overrides that the policy forbids, offsets
+    on another cluster.
     """
     plugin = find_connector(ValidationSubject.of(config, context))
     if isinstance(plugin, ValidationFailure):
@@ -132,8 +139,28 @@ def store_of(
             f"sink: list its class {plugin.class_name} with its type in the plugin catalogue"
         )
         return Rejected(Reason.FAILED, text)
+    store = kind(state, name, config, context)
+    forbidden = _forbidden_overrides(store, state, config, context)
+    if forbidden is not None:
+        return Rejected(Reason.FAILED, forbidden)
     refused = unreachable(state, name, config, context) if kind is SourceOffsets else None
-    return refused or kind(state, name, config, context)
+    return refused or store
+
+
+def _forbidden_overrides(
+    store: ConnectorOffsets, state: ClusterState, config: Properties, context: Context
+) -> str | None:
+    """Kafka's message if the worker's policy forbids a client that changes the offsets (KIP-458).
+
+    A worker fences tasks first, and then answers in other words; None: all clients are allowed.
+    """
+    if store.kind == "sink":
+        return override_refusal(config, SINK_OFFSET_CLIENTS, context)
+    fences = any(isinstance(step.action, FenceProducers) for step in store.fence())
+    if fences and override_refusal(config, ("admin",), context) is not None:
+        return "Failed to perform zombie fencing for source connector prior to modifying offsets"
+    clients = source_offset_clients(config, context, exactly_once=state.exactly_once)
+    return override_refusal(config, clients, context)
 
 
 _STORES: Mapping[str, type[SourceOffsets] | type[SinkOffsets]] = {

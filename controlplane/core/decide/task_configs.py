@@ -22,6 +22,7 @@ from controlplane.core.records import (
     TaskCount,
 )
 from controlplane.core.state import ClusterState
+from controlplane.core.text.override_refusal import override_refusal
 
 
 def publish(state: ClusterState, command: PublishTasks, context: Context) -> Plan | Rejected:
@@ -66,7 +67,13 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
         return Rejected(Reason.FAILED, _UNKNOWN_TYPE.format(name))
     if plugin_type != "source":
         return Rejected(Reason.INVALID, f"Connector {name} is not a source connector")
-    return Plan(fencing(state, name, context), commit_point="count")
+    steps = fencing(state, name, context)
+    if any(isinstance(step.action, FenceProducers) for step in steps):
+        config = state.config.connectors[name]
+        forbidden = override_refusal(config, ("admin",), context)
+        if forbidden is not None:
+            return Rejected(Reason.FAILED, forbidden)
+    return Plan(steps, commit_point="count")
 
 
 _UNKNOWN_TYPE = (

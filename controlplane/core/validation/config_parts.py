@@ -12,11 +12,9 @@ from controlplane.core.configdef.value_parser import JavaClass, parse
 from controlplane.core.java.java_library import trim
 from controlplane.core.records import Properties
 from controlplane.core.validation.connector_rules import has_dead_letters
+from controlplane.core.validation.override_policy import policy_error
 from controlplane.core.validation.result import Validation, in_hash_order, prefixed
 from controlplane.core.validation.subject import ValidationSubject
-
-_PRINCIPAL_KEYS = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
-"""Settings that the policy `Principal` allows."""
 
 _ANSWER_ORDER = ("producer", "consumer", "admin")
 """Kinds of clients in the order of the answer (`AbstractHerder#mergeConfigInfos`)."""
@@ -68,18 +66,9 @@ def _checked_overrides(
     checks: dict[str, KeyCheck] = {}
     for name, text in texts.items():
         value = parse(keys[name], text, subject.find) if name in keys else text
-        checks[name] = KeyCheck(name, value, _policy_errors(subject, name))
+        error = policy_error(name, subject.worker, subject.profile)
+        checks[name] = KeyCheck(name, value, () if error is None else (error,))
     return prefixed(keys, in_hash_order(checks), prefix)
-
-
-def _policy_errors(subject: ValidationSubject, name: str) -> tuple[str, ...]:
-    policy = subject.worker.override_policy
-    if policy is None:
-        policy = "All" if subject.profile.overrides_allowed else "None"
-    if policy == "All" or (policy == "Principal" and name in _PRINCIPAL_KEYS):
-        return ()
-    refused = f"The '{policy}' policy does not allow '{name}' to be overridden"
-    return (f"{refused} in the connector configuration.",)
 
 
 # --- converters ---------------------------------------------------------------------------------
