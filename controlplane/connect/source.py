@@ -253,6 +253,10 @@ class Source:
         A pair with the offset None removes the offset of its partition. None or an empty list adds
         nothing. The argument is read-only. After a `RetriableError` the commit goes on without
         further offsets.
+
+        It is called while `read` waits, in a `yield` or in an `await` of its own. So set a position
+        that this method returns directly before the `yield`, without an `await` between them. While
+        `read` blocks its thread, the offsets of earlier records wait.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:

@@ -181,6 +181,7 @@ async def read_records(
     search = HistorySearch(connector, state.profile, state.topics, exactly_once=state.exactly_once)
     async for batch in log.read(list(stop), stop=stop):
         await in_thread_if_large(partial(search.look_at, batch), len(batch))
+        await asyncio.sleep(0)  # many short batches may arrive without a pause
     return [entry async for entry in sliced(search.matches())]
 
 

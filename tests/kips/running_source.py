@@ -1,13 +1,22 @@
 """A source whose polls and hooks a test sets, and a log that delays records."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 
-from controlplane.connect import SourceConnector, SourceRecord, SourceTask, key
+from controlplane.connect import (
+    RetriableError,
+    Source,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+    key,
+)
 from controlplane.core.commands import CreateConnector
 from controlplane.core.context import DecisionSettings
 from controlplane.core.entry import Position
@@ -111,6 +120,80 @@ class HoldingLog(MemoryLog):
         return await super().append(records, epoch)
 
 
+class Append(NamedTuple):
+    """One append to the log: the values of its records, and its offsets by partition."""
+
+    values: list[str]
+    offsets: dict[str, int | None]
+
+
+class RecordingLog(MemoryLog):
+    """Log that keeps each append of records or of source offsets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appends: list[Append] = []
+
+    @property
+    def offsets(self) -> dict[str, int | None]:
+        """Latest offset of each partition; None: a tombstone."""
+        return {name: at for append in self.appends for name, at in append.offsets.items()}
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append, and keep the values and offsets."""
+        positions = await super().append(records, epoch)
+        values = [(each.value or b"").decode() for each in records if each.topic == "t"]
+        offsets = {
+            json.loads(each.key or b"")[1]["p"]: json.loads(each.value)["at"]
+            if each.value is not None
+            else None
+            for each in records
+            if each.topic == "connect-offsets"
+        }
+        if values or offsets:
+            self.appends.append(Append(values, offsets))
+        return positions
+
+
+def hook_of(output: Any) -> Any:
+    """Hook that returns the output, or raises it, if its argument has offsets."""
+
+    def hook(shown: Pairs) -> Any:
+        if shown and isinstance(output, Exception):
+            raise output
+        return output if shown else None
+
+    return hook
+
+
+def at(partition: str, offset: int | None) -> tuple[Any, Any]:
+    """Offset in the form of the hook; None: the partition gets a tombstone."""
+    return {"p": partition}, None if offset is None else {"at": offset}
+
+
+READ = {"a": 1, "b": 1}
+"""Offsets of the two records that the task polls."""
+
+
+OUTPUTS = pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (None, READ),
+        ({}, READ),
+        ([at("a", 9)], {"a": 9, "b": 1}),
+        ([at("new", 7)], READ | {"new": 7}),
+        ([at("a", None)], {"a": None, "b": 1}),
+        ([at("gone", None)], READ | {"gone": None}),
+        ([at("a", 9), at("new", 7), at("b", None)], {"a": 9, "b": None, "new": 7}),
+        (RetriableError("not now"), READ),
+    ],
+    ids=["null", "empty", "changed", "added", "tombstone", "other tombstone", "all", "retried"],
+)
+"""Outputs of a hook, and the offsets that are committed for the two records of `READ`."""
+
+
 @asynccontextmanager
 async def scripted(
     script: Script,
@@ -122,6 +205,19 @@ async def scripted(
 ) -> AsyncIterator[ConnectWorker]:
     """Run a source with this script; a boundary means exactly-once support."""
     scripts.append(script)
+    async with running_source(connector, boundary=boundary, log=log, release=release) as worker:
+        yield worker
+
+
+@asynccontextmanager
+async def running_source(
+    connector: type[SourceConnector] | type[Source],
+    *,
+    boundary: str | None = None,
+    log: MemoryLog | None = None,
+    release: str = "kip",
+) -> AsyncIterator[ConnectWorker]:
+    """Run a source; a boundary means exactly-once support."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=boundary is not None)
     settings = Settings(
         profile=release,

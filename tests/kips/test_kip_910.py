@@ -11,13 +11,17 @@ from controlplane.connect import RetriableError, Source, SourceRecord, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, PauseConnector, StopConnector
 from tests.kips.running_source import (
+    OUTPUTS,
     HoldingLog,
     HookedSource,
+    HookedTask,
     Pairs,
     PlainSource,
+    RecordingLog,
     Script,
     ScriptedTask,
     committed,
+    hook_of,
     record,
     scripted,
 )
@@ -87,6 +91,18 @@ class TestPublicInterfaces:
                 if b"gone" in (entry.key or b"")
             ]
             assert [entry.value is None for entry in entries] == [False, True]
+
+    @OUTPUTS
+    async def test_output(self, output: Any, expected: dict[str, int | None]) -> None:
+        """The hook's output is committed in place of its input; the input never is before it."""
+        log = RecordingLog()
+        script = Script([[record("a", 1), record("b", 1)]], hook_of(output))
+        async with scripted(script, log=log) as worker:
+            await until(lambda: expected.keys() <= log.offsets.keys())
+            kept = {name: offset for name, offset in expected.items() if offset is not None}
+            await until(lambda: committed(worker) == kept)
+        written = {pair for append in log.appends for pair in append.offsets.items()}
+        assert written == {*expected.items()}
 
     async def test_without_the_method(self) -> None:
         """A task that has no such method changes nothing."""
@@ -195,13 +211,54 @@ class TestExactlyOnceSupportDisabled:
 
     async def test_no_last_call(self) -> None:
         """The last commit of a task calls no hook; the KIP does not say."""
-        script = Script([[record("a", 1)]], once(("a", 5)))
-        async with scripted(script) as worker:
-            await until(lambda: committed(worker) == {"a": 5})
-            await worker.plane.execute(StopConnector("source"))
+        BlockedPollTask.blocked.clear()
+        BlockedPollTask.released.clear()
+        script = Script([[record("a", 1)]])
+        async with scripted(script, BlockedPollSource) as worker:
+            await until(BlockedPollTask.blocked.is_set)
+            stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("source")))
+            await asyncio.sleep(0.05)
+            BlockedPollTask.released.set()
+            await stopping
             await until_state(worker, "source", "STOPPED")
-            hook_calls = script.calls.count("hook")
-        assert script.calls.count("hook") == hook_calls
+            assert committed(worker) == {"a": 1}
+        last_poll = len(script.calls) - script.calls[::-1].index("poll")
+        assert {*script.calls[last_poll:]} == {"commit"}
+
+    async def test_no_call_while_paused(self) -> None:
+        """A paused task is not asked, although its offsets are still committed."""
+        log = HoldingLog()
+        script = Script([[record("a", 1, "held")]])
+        async with scripted(script, log=log) as worker:
+            await until(lambda: script.calls.count("poll") > 2)
+            await worker.plane.execute(PauseConnector("source"))
+            await until_state(worker, "source", "PAUSED", "PAUSED")
+            calls = [call for call in script.calls if call != "commit"]
+            commits = script.calls.count("commit")
+            log.released.set()
+            await until(lambda: script.calls.count("commit") > commits + 2)
+            assert [call for call in script.calls if call != "commit"] == calls
+
+
+class BlockedPollTask(HookedTask):
+    """Blocks in the poll after the last scripted one."""
+
+    blocked: ClassVar[threading.Event] = threading.Event()
+    released: ClassVar[threading.Event] = threading.Event()
+
+    def poll(self) -> Any:
+        """Return the next scripted poll, or block."""
+        polled = super().poll()
+        if polled is None:
+            self.blocked.set()
+            self.released.wait(PATIENCE_S)
+        return polled
+
+
+class BlockedPollSource(PlainSource):
+    """Source whose task is a `BlockedPollTask`."""
+
+    task = BlockedPollTask
 
 
 class AheadTask(ScriptedTask):

@@ -1,21 +1,19 @@
 """KIP-910 with exactly-once support: the hook's offsets and the records are one append."""
 
-import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from controlplane.connect import RetriableError
-from controlplane.core.entry import Position
-from controlplane.logs.log import Record
-from controlplane.logs.memory import MemoryLog
 from tests.kips.running_source import (
+    OUTPUTS,
+    Append,
     HookedTask,
-    Pairs,
     PlainSource,
+    RecordingLog,
     Script,
+    at,
     committed,
+    hook_of,
     record,
     scripted,
 )
@@ -24,38 +22,6 @@ from tests.worker.worker_fixture import task_trace, until, until_state
 BOUNDARIES = pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
 POLLS_PER_REQUEST = 3
 """Number of polls for each commit that the task requests."""
-
-
-class Append(NamedTuple):
-    """One append to the log: the values of its records, and its offsets by partition."""
-
-    values: list[str]
-    offsets: dict[str, int | None]
-
-
-class RecordingLog(MemoryLog):
-    """Log that keeps each append of records or of source offsets."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.appends: list[Append] = []
-
-    async def append(
-        self, records: Sequence[Record], epoch: int | None = None
-    ) -> Sequence[Position]:
-        """Append, and keep the values and offsets."""
-        positions = await super().append(records, epoch)
-        values = [(each.value or b"").decode() for each in records if each.topic == "t"]
-        offsets = {
-            json.loads(each.key or b"")[1]["p"]: json.loads(each.value)["at"]
-            if each.value is not None
-            else None
-            for each in records
-            if each.topic == "connect-offsets"
-        }
-        if values or offsets:
-            self.appends.append(Append(values, offsets))
-        return positions
 
 
 class RequestingTask(HookedTask):
@@ -94,43 +60,10 @@ class AbortingSource(PlainSource):
     task = AbortingTask
 
 
-def hook_of(output: Any) -> Any:
-    """Hook that returns the output, or raises it, if its argument has offsets."""
-
-    def hook(shown: Pairs) -> Any:
-        if shown and isinstance(output, Exception):
-            raise output
-        return output if shown else None
-
-    return hook
-
-
-def at(partition: str, offset: int | None) -> tuple[Any, Any]:
-    """Offset in the form of the hook; None: the partition gets a tombstone."""
-    return {"p": partition}, None if offset is None else {"at": offset}
-
-
-READ = {"a": 1, "b": 1}
-"""Offsets of the two records that the task polls."""
-
-
 class TestExactlyOnceSupportEnabled:
     """Exactly Once Support- Enabled."""
 
-    @pytest.mark.parametrize(
-        ("output", "expected"),
-        [
-            (None, READ),
-            ({}, READ),
-            ([at("a", 9)], {"a": 9, "b": 1}),
-            ([at("new", 7)], READ | {"new": 7}),
-            ([at("a", None)], {"a": None, "b": 1}),
-            ([at("gone", None)], READ | {"gone": None}),
-            ([at("a", 9), at("new", 7), at("b", None)], {"a": 9, "b": None, "new": 7}),
-            (RetriableError("not now"), READ),
-        ],
-        ids=["null", "empty", "changed", "added", "tombstone", "other tombstone", "all", "retried"],
-    )
+    @OUTPUTS
     @BOUNDARIES
     async def test_one_append(
         self, boundary: str, output: Any, expected: dict[str, int | None]

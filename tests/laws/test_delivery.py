@@ -4,7 +4,7 @@ The log is real; its acknowledgements fail, come late, or in another order. docs
 has the sentence of each law.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -113,15 +113,25 @@ def test_a_crash_loses_nothing(plan: LifePlan, crash_times: list[float]) -> None
 
 @given(plans(hook=st.none()), st.sampled_from((None, [])))
 def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) -> None:
-    """H1: the records and the commits are those of the same life without the hook."""
-    without, silent = SourceWorld(plan, at_least_once), None
-    simulated(without.live())
-    hooked = msgspec.structs.replace(plan, hook=lambda *_: nothing)
-    silent = SourceWorld(hooked, at_least_once)
-    simulated(silent.live())
+    """H1: the records and the last commits are those of the same life without the hook.
+
+    The commits before them may differ: the hook must see an offset before its commit.
+    """
+    without, silent = lives_of(plan, at_least_once, nothing)
     assert silent.hooked
     assert (silent.committed, silent.extra) == (without.committed, without.extra)
     assert {*silent.records} == {*without.records}
+
+
+def lives_of(
+    plan: LifePlan, check: Callable[[SourceWorld, Sequence[Record]], None], output: Any
+) -> tuple[SourceWorld, SourceWorld]:
+    """Live without a hook, and with a hook that takes no time and always has this output."""
+    without = SourceWorld(plan, check)
+    simulated(without.live())
+    hooked = SourceWorld(msgspec.structs.replace(plan, hook=lambda *_: output, hook_s=0.0), check)
+    simulated(hooked.live())
+    return without, hooked
 
 
 @given(plans(hook=st.just(override)))
@@ -187,6 +197,17 @@ def test_records_and_offsets_are_one(plan: LifePlan, crash_times: list[float]) -
     if plan.boundary != "connector":
         assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
         assert sum(world.records.values()) == sum(world.totals.values())
+
+
+@given(transactions.map(partial(msgspec.structs.replace, hook=None)), st.sampled_from((None, [])))
+@example(LifePlan(batches=[[1], [2, 1]], boundary="poll"), None)
+@example(LifePlan(batches=[[1], [2, 1]], boundary="interval"), [])
+@example(LifePlan(batches=[[1], [2, 1]], boundary="connector", ends=["commit", "abort"]), None)
+def test_a_hook_that_says_nothing_changes_no_transaction(plan: LifePlan, nothing: Any) -> None:
+    """H1: the transactions are those of the same life without the hook, in the same order."""
+    without, silent = lives_of(plan, exactly_once, nothing)
+    assert silent.appends == without.appends
+    assert (silent.committed, silent.extra) == (without.committed, without.extra)
 
 
 @given(transactions.map(partial(msgspec.structs.replace, hook=override)))

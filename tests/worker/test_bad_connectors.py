@@ -35,6 +35,7 @@ from tests.worker.bad_connectors import (
 )
 from tests.worker.worker_fixture import (
     RecordedNotices,
+    closed_producers,
     connector_status,
     offsets,
     task_states,
@@ -200,14 +201,18 @@ async def test_a_busy_loop() -> None:
         await delete(worker, "bad")
 
 
-async def test_a_hanging_task_commits_nothing_after_its_end() -> None:
-    """Records of an abandoned poll that returns late are neither sent nor committed."""
+async def test_a_hanging_task_commits_nothing_after_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The producer is closed; records of a poll that returns late are not sent, nor committed."""
+    closed = closed_producers(monkeypatch)
     plan.update(where="task.poll", how="hang")
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
         await until(lambda: calls)
         await worker.plane.execute(StopConnector("bad"))
         await until_state(worker, "bad", "STOPPED")
+        assert closed == ["abandoned"]
         plan.clear()
         released.set()
         await until(lambda: not threads_of("task bad"))

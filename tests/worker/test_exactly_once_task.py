@@ -30,6 +30,7 @@ from tests.worker.faulty_log import FaultyLog
 from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
 from tests.worker.worker_fixture import (
     QUICK,
+    closed_producers,
     offsets,
     running,
     task_trace,
@@ -327,8 +328,11 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("then", [failing(ValueError("too late")), lambda: [row(1)]])
-async def test_an_abandoned_task_commits_nothing(then: Callable[[], Any]) -> None:
-    """The log gets no record of its last poll; the thread ends."""
+async def test_an_abandoned_task_commits_nothing(
+    then: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer is closed; the log gets no record of the last poll; the thread ends."""
+    closed = closed_producers(monkeypatch)
     runtime = msgspec.structs.replace(EXACTLY_ONCE, task_shutdown_graceful_timeout_ms=20)
     async with worker_of(runtime=runtime) as worker:
         await begin(worker)
@@ -336,6 +340,7 @@ async def test_an_abandoned_task_commits_nothing(then: Callable[[], Any]) -> Non
         await until(lambda: "blocked" in script.calls)
         await worker.plane.execute(StopConnector("s"))
         await until_state(worker, "s", "STOPPED")
+        assert closed == ["abandoned"]
         script.released.set()
         await until(lambda: script.calls[-1] == "stop")
         assert "t" not in await worker.plane.log.topics()

@@ -23,7 +23,7 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
-from controlplane.plane import Refusal
+from controlplane.plane import Refusal, Settings
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
@@ -135,19 +135,39 @@ async def test_a_deleted_connector_leaves_only_its_offsets() -> None:
         await until_values(plane.log, "t", [b"1", b"2", b"3", b"4"])
 
 
+class RestartedSource(CountingSource):
+    """A CountingSource that records the calls at the start of a connector and of a task."""
+
+    calls: ClassVar[list[str]] = []
+
+    def split(self, config: Any, limit: int) -> Any:
+        """Note the call: the connector has started."""
+        self.calls.append("split")
+        return super().split(config, limit)
+
+    def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Note the call: the task has started."""
+        self.calls.append("read")
+        return super().read(task)
+
+
 async def test_restarts() -> None:
-    """A connector and a task can be restarted; both run again."""
-    async with running(CountingSource) as worker:
+    """A connector and a task can be restarted; exactly those of the command start again."""
+    calls = RestartedSource.calls
+    async with running(RestartedSource) as worker:
         plane = worker.plane
-        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await plane.execute(CreateConnector("n", config_of(RestartedSource, topic="t")))
         await until_state(worker, "n", "RUNNING", "RUNNING")
-        for command in (
-            RestartConnector("n"),
-            RestartTask("n", 0),
-            RestartConnector("n", include_tasks=True),
+        for command, expected in (
+            (RestartConnector("n"), {"split"}),
+            (RestartTask("n", 0), {"read"}),
+            (RestartConnector("n", include_tasks=True), {"split", "read"}),
         ):
+            calls.clear()
             await plane.execute(command)
+            await until(partial(expected.issubset, calls))
             await asyncio.sleep(0.05)
+            assert {*calls} == expected
             await until_state(worker, "n", "RUNNING", "RUNNING")
 
 
@@ -186,26 +206,35 @@ class RestlessSource(Source):
         del task
         await self.rest("committed")
 
+    async def update_offsets(self, task: SourceRun, offsets: Any) -> None:  # type: ignore[override]
+        """Note the call and rest."""
+        del task, offsets
+        await self.rest("hook")
+
 
 async def test_methods_run_one_after_another() -> None:
-    """No method of a source is called while `read` or another method waits in an `await`."""
-    async with running(RestlessSource) as worker:
+    """No method of a source is called while another one waits in an `await`.
+
+    Only `update_offsets` may run while `read` waits.
+    """
+    methods = {"read", "acked", "committed", "hook"}
+    async with running(RestlessSource, settings=Settings(profile="kip")) as worker:
         await worker.plane.execute(CreateConnector("s", config_of(RestlessSource)))
-        await until(lambda: {"read", "acked", "committed"} <= {*RestlessSource.began[10:]})
-    assert RestlessSource.overlaps == []
+        await until(lambda: methods <= {*RestlessSource.began[40:]})
+    assert {*RestlessSource.overlaps} <= {("read", "hook"), ("hook", "read")}
 
 
 class FailingSource(Source):
     """Source that fails in the method its config names."""
 
     config = (key("topic"), key("at", default="read"))
-
-    def __init__(self) -> None:
-        self.broken = True
+    splits: ClassVar[list[str]] = []
+    """The value `at` of each call of `split`."""
 
     def split(self, config: Any, limit: int) -> Any:
         """Raise, return nonsense, or return one config, as `at` says."""
         del limit
+        self.splits.append(config["at"])
         if config["at"] == "split":
             raise ValueError("no split")
         return {"nonsense": 1} if config["at"] == "nonsense" else [config]
@@ -253,11 +282,12 @@ async def test_a_failing_task_is_reported(at: str, words: str) -> None:
 
 
 async def test_task_configs_are_requested_again() -> None:
-    """A connector whose `split` raises stays RUNNING without tasks, as in Kafka."""
+    """A connector whose `split` raises stays RUNNING without tasks, and is asked again."""
     async with running(FailingSource) as worker:
         plane = worker.plane
         for at in ("split", "nonsense"):
             await plane.execute(CreateConnector(at, config_of(FailingSource, topic="b", at=at)))
+            await until(lambda at=at: FailingSource.splits.count(at) >= 3)  # type: ignore[misc]
             await until_state(worker, at, "RUNNING")
             await plane.execute(StopConnector(at))
             await until_state(worker, at, "STOPPED")

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from controlplane.core import views
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.records import Status
@@ -15,6 +17,7 @@ from controlplane.projection.notices import Notices
 from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.embedded_groups import LogGroups
+from controlplane.worker.data_topics.embedded_producer import LogProducer
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
@@ -158,6 +161,19 @@ def task_trace(worker: ConnectWorker, name: str, task: int = 0) -> str:
     """Trace of a task; empty without one."""
     status = worker.plane.state.status.tasks.get(name, {}).get(task)
     return "" if status is None else status.trace or ""
+
+
+def closed_producers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets `abandoned` or `ended` when the producer of a task was closed."""
+    closed: list[str] = []
+    close = LogProducer.close
+
+    async def closing(producer: LogProducer, *, abandoned: bool = False) -> None:
+        await close(producer, abandoned=abandoned)
+        closed.append("abandoned" if abandoned else "ended")
+
+    monkeypatch.setattr(LogProducer, "close", closing)
+    return closed
 
 
 async def values_in(log: Log, topic: str) -> list[bytes | None]:

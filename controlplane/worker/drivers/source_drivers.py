@@ -9,6 +9,7 @@ import inspect
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from math import isnan
 from time import monotonic
@@ -78,7 +79,10 @@ class SourceDriver(Protocol):
         ...
 
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Ask the author for further offsets to commit (KIP-910); None: there are none."""
+        """Ask the author for further offsets to commit (KIP-910).
+
+        None: the hook cannot be called before the next poll, so these offsets must wait.
+        """
         ...
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
@@ -141,10 +145,9 @@ class PollingDriver:
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
         """Ask for further offsets, if the task has the method."""
         if not self.has_offsets_hook:
-            return None
-        return await self._thread.checked_call(
-            _offsets_check(self._task), self._task.update_offsets, offsets
-        )
+            return ()
+        check = _offsets_check(self._task)
+        return await self._thread.checked_call(check, self._task.update_offsets, offsets) or ()
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `commit_record` for each record, if the task has the method."""
@@ -187,8 +190,15 @@ class GeneratorDriver:
         self._call_lock = asyncio.Lock()
         """Held by each call in the author's thread: an `await` in one must not let another begin.
 
-        Calls take it in their order. A cancelled call holds it until it has ended.
+        Calls take it in their order. A cancelled call holds it until it has ended. Only
+        `update_offsets` may run inside a call: while the generator waits in an `await` of its own.
         """
+        self._reading = False
+        """True while `_pull` holds the lock; used in the author's thread only."""
+        self._hook_lock = asyncio.Lock()
+        """Held by an `update_offsets` inside `_pull`, which waits for it before it ends."""
+        self._withdrawn: asyncio.Future[Any] | None = None
+        """Last call of `update_offsets` that a blocked thread could not begin; it does nothing."""
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
@@ -234,18 +244,27 @@ class GeneratorDriver:
     async def _pull(self) -> bool:
         """Run the generator in the author's thread; return True once it has ended."""
         async with self._call_lock:
-            until = monotonic() + GATHER_S
-            for count in range(1, GATHER_RECORDS + 1):
-                try:
-                    item = await self._next()
-                except (StopAsyncIteration, _GeneratorEnd):
-                    return True
-                self._gathered.append(checked(self._place, self._checked_item, item))
-                if count == 1:
-                    self._loop.call_soon_threadsafe(self._arrived.set)
-                if not isinstance(item, SourceRecord) or monotonic() > until:
-                    return False
-            return False
+            self._reading = True
+            try:
+                return await self._gather_items()
+            finally:
+                self._reading = False
+                async with self._hook_lock:
+                    pass
+
+    async def _gather_items(self) -> bool:
+        until = monotonic() + GATHER_S
+        for count in range(1, GATHER_RECORDS + 1):
+            try:
+                item = await self._next()
+            except (StopAsyncIteration, _GeneratorEnd):
+                return True
+            self._gathered.append(checked(self._place, self._checked_item, item))
+            if count == 1:
+                self._loop.call_soon_threadsafe(self._arrived.set)
+            if not isinstance(item, SourceRecord) or monotonic() > until:
+                return False
+        return False
 
     def _place(self) -> str:
         """Return file and line of the `yield`, or the method if `read` is no plain generator."""
@@ -309,12 +328,39 @@ class GeneratorDriver:
         return _overrides(self._source, Source, "update_offsets")
 
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Ask for further offsets, if the source has the method and its generator rests."""
-        if self._busy or not self.has_offsets_hook:
+        """Ask for further offsets, if the source has the method.
+
+        None: the generator blocks the thread, or it has yielded items that no poll has returned
+        yet. The hook's answer could cover such items, so it would pass them.
+        """
+        if not self.has_offsets_hook:
+            return ()
+        if self._withdrawn is not None and not self._withdrawn.done():
+            return None  # the thread is still blocked, and takes one call at most
+        begun: Future[None] = Future()
+        call = self._thread.submit(self._further_offsets, begun, offsets)
+        if self._pulling is not None:
+            calls = call, self._pulling
+            await asyncio.wait(calls, timeout=GATHER_S, return_when=asyncio.FIRST_COMPLETED)
+            if not self._pulling.done() and begun.cancel():
+                self._withdrawn = call
+                return None
+        further: OffsetPairs | None = await call
+        return further
+
+    async def _further_offsets(
+        self, begun: "Future[None]", offsets: OffsetPairs
+    ) -> OffsetPairs | None:
+        """Call the hook in the author's thread, unless the caller has cancelled `begun`."""
+        if not begun.set_running_or_notify_cancel() or self._gathered:
             return None
-        hook = self._source.update_offsets
-        arguments = self._alone, hook, self._run, offsets
-        return await self._thread.checked_call(_offsets_check(self._source), *arguments)
+        lock = self._hook_lock if self._reading else self._call_lock
+        async with lock:
+            further = self._source.update_offsets(self._run, offsets)
+            further = await further if inspect.isawaitable(further) else further
+        if self._gathered:
+            return None  # the generator went on while the hook waited
+        return _offsets_check(self._source)(further) or ()
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `acked` for each record, if the source has the method."""
@@ -344,7 +390,9 @@ class GeneratorDriver:
             await call
 
     async def stop(self) -> None:
-        """Close the generator, so that its `finally` runs."""
+        """Close the generator, so that its `finally` runs; an `await` in it is cancelled."""
+        if self._pulling is not None:
+            self._pulling.cancel()
         if self._generator is not None:
             await self._thread.last_call(self._close)
 

@@ -51,15 +51,14 @@ class AtLeastOnce:
         self._submitted = SubmittedRecords()
         self._acknowledged: list[Acknowledged] = []
         self._committable: dict[SourcePartitionId, OffsetPair] = {}
+        self._unseen: dict[SourcePartitionId, OffsetPair] = {}
+        """Committable offsets that the hook `update_offsets` must see first; none without it."""
         self._failure: Exception | None = None
         self._settled = asyncio.Event()
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
         self._calls_hook = loaded.updates_offsets and loaded.driver.has_offsets_hook
-        """True if the task has the hook `update_offsets` (KIP-910), and the release calls it.
-
-        The hook must see offsets before they are committed.
-        """
+        """True if the task has the hook `update_offsets` (KIP-910), and the release calls it."""
         self._tolerant = loaded.pipeline.errors.settings.tolerant
         self._committers: list[asyncio.Task[None]] = []
         """Commits at an interval; nothing before the start of the task."""
@@ -82,12 +81,15 @@ class AtLeastOnce:
         """Ask the task for further offsets (KIP-910), because no record is left to send.
 
         The returned offsets count as acknowledged. Earlier records of the same partition still hold
-        them back, so no offset passes a record in flight.
+        them back, so no offset passes a record in flight. If the hook cannot be called now, the
+        offsets that it has not seen wait.
         """
         if self._calls_hook:
-            returned = await self._loaded.ask_for_offsets(self._committable.values())
-            # Records that were acknowledged meanwhile stay: they must be shown before a commit.
-            self._committable |= self._submitted.submit_acked(returned)
+            shown = self._committable | self._unseen
+            returned = await self._loaded.ask_for_offsets(shown.values())
+            if returned is not None:
+                self._commit_unseen()
+                self._committable |= self._submitted.submit_acked(returned)
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
@@ -151,7 +153,8 @@ class AtLeastOnce:
         """Do nothing: offsets are committed at an interval."""
 
     async def pausing(self) -> None:
-        """Do nothing: acknowledgements go on while the task pauses."""
+        """Let a commit during the pause write the offsets that the hook has not seen."""
+        self._commit_unseen()
 
     async def finish(self, *, failed: bool) -> None:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
@@ -161,6 +164,7 @@ class AtLeastOnce:
                 while self._in_flight() and self._failure is None:
                     self._settled.clear()
                     await self._settled.wait()
+        self._commit_unseen()
         await self._commit(tell=not failed)
         if not failed:
             self._raise_failure()
@@ -228,7 +232,14 @@ class AtLeastOnce:
         self._committable = dict(islice(offsets.items(), done, None)) | self._committable
 
     def _merge(self) -> None:
-        self._committable |= self._submitted.committable().offsets
+        """Take over the offsets of acknowledged records."""
+        committable = self._unseen if self._calls_hook else self._committable
+        committable |= self._submitted.committable().offsets
+
+    def _commit_unseen(self) -> None:
+        """Add the offsets that the hook has not seen to the next commit."""
+        self._committable |= self._unseen
+        self._unseen.clear()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -5,7 +5,7 @@ wait in memory until it ends.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from controlplane.connect.errors import ConnectError
@@ -22,7 +22,12 @@ from controlplane.worker.data_topics.clients import (
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.offsets.source_offsets import write_copy
 from controlplane.worker.offsets.submitted_records import SourcePartitionId
-from controlplane.worker.tasks.source_task import DispatchItem, LoadedSourceTask, SentRecord
+from controlplane.worker.tasks.source_task import (
+    EMPTY_POLL_S,
+    DispatchItem,
+    LoadedSourceTask,
+    SentRecord,
+)
 
 
 class TransactionBoundary(Enum):
@@ -76,14 +81,21 @@ class ExactlyOnce:
                 case SentRecord():
                     self._add(item)
                 case TransactionCommit():
-                    await self._end_if_requested(self._ask_and_commit)
+                    await self._end_if_requested(abort=False)
                 case TransactionAbort():
-                    await self._end_if_requested(self._abort)
+                    await self._end_if_requested(abort=True)
 
-    async def _end_if_requested(self, end: Callable[[], Awaitable[None]]) -> None:
-        """End the transaction as the connector requests, if it sets the boundaries."""
-        if self._boundary is TransactionBoundary.CONNECTOR:
-            await end()
+    async def _end_if_requested(self, *, abort: bool) -> None:
+        """End the transaction here, if the connector sets the boundaries."""
+        if self._boundary is not TransactionBoundary.CONNECTOR:
+            return
+        if abort:
+            self._drop_records()
+        # A generator rests in the `yield` of its request, so the hook can be called soon.
+        while True:
+            if await self._ask_and_commit():
+                return
+            await asyncio.sleep(EMPTY_POLL_S)
 
     def _add(self, sent: SentRecord) -> None:
         """Add a record; a dropped one registers no offset."""
@@ -141,10 +153,18 @@ class ExactlyOnce:
         """Drop the transaction: nothing of it is in the log."""
         self._records.clear()
 
-    async def _ask_and_commit(self) -> None:
-        """Call `update_offsets` with the offsets of this transaction (KIP-910), then commit."""
-        await self._ask_for_offsets()
+    async def _ask_and_commit(self) -> bool:
+        """Call `update_offsets` with the offsets of this transaction (KIP-910), then commit.
+
+        False: the hook cannot be called before the next poll, so the transaction goes on.
+        """
+        if self._loaded.updates_offsets:
+            further = await self._loaded.ask_for_offsets(self._offsets.values())
+            if further is None:
+                return False
+            self._add_offsets(further)
         await self._commit()
+        return True
 
     async def _commit(self) -> None:
         """Append the records and offsets in one transaction, and tell the task."""
@@ -156,10 +176,6 @@ class ExactlyOnce:
             raise ConnectError(f"The transaction could not be committed: {failure}") from failure
         self._committed_at = asyncio.get_running_loop().time()
         await self._loaded.tell_committed()
-
-    async def _ask_for_offsets(self) -> None:
-        if self._loaded.updates_offsets:
-            self._add_offsets(await self._loaded.ask_for_offsets(self._offsets.values()))
 
     async def _append(self) -> None:
         loaded, pairs = self._loaded, [*self._offsets.values()]
@@ -180,14 +196,13 @@ class ExactlyOnce:
         self._clear()
         await loaded.tell_acknowledged(sent)
 
-    async def _abort(self) -> None:
+    def _drop_records(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""
         self._loaded.metrics.dropped += len(self._records)
         self._dropped += [(record, None) for record in self._sent]
         self._records.clear()
         self._sent.clear()
-        self._bytes = 0  # `_offsets` stay: the commit below writes them
-        await self._ask_and_commit()
+        self._bytes = 0  # `_offsets` stay: the commit writes them
 
     def _clear(self) -> None:
         self._records.clear()

@@ -66,16 +66,17 @@ class LoadedSourceTask(NamedTuple):
     """True: `update_offsets` is called (KIP-910); no release has it."""
     metrics: SourceTaskMetrics
 
-    async def ask_for_offsets(self, about_to_commit: Iterable[OffsetPair]) -> OffsetPairs:
+    async def ask_for_offsets(self, about_to_commit: Iterable[OffsetPair]) -> OffsetPairs | None:
         """Show copies of offsets to the task's `update_offsets`, and return its answer (KIP-910).
 
-        A `RetriableError` is an empty answer.
+        A `RetriableError` is an empty answer. None: the hook cannot be called before the next poll;
+        the offsets must not be committed before.
         """
         if not self.driver.has_offsets_hook:
             return ()
         shown = [deepcopy(pair) async for pair in sliced([*about_to_commit])]
         try:
-            return await self.driver.update_offsets(shown) or ()
+            return await self.driver.update_offsets(shown)
         except RetriableError as failure:
             self.notices.warning("offsets_hook_skipped", reason=description_of(failure))
             return ()

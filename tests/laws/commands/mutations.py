@@ -463,8 +463,8 @@ MUTATIONS = [
     LawMutation(
         "a name ends at its first dash",
         "core/codec/config.py",
-        '"-".join(parts[1:-1])',
-        "parts[1]",
+        '"-".join(parts[prefix_parts:-1])',
+        "parts[prefix_parts]",
         "G7",
         (379,),
     ),

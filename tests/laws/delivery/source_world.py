@@ -75,6 +75,8 @@ class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
     boundary: str | None = None
     """Transaction boundary; None: delivery at least once."""
     hook: OffsetsHook | None = None
+    hook_s: float = 0.01
+    """Duration of one call of the hook."""
 
     @property
     def committable(self) -> int:
@@ -169,16 +171,17 @@ class PlannedDriver:
         return self._world.plan.hook is not None
 
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Call the hook of the plan, which takes a moment."""
+        """Call the hook of the plan, which may take a moment."""
         hook = self._world.plan.hook
         if hook is None:
-            return None
+            return ()
         assert not self._polling, "H3: the hook during a poll"
         if self._world.plan.boundary is not None:
             assert self._world.hook_answer is None, "H2: the hook without a commit"
         self._hooked = True
         try:
-            await asyncio.sleep(self._world.plan.pause_s)
+            if self._world.plan.hook_s:
+                await asyncio.sleep(self._world.plan.hook_s)
         finally:
             self._hooked = False
         call = len(self._world.hooked)
@@ -186,7 +189,7 @@ class PlannedDriver:
         output = [*(returned or ())]
         self._world.hooked.append((offsets, output))
         self._world.hook_answer = by_partition(offsets) | by_partition(output)
-        return returned
+        return output
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Ignore the acknowledged records."""
@@ -224,6 +227,8 @@ class SourceWorld:
         """Offsets of other partitions, as the hook has given them."""
         self.hooked: list[tuple[OffsetPairs, OffsetPairs]] = []
         """Input and output of each call of the hook."""
+        self.appends: list[tuple[list[ReadRecord], dict[str, Any]]] = []
+        """Records and offsets of each append, in their order."""
         self.hook_answer: dict[str, Any] | None = None
         """Input and output of the last call of the hook, merged; None: no commit is under way."""
         self.lost_answers: list[dict[str, Any]] = []
@@ -241,6 +246,7 @@ class SourceWorld:
         self._check(self, records)
         if self.hook_answer is not None:
             self.hook_answer = {}  # the append has it
+        self.appends.append((records_of(records), by_partition(offsets_of(records))))
         self.records.update(records_of(records))
         for key, offset in offsets_of(records):
             if "p" in key:

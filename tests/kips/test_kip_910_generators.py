@@ -1,0 +1,187 @@
+"""KIP-910 for one-class sources: the hook while `read` waits."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from controlplane.connect import Source
+from controlplane.connect.source import OffsetPairs, SourceRun
+from controlplane.core.commands import PauseConnector
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.drivers.source_context import TaskContext
+from controlplane.worker.drivers.source_drivers import GeneratorDriver
+from controlplane.worker.worker import ConnectWorker
+from tests.kips.running_source import NAME, Append, RecordingLog, committed, record, running_source
+from tests.patience import PATIENCE_S
+from tests.worker.worker_fixture import task_trace, until, until_state, values_in
+
+BOUNDARIES = pytest.mark.parametrize("boundary", [None, "poll", "interval"])
+"""None: delivery at least once."""
+
+
+class BurstSource(Source):
+    """Yields three records, waits in an `await` until the test goes on, and repeats."""
+
+    exactly_once = True
+    bursts: ClassVar[int] = 0
+    """Number of bursts that `read` may begin."""
+    shown: ClassVar[list[int]] = []
+    """Offsets that the hook has seen."""
+    position = 0
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the bursts that the test allows."""
+        del task
+        while True:
+            while self.position >= 3 * self.bursts:  # noqa: ASYNC110 - another thread sets it
+                await asyncio.sleep(0.002)
+            for _ in range(3):
+                self.position += 1
+                yield record("a", self.position)
+
+    def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Note the offsets; add nothing."""
+        del task
+        self.shown.extend(int(str(offset["at"])) for _, offset in offsets if offset is not None)
+        return None
+
+
+class FailingHookSource(BurstSource):
+    """Has a hook that fails once there are offsets."""
+
+    def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Raise an exception if there are offsets."""
+        del task
+        if offsets:
+            raise ValueError("no offsets today")
+        return None
+
+
+class SlowHookSource(BurstSource):
+    """Has a hook that lets `read` go on, waits, and then returns the position of `read`."""
+
+    async def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> Any:  # type: ignore[override]
+        """Return the position as the offset of a bookmark."""
+        del task
+        if offsets:
+            type(self).bursts += 1
+            await asyncio.sleep(0.01)
+        return [({"p": "bookmark"}, {"at": self.position})]
+
+
+class BlockingSource(BurstSource):
+    """Yields three records, blocks its thread, and then rests."""
+
+    blocked: ClassVar[threading.Event] = threading.Event()
+    released: ClassVar[threading.Event] = threading.Event()
+
+    def read(self, task: SourceRun) -> Iterator[Any]:  # type: ignore[override]
+        """Yield the records of one burst."""
+        for number in (1, 2, 3):
+            yield record("a", number)
+        self.blocked.set()
+        self.released.wait(PATIENCE_S)
+        while True:
+            yield task.idle(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    BurstSource.bursts = SlowHookSource.bursts = 1
+    BurstSource.shown.clear()
+    BlockingSource.blocked.clear()
+    BlockingSource.released.clear()
+    yield
+    BlockingSource.released.set()
+
+
+@BOUNDARIES
+async def test_read_waits_in_an_await(boundary: str | None) -> None:
+    """Each burst is committed while `read` waits after it, and the hook has seen each offset."""
+    log = RecordingLog()
+    async with running_source(BurstSource, boundary=boundary, log=log) as worker:
+        for burst in (1, 2, 3):
+            BurstSource.bursts = burst
+            await until(partial(_is_committed, worker, 3 * burst))
+            assert len(await values_in(log, "t")) == 3 * burst
+    assert {append.offsets["a"] for append in log.appends if append.offsets} <= {*BurstSource.shown}
+
+
+@BOUNDARIES
+async def test_read_blocks_its_thread(boundary: str | None) -> None:
+    """Offsets that the hook has not seen wait; under exactly-once support their records, too."""
+    log = RecordingLog()
+    async with running_source(BlockingSource, boundary=boundary, log=log) as worker:
+        await until(BlockingSource.blocked.is_set)
+        await asyncio.sleep(0.15)
+        assert log.offsets == {}
+        assert len(await values_in(log, "t")) == (3 if boundary is None else 0)
+        BlockingSource.released.set()
+        await until(lambda: committed(worker) == {"a": 3})
+        assert BurstSource.shown[-1] == 3
+    if boundary is not None:
+        assert log.appends == [Append(["1", "2", "3"], {"a": 3})]
+
+
+@BOUNDARIES
+async def test_a_pause_commits_without_the_hook(boundary: str | None) -> None:
+    """A pause commits the offsets for which a blocked thread has made the task wait."""
+    async with running_source(BlockingSource, boundary=boundary) as worker:
+        await until(BlockingSource.blocked.is_set)
+        await asyncio.sleep(0.05)
+        await worker.plane.execute(PauseConnector(NAME))
+        await until(lambda: committed(worker) == {"a": 3})
+        assert BurstSource.shown == []
+
+
+@BOUNDARIES
+async def test_a_failure_ends_the_wait(boundary: str | None) -> None:
+    """A hook that fails while `read` waits fails the task at once."""
+    async with running_source(FailingHookSource, boundary=boundary) as worker:
+        await until_state(worker, NAME, "RUNNING", "FAILED")
+        assert "no offsets today" in task_trace(worker, NAME)
+
+
+@BOUNDARIES
+async def test_an_answer_never_passes_a_record(boundary: str | None) -> None:
+    """The answer of a hook is dropped if `read` has yielded a record meanwhile."""
+    log = RecordingLog()
+    async with running_source(SlowHookSource, boundary=boundary, log=log) as worker:
+        await until(lambda: committed(worker).get("bookmark", 0) >= 9)
+    read = 0
+    for append in log.appends:
+        read += len(append.values)
+        assert (append.offsets.get("bookmark") or 0) <= read
+
+
+async def test_a_yielded_record_that_no_poll_has_returned() -> None:
+    """The hook is not called: its answer could cover the record."""
+    thread = AuthorThread("author")
+    try:
+        source = BurstSource()
+        driver = GeneratorDriver(source, cast(TaskContext, None), thread)
+        await driver.start()
+        assert _values(await driver.poll()) == ["1", "2", "3"]
+        assert await driver.update_offsets([]) == ()
+        BurstSource.bursts = 2
+        await until(lambda: source.position == 4)
+        assert await driver.update_offsets([({"p": "a"}, {"at": 3})]) is None
+        assert BurstSource.shown == []
+        assert _values(await driver.poll()) == ["4"]
+        assert await driver.update_offsets([({"p": "a"}, {"at": 4})]) == ()
+        assert BurstSource.shown == [4]
+        await driver.stop()
+    finally:
+        thread.abandon()
+
+
+def _is_committed(worker: ConnectWorker, last: int) -> bool:
+    return committed(worker) == {"a": last}
+
+
+def _values(items: Sequence[Any]) -> list[str]:
+    return [item.value for item in items]
