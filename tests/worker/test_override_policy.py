@@ -32,7 +32,7 @@ from tests.worker.worker_fixture import (
 )
 
 
-class Idle(Source):
+class RestingOverrides(Source):
     """Source without records."""
 
     config = (key("topic", default="t"),)
@@ -51,7 +51,7 @@ class Dropping(Sink):
         """Drop the records."""
 
 
-SOURCE = config_of(Idle)
+SOURCE = config_of(RestingOverrides)
 SINK = config_of(Dropping, topics="t")
 DEAD_LETTERS = {"errors.deadletterqueue.topic.name": "dead"}
 OWN_OFFSETS = {"offsets.storage.topic": "own"}
@@ -94,7 +94,7 @@ async def reopened(
     stopped: bool = False,
 ) -> AsyncIterator[ConnectWorker]:
     """Run a connector under the policy All; then open a worker with another one on its log."""
-    log, classes = MemoryLog(), (Idle, Dropping)
+    log, classes = MemoryLog(), (RestingOverrides, Dropping)
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     before = settings_of("All", release, exactly_once=exactly_once)
     async with running(*classes, log=log, settings=before, runtime=runtime) as worker:

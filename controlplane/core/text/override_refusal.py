@@ -29,7 +29,7 @@ def override_refusal(config: Properties, clients: Iterable[str], context: Contex
             if key.startswith(prefix) and len(key) > len(prefix)
         }
         refused = [
-            f"[{name},{_shown(name, overrides[name])},[],[{error}],true]"
+            f"[{name},{_printed_value(name, overrides[name])},[],[{error}],true]"
             for name in hash_map_order(overrides)
             if (error := policy_error(name, context.worker, context.profile)) is not None
         ]
@@ -38,7 +38,7 @@ def override_refusal(config: Properties, clients: Iterable[str], context: Contex
     return None
 
 
-def _shown(name: str, value: Any) -> str:
+def _printed_value(name: str, value: Any) -> str:
     """Value as Java prints it, a secret hidden."""
     shown = redacted_value(name, value)
     return shown if isinstance(shown, str) else value_text(shown)
