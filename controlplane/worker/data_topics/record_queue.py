@@ -128,16 +128,14 @@ async def closing_producer(producer: ClosableProducer) -> AsyncIterator[None]:
 
     A task that is abandoned is cancelled. Its queue is dropped: another process may run the task.
     """
+    is_abandoned = False
     try:
         yield
     except asyncio.CancelledError:
-        await producer.close(abandoned=True)
+        is_abandoned = True
         raise
-    except BaseException:
-        await producer.close()
-        raise
-    else:
-        await producer.close()
+    finally:
+        await producer.close(abandoned=is_abandoned)
 
 
 def check_size(record: ProducerRecord, max_request_size: int) -> None:
