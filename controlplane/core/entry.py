@@ -6,7 +6,7 @@ Neither class interprets the bytes; `codec` does.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -176,6 +176,14 @@ def entry_at(batch: Batch, index: int) -> Entry:
         batch.headers.get(index, ()),
         index in batch.aborted,
     )
+
+
+def by_partition(entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
+    """Group entries by topic and partition, in the order of their appearance."""
+    groups: dict[TopicPartition, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.topic, entry.partition), []).append(entry)
+    return groups
 
 
 def batch_of(entries: Sequence[Entry]) -> ColumnBatch:

@@ -6,13 +6,12 @@ register folds by entry points: a callable like `Refold` in the group `controlpl
 fold's name.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from controlplane.core.entry import Entry, batch_of
+from controlplane.core.entry import Entry, batch_of, by_partition
 from controlplane.core.fold import Fold, fold
 from controlplane.core.fold.bulk import load
 from controlplane.core.releases.profiles import Profile
@@ -103,11 +102,8 @@ def bulk(
     exactly_once: bool = False,
 ) -> ClusterState:
     """The state as the bulk loader makes it, partition after partition."""
-    partitions: dict[tuple[str, int], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        partitions[entry.topic, entry.partition].append(entry)
     worker = Fold(profile, topics=topics, exactly_once=exactly_once)
-    load(worker, [batch_of(part) for _, part in sorted(partitions.items())])
+    load(worker, [batch_of(group) for _, group in sorted(by_partition(entries).items())])
     return worker.snapshot()
 
 

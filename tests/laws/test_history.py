@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.entry import Entry, TopicPartition, batch_of
+from controlplane.core.entry import Entry, batch_of, by_partition
 from controlplane.core.fold import Fold, fold
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import PROFILES, Profile
@@ -75,10 +75,7 @@ def test_batches_of_any_size_have_the_same_matches(
     """The search finds what a test of each record's key finds, in the one order."""
     log = in_order(log)
     search = HistorySearch(name, profile, TOPICS, exactly_once=False)
-    by_partition: dict[TopicPartition, list[Entry]] = {}
-    for entry in log:
-        by_partition.setdefault((entry.topic, entry.partition), []).append(entry)
-    for entries in by_partition.values():
+    for entries in by_partition(log).values():
         for first in range(0, len(entries), size):
             search.look_at(batch_of(entries[first : first + size]))
     hidden = Fold(profile, topics=TOPICS)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
-from controlplane.core.entry import Batch, Entry, batch_of
+from controlplane.core.entry import Batch, Entry, batch_of, by_partition
 from controlplane.core.fold import FateKind, Fold
 from controlplane.core.order import EntrySorter
 from controlplane.core.records import (
@@ -89,8 +89,8 @@ def history(
     `entries` may come in any order of partitions, but by offset within each.
     """
     search = HistorySearch(name, profile, topics, exactly_once=exactly_once)
-    for entry in entries:
-        search.look_at(batch_of([entry]))
+    for group in by_partition(entries).values():
+        search.look_at(batch_of(group))
     records = list(search.matches())
     return History(records, list(events(records, name, profile, topics or Topics())))
 
