@@ -19,6 +19,13 @@ offsets, which fold fastest."""
 
 START_MS = 1_795_000_000_000
 
+FILE_SOURCE = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "topic": "t",
+    "file": "f",
+}
+"""Config of a connector that a request creates."""
+
 RecordPair = tuple[bytes, bytes]
 RecordMaker = Callable[[random.Random, int], RecordPair]
 """Makes a record about the n-th source partition, task or connector."""

@@ -30,8 +30,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.boot import until
-from benchmarks.pipeline_workers import (
+from benchmarks.pipeline.workers import (
     RELEASE,
     OpenWorker,
     PipelineWorker,
@@ -39,6 +38,7 @@ from benchmarks.pipeline_workers import (
     on_kafka,
     on_sqlite,
 )
+from benchmarks.processes.programs import until
 from tests.kafka.real_kafka import Broker
 
 LINE_BYTES = 101
@@ -59,8 +59,8 @@ WORKERS: Mapping[str, OpenWorker] = {
     "controlplane on SQLite": on_sqlite,
 }
 HOOKS = {
-    "without update_offsets": "benchmarks.pipeline_connectors.NumberedLines",
-    "with update_offsets": "benchmarks.pipeline_connectors.NumberedLinesWithOffsets",
+    "without update_offsets": "benchmarks.pipeline.numbered_lines.NumberedLines",
+    "with update_offsets": "benchmarks.pipeline.numbered_lines.NumberedLinesWithOffsets",
 }
 
 _names = count()

@@ -1,7 +1,7 @@
 """Archives of many small looks, before and after `replay compact-archive`.
 
-    python -m benchmarks.archive_merge [--looks 300] [--records 9000] [--folder DIR]
-    python -m benchmarks.archive_merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
+    python -m benchmarks.archives.merge [--looks 300] [--records 9000] [--folder DIR]
+    python -m benchmarks.archives.merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
 
 A cluster is captured in `--looks` looks (a *look* is one capture of all partitions), with
 `--records` records in all: a config, statuses in 4 partitions and source offsets in 5. Opening is

@@ -2,7 +2,7 @@
 
 Its second line is its peak memory in KiB.
 
-python -m benchmarks.startup_probe HOST:PORT RELEASE
+python -m benchmarks.processes.startup_probe HOST:PORT RELEASE
 """
 
 import asyncio

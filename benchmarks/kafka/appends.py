@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 from rich.table import Table
 
 from benchmarks.append import records
-from benchmarks.sample_logs import OFFSETS
+from benchmarks.inputs.sample_logs import OFFSETS
 from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
 from controlplane.logs.log import Record
 from tests.kafka.real_kafka import Broker

@@ -2,9 +2,9 @@
 
     python -m benchmarks.kafka [--only commands] [--records 10] [--rounds 3] [--quick]
 
-- `commands`: on own topics and attached (`benchmarks.kafka_commands`);
-- `fold`: millions of offsets (`benchmarks.kafka_fold`);
-- `appends`: transactions and batches beside plain aiokafka (`benchmarks.kafka_appends`).
+- `commands`: on own topics and attached (`commands.py`);
+- `fold`: millions of offsets (`fold.py`);
+- `appends`: transactions and batches beside plain aiokafka (`appends.py`).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import kafka_appends, kafka_commands, kafka_fold
+from benchmarks.kafka import appends, commands, fold
 
 MILLION = 1_000_000
 PARTS = ("commands", "fold", "appends")
@@ -29,7 +29,7 @@ QUICK_RECORDS = 5_000
 @click.option("--records", default=10, show_default=True, help="Offsets to fold, in millions.")
 @click.option(
     "--heap",
-    default=kafka_fold.SCRIPT_HEAP_GB,
+    default=fold.SCRIPT_HEAP_GB,
     show_default=True,
     help="Heap of the worker that folds, in GB. The default is that of its start script.",
 )
@@ -46,14 +46,14 @@ def main(  # noqa: PLR0913, PLR0917 - click gives one argument per option
             folder = Path(name) / part
             folder.mkdir()
             if part == "commands":
-                figures = asyncio.run(kafka_commands.measure(folder, duration, count))
-                console.print(kafka_commands.table(figures))
+                figures = asyncio.run(commands.measure(folder, duration, count))
+                console.print(commands.table(figures))
             elif part == "fold":
-                pair = asyncio.run(kafka_fold.measure(folder, offsets, count, heap))
-                console.print(kafka_fold.table(pair, offsets, heap))
+                pair = asyncio.run(fold.measure(folder, offsets, count, heap))
+                console.print(fold.table(pair, offsets, heap))
             else:
-                appends = asyncio.run(kafka_appends.measure(folder, duration, count))
-                console.print(kafka_appends.table(appends))
+                speeds = asyncio.run(appends.measure(folder, duration, count))
+                console.print(appends.table(speeds))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Size of the facts that a merged archive keeps about its looks, and time of queries on them.
 
-    python -m benchmarks.archive_looks [--looks 525600] [--partitions 25] [--markers] [--earlier]
+    python -m benchmarks.archives.looks [--looks 525600] [--partitions 25] [--markers] [--earlier]
 
 A *look* is one capture of all partitions, a *reading* what a look has read of one partition.
 An archive has one record per look in each of `--partitions` partitions of the offsets topic, as if
@@ -38,8 +38,8 @@ from replay.archive.manifest import (
     encoded,
     read_chain,
 )
-from replay.archive.merges.replaced_files import remove_replaced
 from replay.archive.merges.replaced_manifests import packed
+from replay.archive.merges.unnamed_files import remove_replaced
 from replay.archive.readings.reading_columns import PartitionReadings, reduced
 from replay.archive.readings.readings_file import encoded_readings
 from replay.archive.segments.removed_offsets import OffsetColumn

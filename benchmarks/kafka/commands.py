@@ -2,8 +2,8 @@
 
 All share one broker of Kafka 3.9.1 and this machine. The worker runs with the options of its start
 script. One connection waits for each response; its client is a process of its own
-(`benchmarks.load_client`). The services take turns in each round; the median of the rounds' medians
-counts, without a first round that warms up.
+(`processes/load_client.py`). The services take turns in each round; the median of the rounds'
+medians counts, without a first round that warms up.
 
 The attached service compares records with its plan after each answer. The next request comes at
 once, so the comparison is part of the times.
@@ -20,10 +20,9 @@ from typing import NamedTuple
 import httpx
 from rich.table import Table
 
-from benchmarks.boot import SCRIPT_JVM, started, until
-from benchmarks.load_client import RequestParts, load
-from benchmarks.rest import CONFIG
-from tests.kafka.process import ProgramNotReady
+from benchmarks.inputs.sample_logs import FILE_SOURCE
+from benchmarks.processes.load_client import RequestParts, load
+from benchmarks.processes.programs import SCRIPT_JVM, serve, until
 from tests.kafka.real_kafka import Broker, KafkaWorker
 
 RELEASE = "3.9.1"
@@ -72,7 +71,7 @@ def _alter_and_reset(number: int) -> Sequence[RequestParts]:
 
 
 def _body(name: str, state: str) -> str:
-    return json.dumps({"name": name, "config": CONFIG, "initial_state": state})
+    return json.dumps({"name": name, "config": FILE_SOURCE, "initial_state": state})
 
 
 PHASES = (
@@ -185,11 +184,11 @@ async def _services(folder: Path) -> AsyncIterator[tuple[str, str, str]]:
         kafka = f"kafka://{broker.bootstrap}"
         trail = f"sqlite:///{folder / 'trail.db'}"
         connect = ("--connect-url", worker.url, "--trail", trail, "--port", "0", "--quiet")
-        attached = await stack.enter_async_context(_serve(kafka, *connect))
+        attached = await stack.enter_async_context(serve(kafka, *connect))
         properties = ("--own", "--worker-properties", str(_own_properties(folder)))
         options = ("--release", RELEASE, "--port", "0", "--quiet")
-        own = await stack.enter_async_context(_serve(kafka, *properties, *options))
-        yield worker.url, attached, own
+        own = await stack.enter_async_context(serve(kafka, *properties, *options))
+        yield worker.url, attached.url, own.url
 
 
 def _own_properties(folder: Path) -> Path:
@@ -202,22 +201,6 @@ def _own_properties(folder: Path) -> Path:
     path = folder / "own.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
     return path
-
-
-@asynccontextmanager
-async def _serve(*arguments: str) -> AsyncIterator[str]:
-    """Run `controlplane serve`; yield its URL."""
-    process = await started("controlplane", "serve", *arguments)
-    assert process.stdout is not None
-    try:
-        line = (await process.stdout.readline()).decode()
-        if not line:
-            raise ProgramNotReady("controlplane serve has ended")
-        yield line.rpartition(" on ")[2].strip()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.communicate()
 
 
 # --- output --------------------------------------------------------------------------------------

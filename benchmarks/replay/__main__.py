@@ -4,9 +4,9 @@
     python -m benchmarks.replay --records 100 --rounds 3 --folder DIR
     python -m benchmarks.replay --quick [--only NAME ...]
 
-`--records` counts millions. Archives are generated from a seed (`benchmarks.large_cluster`) and
+`--records` counts millions. Archives are generated from a seed (`inputs/large_cluster.py`) and
 reused where the folder has them. Each contestant is a process of its own
-(`benchmarks.archive_engines`) and is warmed up: its first answers do not count. Contestants take
+(`archive_engines.py`) and is warmed up: its first answers do not count. Contestants take
 turns; the median counts. Slow contestants take part in three rounds, up to 30 million records.
 All digests for the end and for the middle must be equal. Memory is the peak of a contestant with
 its JVM and its workers.
@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.archive_engines import CORES, PROFILE
-from benchmarks.contestant_process import ContestantProcess
-from benchmarks.large_cluster import NAME, RECORDS_PER_DAY, generate
+from benchmarks.inputs.large_cluster import NAME, RECORDS_PER_DAY, generate
+from benchmarks.processes.contestant_process import ContestantProcess
+from benchmarks.replay.archive_engines import CORES, PROFILE
 from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
@@ -46,7 +46,7 @@ class EngineEntry(NamedTuple):
     """Program that takes part, with its limits."""
 
     name: str
-    """Name of the contestant in `benchmarks.archive_engines`."""
+    """Name of the contestant in `benchmarks.replay.archive_engines`."""
     what: str
     slow: bool = False
     """Far slower than the others: measured less often, and with one query only."""
@@ -123,7 +123,7 @@ class EngineProcess:
 
     def __init__(self, entrant: EngineEntry, archive: Path) -> None:
         self._process = ContestantProcess(
-            entrant.what, "benchmarks.archive_engines", entrant.name, str(archive)
+            entrant.what, "benchmarks.replay.archive_engines", entrant.name, str(archive)
         )
         self.entrant = entrant
         self.took: dict[str, list[float]] = {}

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from benchmarks.process_memory import family, peak_mb
+from benchmarks.processes.process_memory import family, peak_mb
 
 
 class ContestantProcess:

@@ -6,13 +6,12 @@ A worker of Kafka 3.9.1 runs with the options of its start script. It has 100 co
 of its own. `controlplane serve` has an import of the worker's topics in a file; each command is
 durable. All connectors are stopped, which favours the worker: it runs nothing but its API. One
 connection that waits for each response gives the latency; 16 connections give the throughput. The
-client is a process of its own (`benchmarks.load_client`), the same for both servers. The servers
+client is a process of its own (`processes/load_client.py`), the same for both servers. The servers
 take turns; the best round of each counts.
 """
 
 import asyncio
 import json
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,8 +24,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.boot import SCRIPT_JVM, until
-from benchmarks.load_client import RequestParts, load
+from benchmarks.inputs.sample_logs import FILE_SOURCE
+from benchmarks.processes.load_client import RequestParts, load
+from benchmarks.processes.programs import SCRIPT_JVM, serve, started, until
 from tests.kafka.process import ProgramNotReady
 from tests.kafka.real_kafka import Broker, KafkaWorker
 
@@ -40,12 +40,6 @@ READS_GOAL = 2
 """Required ratio of reads per second to a worker's."""
 COMMANDS_GOAL = 0.5
 """Greatest allowed share of a worker's median time for a command."""
-
-CONFIG = {
-    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
-    "topic": "t",
-    "file": "f",
-}
 
 _numbers = count()
 
@@ -70,7 +64,7 @@ def _uncached_status(name: str) -> RequestParts:
 
 
 def _stopped(name: str) -> dict[str, Any]:
-    return {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
+    return {"name": name, "config": FILE_SOURCE, "initial_state": "STOPPED"}
 
 
 KINDS = (
@@ -144,24 +138,12 @@ async def _make(worker: KafkaWorker, names: Sequence[str]) -> None:
 @asynccontextmanager
 async def _ours(broker: Broker, file: Path) -> AsyncIterator[str]:
     """Yield the address of `controlplane serve` on a copy of the worker's topics."""
-    imported = await _started("import", f"kafka://{broker.bootstrap}", str(file))
+    imported = await started("controlplane", "import", f"kafka://{broker.bootstrap}", str(file))
     if await imported.wait():
         raise ProgramNotReady("controlplane import has failed")
     where = ("--port", "0", "--release", RELEASE, "--quiet")
-    serving = await _started("serve", f"sqlite:///{file}", *where)
-    assert serving.stdout is not None
-    try:
-        line = (await serving.stdout.readline()).decode()
-        yield line.rpartition(" on ")[2].strip()
-    finally:
-        serving.terminate()
-        await serving.communicate()
-
-
-async def _started(*arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", *arguments), stdout=asyncio.subprocess.PIPE
-    )
+    async with serve(f"sqlite:///{file}", *where) as served:
+        yield served.url
 
 
 async def _figure(
@@ -178,7 +160,7 @@ async def _figure(
 async def _load_result(
     url: str, kind: RequestKind, shares: Sequence[Sequence[str]], seconds: float
 ) -> dict[str, Any]:
-    """Result of `benchmarks.load_client` for requests over these connections."""
+    """Result of `load_client` for requests over these connections."""
     if kind.fresh:
         shares, seconds = [[own[0]] * kind.fresh for own in shares], 0
     return await load(url, [[kind.ask(name) for name in own] for own in shares], seconds)

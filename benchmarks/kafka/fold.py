@@ -5,7 +5,7 @@ runs from the start of each process:
 
 - Connect's distributed worker, with the options of its start script and a heap of a given size,
   until `GET /connectors/{c}/offsets` has its first good answer;
-- `benchmarks.startup_probe`, until the topics are folded and every view is there.
+- `processes/startup_probe.py`, until the topics are folded and every view is there.
 
 The contestants take turns; medians count. Memory is the peak of each process.
 """
@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from benchmarks.boot import RELEASE, SCRIPT_JVM, answered, fill, launched_worker, probe_run
+from benchmarks.boot import RELEASE, answered, fill, launched_worker, probe_run
+from benchmarks.processes.programs import SCRIPT_JVM
 from tests.kafka.real_kafka import Broker
 
 GOAL = 10
@@ -46,7 +47,7 @@ class KafkaFoldFigure(NamedTuple):
 
 
 async def ours(broker: Broker) -> KafkaFoldFigure:
-    """Time and peak memory of a program that embeds the library (`benchmarks.startup_probe`)."""
+    """Time and peak memory of a program that embeds the library (`startup_probe`)."""
     probe = await probe_run(broker)
     return KafkaFoldFigure(probe.seconds, probe.peak_kib / 1024)
 

@@ -3,9 +3,9 @@
     python -m benchmarks.fleets [--clusters 1 --clusters 8 --clusters 64 --clusters 512]
         [--keys 20000] [--rounds 3] [--folder DIR]
 
-Each contestant (`benchmarks.fleet_engines`) writes the last record of every key of the offsets
+Each contestant (`fleet_engines.py`) writes the last record of every key of the offsets
 topic of every cluster to Parquet, by cluster. Each is a process of its own and is warmed up; they
-take turns, and the median counts. Clusters are generated (`benchmarks.fleet_memory`): `--keys`
+take turns, and the median counts. Clusters are generated (`memory.py`): `--keys`
 source partitions in 25 partitions of the topic, with three records each. The outputs must be equal.
 *Process* is the peak memory of the contestant's process. *All* adds the peaks of its JVM and its
 workers.
@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.contestant_process import ContestantProcess
-from benchmarks.fleet_engines import ENGINES, run_contestant
-from benchmarks.fleet_memory import DRIVER_GOAL_MB, RECORDS_PER_KEY, generate
+from benchmarks.fleets.fleet_engines import ENGINES, run_contestant
+from benchmarks.fleets.memory import DRIVER_GOAL_MB, RECORDS_PER_KEY, generate
+from benchmarks.processes.contestant_process import ContestantProcess
 
 CONTESTANT = "contestant"
 """First argument of a contestant's process."""

@@ -1,6 +1,6 @@
 """Latency of `/health` while other clients send the largest and oddest requests.
 
-    python -m benchmarks.health_latency [--seconds 6]
+    python -m benchmarks.rest.health_latency [--seconds 6]
 
 `controlplane serve` runs on a file; each command is durable. One client requests `/health` every
 few milliseconds, while another process repeats one kind of large request. The table shows the times

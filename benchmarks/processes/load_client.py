@@ -1,6 +1,6 @@
 """Load client: requests over open connections, as fast as the server responds.
 
-    python -m benchmarks.load_client < {"host", "port", "seconds", "requests": […]}
+    python -m benchmarks.processes.load_client < {"host", "port", "seconds", "requests": […]}
 
 The client is a separate process with little more than sockets, so the figures are the server's.
 Each connection cycles through its own requests, `[method, path, body]`. It ends after the given
@@ -113,7 +113,7 @@ async def load(
     where = urlsplit(url)
     task = {"host": where.hostname, "port": where.port, "seconds": seconds, "requests": requests}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.load_client"),
+        *(sys.executable, "-m", "benchmarks.processes.load_client"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

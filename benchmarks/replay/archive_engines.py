@@ -1,6 +1,6 @@
 """Contestants of the archive benchmark: this engine and other tools, one process each.
 
-    python -m benchmarks.archive_engines NAME ARCHIVE
+    python -m benchmarks.replay.archive_engines NAME ARCHIVE
 
 The process prints `ready`. It then answers each input line (`final` or `half`) with one line:
 seconds until the rows were in Arrow, their number, their digest, and the shuffled bytes. A repeated
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from benchmarks.large_cluster import NAME, TOPICS
+from benchmarks.inputs.large_cluster import NAME, TOPICS
 from controlplane.core.releases.profiles import Profile
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.archive_engines import CORES, PROFILE
+from benchmarks.replay.archive_engines import CORES, PROFILE
 from controlplane.core.state import Topics
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster

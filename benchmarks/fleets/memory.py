@@ -1,7 +1,7 @@
 """Memory and time of folding whole fleets to Parquet, with and without Spark.
 
-    python -m benchmarks.fleet_memory [--clusters 1 --clusters 8 --clusters 64] [--keys 200000]
-    python -m benchmarks.fleet_memory --large 10000000 [--bucket-rows 2000000] [--limit-mb 3000]
+    python -m benchmarks.fleets.memory [--clusters 1 --clusters 8 --clusters 64] [--keys 200000]
+    python -m benchmarks.fleets.memory --large 10000000 [--bucket-rows 2000000] [--limit-mb 3000]
 
 Each cluster has `--keys` source partitions of 100 connectors in 25 partitions of the offsets topic,
 with three records each. It has the configs and statuses of these connectors as well. The state of
@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import replay
-from benchmarks.process_memory import family, peak_mb, program
+from benchmarks.processes.process_memory import family, peak_mb, program
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
@@ -207,7 +207,7 @@ def run(archive: Path, engine: str, bucket_rows: int = 0, limit_mb: int = 0) -> 
     """
     words = [str(archive), engine, str(bucket_rows), str(limit_mb)]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.fleet_memory", "measure", *words],
+        [sys.executable, "-m", "benchmarks.fleets.memory", "measure", *words],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

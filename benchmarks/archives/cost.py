@@ -1,6 +1,6 @@
 """Size of the archive of one cluster: bytes per record and files per day, before and after a merge.
 
-    python -m benchmarks.archive_cost [--tasks 400] [--every 60] [--hours 24]
+    python -m benchmarks.archives.cost [--tasks 400] [--every 60] [--hours 24]
 
 A cluster runs `--tasks` source tasks, four per connector. Each commits one source offset a minute,
 Connect's default (`offset.flush.interval.ms`). Keys and values resemble those of the JDBC source.

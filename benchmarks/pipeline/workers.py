@@ -7,8 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.boot import SCRIPT_JVM, started
-from tests.kafka.process import ProgramNotReady
+from benchmarks.processes.programs import SCRIPT_JVM, serve
 from tests.kafka.real_kafka import Broker, KafkaWorker
 
 RELEASE = "3.9.1"
@@ -19,7 +18,7 @@ SETTINGS = {
 }
 """Settings in the properties file of every worker."""
 
-PLUGIN_PATH = "controlplane.connectors,benchmarks.pipeline_connectors"
+PLUGIN_PATH = "controlplane.connectors,benchmarks.pipeline.numbered_lines"
 
 _groups = count()
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -85,17 +84,8 @@ async def _served(
         "".join(f"{key}={value}\n" for key, value in (settings | connectors).items()), "utf-8"
     )
     listening = ("--worker-properties", str(file), "--port", "0", "--quiet")
-    process = await started("controlplane", "serve", log, *options, *listening)
-    assert process.stdout is not None
-    try:
-        line = (await process.stdout.readline()).decode()
-        if not line:
-            raise ProgramNotReady("controlplane serve has ended")
-        yield PipelineWorker(line.rpartition(" on ")[2].strip(), process.pid)
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.communicate()
+    async with serve(log, *options, *listening) as served:
+        yield PipelineWorker(served.url, served.pid)
 
 
 def _topics() -> dict[str, str]:
