@@ -1,7 +1,18 @@
-"""Removal of the files that merges have replaced.
+"""Files that no present manifest names: search, and removal of those that merges leave behind.
 
-Only files that a replaced manifest names are removed: files of an append in progress never are. A
-removal that is interrupted is completed by the next one.
+**Replaced files**: a replaced manifest names them, so files of an append in progress are never
+among them. A removal that is interrupted is completed by the next one.
+
+**Leftovers** of killed merges: a merge writes its files before the manifest that names them. The
+files of a merge in progress therefore look like those of a dead one. Three facts make the removal
+safe:
+
+- Only drafts, claims of object stores, and files whose name belongs to one merge are removed. None
+  of these is the only copy of a record. Files of a killed capture stay, because a capture that
+  writes the same records again uses them.
+- The files must be older than `AGE_S`, by the clock of the store. A merge that runs longer than
+  half of `AGE_S` does not write its manifest (`merge.LONGEST_S`).
+- No present or replaced manifest names them. So no reader has opened them.
 """
 
 from time import time
@@ -14,6 +25,12 @@ from replay.archive.manifest import Chain, Signpost, encoded, read_chain, signpo
 from replay.archive.merges.replaced_manifests import replaced_files
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
+
+AGE_S = 24 * 60 * 60
+"""Age in seconds at which a file of a merge without a manifest belongs to a dead one.
+
+A merge of one cluster takes minutes, and rarely hours. Longer merges give up.
+"""
 
 
 class UnnamedFiles(NamedTuple):
@@ -98,3 +115,33 @@ def remove_replaced(store: ArchiveStore, cluster: str, grace_s: float) -> Remova
     for _ in concurrently(store.remove, (name for name in replaced if name != first)):
         pass
     return Removal(len(replaced), 0)
+
+
+def leftovers(store: ArchiveStore, cluster: str, age_s: float = AGE_S) -> list[str]:
+    """Files of a cluster that killed merges have left, and that are old enough.
+
+    Raises:
+        ArchiveCorrupt: the manifests are damaged.
+    """
+    unnamed = unnamed_files(store, cluster, read_chain(store, cluster)).leftovers
+    names = [name for name in unnamed if layout.is_transient(name)]
+    latest_s = time() - age_s
+    times = concurrently(store.modified_s, names)
+    return [
+        name
+        for name, modified_s in zip(names, times, strict=True)
+        if modified_s is not None and modified_s <= latest_s
+    ]
+
+
+def remove_leftovers(store: ArchiveStore, cluster: str, age_s: float = AGE_S) -> int:
+    """Remove what killed merges have left; return the number of files.
+
+    Raises:
+        ArchiveCorrupt: the manifests are damaged; nothing is removed.
+        NotWritable: a file cannot be removed.
+    """
+    names = leftovers(store, cluster, age_s)
+    for _ in concurrently(store.remove, names):
+        pass
+    return len(names)

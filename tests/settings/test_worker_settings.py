@@ -23,7 +23,7 @@ from controlplane.settings.security import (
     TokenFile,
 )
 from controlplane.settings.sources import file_values
-from controlplane.settings.worker import decision_settings
+from controlplane.settings.worker_settings import decision_settings
 
 
 class WorkerFileContent(NamedTuple):
