@@ -275,9 +275,11 @@ class TestConnectorFiles:
     def test_a_long_value(self) -> None:
         """A refusal repeats only the beginning of a long value."""
         config = {**LINES, "tasks.max": "9" * 5_000}
-        error = declined(standalone(write_json(Path("a.json"), config)))
-        assert error.startswith("Failed to create connector for a.json: ")
-        assert len(error) < 1_500
+        result = standalone(write_json(Path("a.json"), config))
+        assert declined(result).startswith("Failed to create connector for a.json: ")
+        refused = result.err.partition("Error: ")[2]
+        assert "999…" in refused
+        assert len(max(refused.splitlines(), key=len)) <= 1_000
 
     def test_a_missing_file(self) -> None:
         """The error begins with the name of the file."""
