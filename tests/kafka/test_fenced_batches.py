@@ -223,9 +223,9 @@ async def test_batches_of_several_callers(
     assert transactions  # the appends of the refused batch were repeated one by one
 
 
-async def test_a_long_pause(broker: Broker, topic: str, transactions: list[str]) -> None:
-    """Without a recent answer, an append is a transaction: brokers may have forgotten the epoch."""
-    limits = WriteLimits(batch_idle_ms=0)
+async def test_an_old_confirmation(broker: Broker, topic: str, transactions: list[str]) -> None:
+    """If the last transaction is too old, the next append is a transaction, too."""
+    limits = WriteLimits(confirmation_max_age_ms=0)
     options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
     async with opened(broker.bootstrap, **options) as log:
         epoch = await log.claim()

@@ -3,20 +3,25 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from controlplane.core.entry import Entry
+from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
+from controlplane.logs.kafka.appends.producer import ProducerIdentity
+from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogError, LogUnavailable
+from controlplane.settings.security import KafkaSecurity
 from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import opened, put
+from tests.kafka.test_log_writes import ID, opened, put
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 
@@ -197,3 +202,60 @@ async def test_closed_while_the_broker_hangs(expendable: Broker) -> None:
         finally:
             await expendable.go_on()
         assert all(isinstance(result, LogUnavailable) for result in results)
+
+
+FORGOTTEN_SOON = {
+    "transactional__id__expiration__ms": 500,
+    "transaction__remove__expired__transaction__cleanup__interval__ms": 50,
+    "producer__id__expiration__ms": 500,
+    "producer__id__expiration__check__interval__ms": 50,
+}
+"""Settings of a broker that forgets an idle writer after half a second instead of days."""
+
+FORGOTTEN_S = 1.0
+FORGOTTEN = 49
+"""Code of a coordinator that does not know the id, or not this producer."""
+
+
+async def test_a_forgotten_writer(tmp_path: Path) -> None:
+    """A writer that the brokers have forgotten continues, unless another one has claimed the id.
+
+    Each of its appends is a transaction, because its last one is old.
+    """
+    async with up(RELEASES[-1], tmp_path, **FORGOTTEN_SOON) as broker:
+        await create_topic(broker, "forgotten", 2)
+        options: Any = {
+            "batch_topics": frozenset({"forgotten"}),
+            "writing": WriteLimits(confirmation_max_age_ms=0),
+        }
+        async with (
+            opened(broker.bootstrap, **options) as log,
+            opened(broker.bootstrap, **options) as rival,
+        ):
+            epoch = await log.claim()
+            await _until_forgotten(broker)
+            for number, second in enumerate((0, 1, 0)):
+                await asyncio.sleep(FORGOTTEN_S)
+                await log.append(
+                    [put("forgotten", f"{number}"), put("forgotten", f"{number}", second)], epoch
+                )
+            await asyncio.sleep(FORGOTTEN_S)
+            await rival.append([put("forgotten", "rival")], await rival.claim())
+            for second in (0, 1):
+                with pytest.raises(Fenced):
+                    await log.append([put("forgotten", "z"), put("forgotten", "z", second)], epoch)
+            counts = Counter(entry.key for entry in await _committed(rival, "forgotten"))
+            assert counts == {b"0": 2, b"1": 2, b"2": 2, b"rival": 1}
+
+
+async def _until_forgotten(broker: Broker) -> None:
+    """Wait until the coordinator does not know the first writer any more."""
+    first = ProducerIdentity(0, 0)
+    cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+    coordinator = TransactionCoordinator(cluster, ID, WriteLimits())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while await coordinator.end(first, commit=False) != FORGOTTEN:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        await cluster.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import IllegalOperation, KafkaConnectionError
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
@@ -238,14 +238,29 @@ async def test_a_lost_answer_to_a_commit(
     """A transaction whose answer is lost is decided, and written once."""
     epoch = await log.claim()
 
-    async def nothing() -> None:
-        """No other writer claims the log."""
-
     for interruption in (_claims_instead, _claims_behind):
-        _interrupt(monkeypatch, call, nothing, interruption)
+        _interrupt(monkeypatch, call, _no_claim, interruption)
         key = interruption.__name__
         await log.append([put(topic, key), put(topic, key, 1)], epoch)
     assert await keys(log, topic) == 2 * ["_claims_behind"] + 2 * ["_claims_instead"]
+
+
+async def test_a_transaction_that_has_failed(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If aiokafka takes no second batch, because the first one has failed, both are repeated."""
+
+    async def refused(*_: Any) -> None:
+        raise IllegalOperation("not in transaction")
+
+    epoch = await log.claim()
+    _interrupt(monkeypatch, "send_batch", _no_claim, refused)
+    await log.append([put(topic, "a"), put(topic, "b", 1)], epoch)
+    assert await keys(log, topic) == ["a", "b"]
+
+
+async def _no_claim() -> None:
+    """No other writer claims the log."""
 
 
 # --- topics ---------------------------------------------------------------------------------------

@@ -79,10 +79,11 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum records of waiting appends that share a transaction: enough that its fixed 5 ms are
     negligible, few enough that the event loop is blocked for at most 20 ms."""
 
-    batch_idle_ms: int = 3_600_000
-    """Time without an answer of the brokers after which the next append is a transaction. Brokers
-    forget the epoch of a partition after `producer.id.expiration.ms` (a day), so a writer that
-    awoke later could append a batch."""
+    confirmation_max_age_ms: int = 3_600_000
+    """Age of the last transaction after which the next append is a transaction, too: its
+    coordinator compares the epoch. Coordinators forget a writer without transactions after
+    `transactional.id.expiration.ms` (a week); the next one then gets a new id, and markers of the
+    new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a day)."""
 
     compression: str = "none"
     """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""

@@ -46,9 +46,8 @@ class FencedBatches(ProducerOwner):
     marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
     Batches of older epochs go to no others, so brokers refuse all of them from then on.
 
-    A broker forgets the epochs of a partition after a day without writes
-    (`producer.id.expiration.ms`). So a producer without an answer for `batch_idle_ms` uses a
-    transaction next.
+    Brokers forget the epochs of idle writers. So the last transaction, in which a coordinator has
+    confirmed the epoch, must not be older than `confirmation_max_age_ms`.
     """
 
     def __init__(
@@ -65,8 +64,8 @@ class FencedBatches(ProducerOwner):
         self.headers_in = headers_in
         self._topics = topics
         self._established: set[TopicPartition] = set()
-        self._answered_s = -math.inf
-        """Time of the event loop at which a broker last confirmed the epoch."""
+        self._confirmed_s = -math.inf
+        """Time of the event loop at which a coordinator last confirmed the epoch."""
         self._sent: _SentBatches | None = None
         self.unknown: set[TopicPartition] = set()
         """Partitions with a batch of unknown outcome. Established again, they refuse it."""
@@ -84,16 +83,16 @@ class FencedBatches(ProducerOwner):
         return {(topic, number) for topic, leaders in layout.leaders.items() for number in leaders}
 
     def establish(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that these partitions have a record or a marker of the present epoch."""
+        """Note that a transaction of the present epoch has ended in these partitions."""
         established = {place for place in partitions if place[0] in self._topics}
         self._established |= established
         self.unknown -= established
-        self._answered_s = asyncio.get_running_loop().time()
+        self._confirmed_s = asyncio.get_running_loop().time()
 
     def accept(self, appends: Sequence[Sequence[Record]]) -> bool:
         """True if each append goes to one established partition, and the epoch is confirmed."""
-        idle_s = asyncio.get_running_loop().time() - self._answered_s
-        return idle_s * 1_000 < self._limits.batch_idle_ms and all(
+        age_s = asyncio.get_running_loop().time() - self._confirmed_s
+        return age_s * 1_000 < self._limits.confirmation_max_age_ms and all(
             len(places := {(record.topic, record.partition) for record in records}) == 1
             and places <= self._established
             for records in appends
@@ -139,8 +138,6 @@ class FencedBatches(ProducerOwner):
         self.unknown |= {
             place for place, outcome in outcomes.items() if isinstance(outcome, Unknown)
         }
-        if all(isinstance(outcome, list) for outcome in outcomes.values()):
-            self._answered_s = asyncio.get_running_loop().time()
         return outcomes
 
     async def drop(self) -> None:

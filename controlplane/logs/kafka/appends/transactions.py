@@ -18,6 +18,7 @@ from controlplane.logs.kafka.appends.fenced_batches import (
     Unknown,
 )
 from controlplane.logs.kafka.appends.producer import (
+    SEND_FAILURES,
     KafkaProducer,
     ProducerIdentity,
     ProducerOwner,
@@ -38,7 +39,7 @@ from controlplane.logs.kafka.protocol.errors import (
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
-_FAILURES = (SendFailed, KafkaError, AssertionError, OSError)
+_FAILURES = (SendFailed, *SEND_FAILURES)
 """Failures of aiokafka; a `TimeoutError` of our own deadline is an `OSError`."""
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
