@@ -114,7 +114,7 @@ def test_limits_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_for_machines(worker: Path) -> None:
+def test_the_configuration_as_json(worker: Path) -> None:
     """JSON has values with types, sources in parts, and all settings."""
     result = call("config", "--worker", worker, "-o", "json")
     assert rows(result, "worker")["group.id"] == {
@@ -177,7 +177,9 @@ def test_unknown_keys_are_warned_of(worker: Path) -> None:
         ("sasl.mechanism=GSSAPI", "sasl.mechanism is 'GSSAPI': use PLAIN, SCRAM-SHA-256"),
     ],
 )
-def test_bad_values(worker: Path, override: str, sentence: str) -> None:
+def test_bad_values_are_refused_with_their_source(
+    worker: Path, override: str, sentence: str
+) -> None:
     """The error has key, value, source and allowed values; no table is printed."""
     told_how = refusal(call("config", "--worker", worker, "--override", override))
     assert told_how.startswith("--override: ")

@@ -154,7 +154,7 @@ BREAKING = CommandGroup(
         ("interrupt", 130, "interrupted\n"),
     ],
 )
-def test_other_ends(how: str, code: int, says: str) -> None:
+def test_defects_and_ctrl_c_have_exit_codes_of_their_own(how: str, code: int, says: str) -> None:
     """A defect and Ctrl-C print one line, with exit codes of their own."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
@@ -165,7 +165,7 @@ def test_other_ends(how: str, code: int, says: str) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_defect_can_be_looked_into() -> None:
+def test_a_defect_prints_its_traceback_on_request() -> None:
     """A defect prints its traceback on request."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}

@@ -90,7 +90,7 @@ def test_a_plan_equals_the_records_of_the_cluster(number: int) -> None:
     assert document["answer"]["body"] == request.step.answer
 
 
-def test_ours_is_one_step() -> None:
+def test_our_profile_writes_one_step() -> None:
     """Our own profile writes related records in one transaction."""
     steps = planned("DELETE", "/connectors/pages")["steps"]
     assert [(step["name"], len(step["records"])) for step in steps] == [("config", 2)]
@@ -358,7 +358,7 @@ def test_undo_of_a_step_is_shown() -> None:
 # --- undo ---------------------------------------------------------------------------------------
 
 
-def test_undo() -> None:
+def test_the_plan_of_an_undo() -> None:
     """The plan has the records that restore a connector, and their outcome."""
     said = plan("--profile", "3.9", "--as-of", "config@60", "--undo", "pages", "--to", "config@20")
     assert (said.code, said.err) == (0, "")

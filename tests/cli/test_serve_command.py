@@ -181,7 +181,7 @@ def test_listeners_do_not_apply_to_a_cluster(tmp_path: Path) -> None:
     assert f"cannot listen on {NOT_OURS}:0" in refusal(call(*beside, *override))
 
 
-async def test_quiet() -> None:
+async def test_quiet_suppresses_request_lines() -> None:
     """With `--quiet`, `serve` prints nothing about requests."""
     async with running(LIFE, "--quiet") as service, httpx.AsyncClient() as client:
         await client.get(service.url)

@@ -57,7 +57,7 @@ async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) 
     assert (line["principal"], line["peer"]) == ("ann", "127.0.0.1")
 
 
-async def test_metrics_are_there() -> None:
+async def test_metrics_describe_log_and_requests() -> None:
     """`/metrics` describes the log and the requests."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors")
@@ -67,7 +67,7 @@ async def test_metrics_are_there() -> None:
     assert sample in text
 
 
-async def test_encrypted(tmp_path: Path) -> None:
+async def test_a_tls_listener_serves_https(tmp_path: Path) -> None:
     """A TLS listener of a worker's file serves HTTPS; the printed URL has `https`."""
     made = IssuedCertificate.of("mine")
     keys = {key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}

@@ -57,7 +57,9 @@ def present(cluster: ClusterCalls) -> tuple[str, object, object] | None:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
-def test_migrated(cluster: ClusterCalls, other: ClusterCalls, folder: Path, state: str) -> None:
+def test_config_offsets_and_state_are_moved(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path, state: str
+) -> None:
     """The copy has the same config, offsets and target state; the original stays, stopped."""
     cluster.create(initial_state=state, initial_offsets=OFFSETS)
     result = migrate(*places(cluster, other), "--yes")
@@ -70,7 +72,7 @@ def test_migrated(cluster: ClusterCalls, other: ClusterCalls, folder: Path, stat
     assert not list(folder.glob("controlplane-migrate-*"))
 
 
-def test_deleted_in_the_end(cluster: ClusterCalls, other: ClusterCalls) -> None:
+def test_delete_removes_the_original(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """`--delete` removes the original; JSON has the moved state."""
     cluster.create(initial_offsets=OFFSETS)
     result = migrate(*places(cluster, other), "--yes", "--delete", "-o", "json")
@@ -84,7 +86,9 @@ def test_deleted_in_the_end(cluster: ClusterCalls, other: ClusterCalls) -> None:
     assert present(cluster) is None
 
 
-def test_shown_and_confirmed(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
+def test_neither_a_dry_run_nor_a_no_changes_anything(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
     """A dry run changes nothing, and neither does a no to the question."""
     cluster.create(initial_offsets=OFFSETS)
     before = present(cluster)
@@ -135,7 +139,7 @@ async def _config_changed(source: Api, target: Api) -> None:
 
 
 @pytest.mark.slow
-def test_undone_and_killed_at_every_gap(
+def test_an_undo_killed_at_every_gap(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
     """A changed original undoes the migration, however often the process is killed."""
@@ -186,7 +190,7 @@ async def _copy_gone(source: Api, target: Api) -> None:
         ("before start", _copy_gone, "Unknown connector orders"),
     ],
 )
-def test_a_step_that_fails(
+def test_a_failed_step_undoes_the_migration(
     cluster: ClusterCalls,
     other: ClusterCalls,
     folder: Path,

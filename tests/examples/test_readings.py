@@ -69,7 +69,7 @@ def test_readings(place: str, connector_trial: StartTrial, request: pytest.Fixtu
     ]
 
 
-def test_lines(connector_trial: StartTrial, tmp_path: Path) -> None:
+def test_the_sink_writes_each_record_as_a_line(connector_trial: StartTrial, tmp_path: Path) -> None:
     """The sink of the document writes each record as a line, before its offset is committed."""
     lines: type[Sink] = defined("Lines")
     out = tmp_path / "out.txt"

@@ -63,7 +63,9 @@ async def cluster(
         ("bob", "wrong", "refuses the name or the password"),
     ],
 )
-async def test_logins(cluster: RunningPair, user: str, password: str | None, sentence: str) -> None:
+async def test_users_without_rights_are_refused(
+    cluster: RunningPair, user: str, password: str | None, sentence: str
+) -> None:
     """The service does not start for a user without rights, or with a wrong password."""
     broker, worker = cluster
     login: BrokerLogin = login_of(broker, user, password)

@@ -141,7 +141,7 @@ async def deleted(groups: GroupAdmin, group: str) -> bool:
     return True
 
 
-async def test_ends(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> None:
+async def test_ends_of_partitions(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> None:
     """Ends of the requested partitions; a reason where a partition does not exist."""
     topic = await new_topic(2)
     async with writer(broker) as out:

@@ -178,7 +178,9 @@ async def test_a_zombie_after_an_abort(
     assert await keys(rival, topic) == ["rival"]
 
 
-async def test_check_writable(log: KafkaLog, rival: KafkaLog, topic: str) -> None:
+async def test_check_writable_detects_another_claim(
+    log: KafkaLog, rival: KafkaLog, topic: str
+) -> None:
     """The check detects a claim of another writer without writing."""
     epoch = await log.claim()
     await log.append([put(topic, "first")], epoch)

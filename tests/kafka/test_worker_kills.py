@@ -63,7 +63,9 @@ async def orders_in(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
 
 @NEWEST
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
-async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support: str) -> None:
+async def test_killed_workers_lose_no_record(
+    broker: Broker, own_topics: Topics, tmp_path: Path, support: str
+) -> None:
     """The topic has every order up to the committed one; under exactly-once each one once.
 
     At least once, a life repeats only the orders since the last commit before it.

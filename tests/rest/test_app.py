@@ -168,7 +168,9 @@ async def test_options(client: httpx.AsyncClient) -> None:
         ("garbage", 406),
     ],
 )
-async def test_accept(client: httpx.AsyncClient, accept: str, status: int) -> None:
+async def test_clients_that_do_not_accept_json_get_406(
+    client: httpx.AsyncClient, accept: str, status: int
+) -> None:
     """A client that does not accept JSON gets a 406, in JSON without a content type."""
     response = await client.get("/connectors", headers={"accept": accept})
     assert response.status_code == status
@@ -338,7 +340,9 @@ async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
         ("profile=", "unknown release ''"),
     ],
 )
-async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -> None:
+async def test_invalid_queries_are_refused(
+    client: httpx.AsyncClient, query: str, says: str
+) -> None:
     """An invalid query is refused with one sentence, in Connect's form."""
     response = await client.get(f"/connectors?{query}")
     assert response.status_code == 400, response.text
@@ -354,7 +358,7 @@ async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> No
     assert response.json()["version"] == "3.4.0"
 
 
-async def test_mounted() -> None:
+async def test_the_application_works_beneath_a_mount() -> None:
     """The application works beneath a path of another one, and gets raw names."""
     async with following("life-3.9") as follower:
         app = App(service_of(follower, "3.9"))

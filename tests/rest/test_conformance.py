@@ -108,7 +108,7 @@ async def test_a_no_break_space_is_not_trimmed() -> None:
         assert (await client.get(f"{BASE}/connectors/a")).status_code == 404
 
 
-async def test_control_characters_are_no_name() -> None:
+async def test_control_characters_in_a_name_are_refused() -> None:
     """The message lists the numbers of the characters if Connect's own definitions are known."""
     async with plane_on(MemoryLog()) as plane, client_of(plane.app) as client:
         named = {"name": "a\x01\x7fb", "config": FILE}
@@ -269,7 +269,7 @@ async def test_an_unknown_connector_is_not_stopped() -> None:
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
 
 
-async def test_no_offsets_come_before_no_connector() -> None:
+async def test_missing_offsets_are_refused_before_the_connector_is_looked_up() -> None:
     """An alteration without offsets is refused before the connector is looked up."""
     async with orders_plane() as (_, client):
         answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
@@ -345,7 +345,7 @@ async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) 
 
 
 @pytest.mark.parametrize("connector", ["copies", "sink"])
-async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
+async def test_a_second_reset_succeeds(connector: str) -> None:
     """A second reset gets 200, too."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/{connector}/offsets"

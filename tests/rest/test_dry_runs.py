@@ -88,7 +88,7 @@ async def _send_signed(client: httpx.AsyncClient, case: DryRunCase, **query: str
     return await client.send(request)
 
 
-async def test_nothing_is_changed() -> None:
+async def test_a_dry_run_changes_nothing() -> None:
     """Every changing endpoint shows the plan of its change."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
@@ -188,7 +188,7 @@ async def test_a_read_only_service_beneath_compat() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "yes", "1"])
-async def test_neither_yes_nor_no(said: str) -> None:
+async def test_other_values_of_dry_run_are_refused(said: str) -> None:
     """Any other value of `dry_run=` is refused, and nothing is written."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
@@ -198,7 +198,7 @@ async def test_neither_yes_nor_no(said: str) -> None:
         assert await scene.changeable_state() == before
 
 
-async def test_nothing_is_done_to_the_past() -> None:
+async def test_a_dry_run_with_as_of_is_refused() -> None:
     """A dry run with `as_of=` is refused."""
     async with at_rest() as scene:
         before = await scene.changeable_state()

@@ -132,7 +132,7 @@ def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -
 # --- where settings come from ---------------------------------------------------------------------
 
 
-def test_a_core_site(
+def test_core_site_gives_the_settings(
     store: Bucket, archives: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`core-site.xml` gives the settings; it may leave secrets to the environment."""
@@ -153,7 +153,7 @@ def test_a_core_site(
     assert "INVALID_ACCESS_KEY" in refusal(call("state", where, *nearer))
 
 
-def test_the_environment(
+def test_environment_variables_give_the_settings(
     store: Bucket, archives: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS's environment variables apply, and URLs of Arrow's and AWS's form."""
@@ -283,7 +283,7 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
     assert store.system.get_file_info(["fleet/x"])[0].type == fs.FileType.NotFound
 
 
-def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_unreadable_core_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing `core-site.xml` is ignored; an unreadable one is an error."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert "is no archive" in refusal(call("state", tmp_path))
@@ -407,7 +407,7 @@ def test_a_first_append_that_died(objects: BucketStore) -> None:
     assert [cluster.name for cluster in open_clusters(objects)] == [NAME]
 
 
-def test_a_claim_lapses(tmp_path: Path) -> None:
+def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
     """A claim of a dead owner lapses. Only files in folders can have a chosen age."""
     objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
     claim = tmp_path / "a" / "_claims" / "b-somebody"

@@ -21,7 +21,7 @@ STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exist
 
 
 @pytest.mark.parametrize("history", names())
-def test_reviewed(history: str) -> None:
+def test_findings_equal_the_reviewed_list(history: str) -> None:
     """The findings equal the pinned list; review each line that changes.
 
     `test_users_of_changes` also checks changes of configs and target states against the stories.

@@ -83,7 +83,7 @@ READ = {
 
 
 @pytest.mark.parametrize("which", READ)
-def test_read(which: str) -> None:
+def test_lines_of_changes_are_read(which: str) -> None:
     """Lines of changes are read with user, time and connector."""
     line, request = READ[which]
     read = read_trail([line])

@@ -225,7 +225,7 @@ HISTORIES = (
 
 
 @pytest.mark.parametrize(("name", "goal"), HISTORIES)
-def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
+def test_a_plan_for_a_recorded_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
     """The plan restores all states, for members with and without exactly-once support."""
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))

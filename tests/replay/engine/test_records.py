@@ -33,7 +33,7 @@ def test_recorded_logs(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_prefixes(name: str, tmp_path: Path) -> None:
+def test_a_prefix_has_the_first_records(name: str, tmp_path: Path) -> None:
     """A prefix up to a record or a time has the first records in log order."""
     entries = recorded_entries(name)
     cluster = archive(tmp_path, entries)

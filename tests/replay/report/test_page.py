@@ -189,7 +189,7 @@ def test_findings_releases_and_compaction() -> None:
     assert "appends its task configs and their commit again" in reasons.text
 
 
-def test_a_fleet() -> None:
+def test_the_page_of_a_fleet() -> None:
     """The page has a row per cluster, findings between clusters, and unreadable clusters."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
@@ -219,7 +219,7 @@ def test_a_fleet() -> None:
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_names_are_texts(name: str) -> None:
+def test_markup_in_names_is_shown_as_text(name: str) -> None:
     """Markup in names of connectors, topics, settings and workers is shown as text."""
     cluster = cluster_facts(of(called(name)), f"lab {name}")
     shown = read(page([cluster, cluster_facts([], "other")], {f"c{name}": name}))

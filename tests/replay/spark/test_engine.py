@@ -221,7 +221,7 @@ def test_settings_of_spark_are_for_spark(folder: Path, options: list[str]) -> No
     assert (result.code, "--master and --conf are for Spark" in result.err) == (2, True)
 
 
-def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_without_java_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is one sentence with the remedy."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -231,7 +231,7 @@ def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_setting_that_is_none(folder: Path) -> None:
+def test_a_setting_without_name_or_value_is_refused(folder: Path) -> None:
     """A setting without a name or a value is refused."""
     assert "'=x' is not KEY=VALUE" in call("state", folder, "--conf", "=x").err
     assert "'x' is not KEY=VALUE" in call("state", folder, "--conf", "x").err

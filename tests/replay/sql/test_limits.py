@@ -132,7 +132,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
-def test_odd_values_that_sql_can_follow(value: bytes, oracle: SqlOracle) -> None:
+def test_odd_values_are_read_as_by_the_fold(value: bytes, oracle: SqlOracle) -> None:
     """SQL reads odd values as the fold does, and reports no record as unreadable."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     log = configs(

@@ -58,7 +58,7 @@ def test_a_worker_is_healthy_starting_or_unhealthy() -> None:
     )
 
 
-async def test_a_worker_is_as_well_as_its_log() -> None:
+async def test_health_depends_on_the_log() -> None:
     """`/health`: starting until the log has been read; unhealthy while the log is unavailable."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -178,7 +178,7 @@ def test_levels_are_those_that_commands_know() -> None:
     assert list(LEVELS.values()) == sorted(LEVELS.values())
 
 
-def test_levels_between_those_of_log4j() -> None:
+def test_other_python_levels_are_shown_as_log4j_levels() -> None:
     """A level in between is shown as the lowest Log4j level that lets nothing more through."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of("3.9.1")
     for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):

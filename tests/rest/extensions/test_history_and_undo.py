@@ -71,7 +71,7 @@ async def test_history_begins_behind_a_record_of_another_connector() -> None:
         assert "no record at config@999" in refused.json()["message"]
 
 
-async def test_history_of_the_past_and_of_strangers() -> None:
+async def test_history_of_the_past_and_of_unknown_connectors() -> None:
     """`as_of=` ends the history; a connector without records is not found."""
     async with orders_plane() as (_, client):
         await client.put("/connectors/orders/pause")
@@ -81,7 +81,7 @@ async def test_history_of_the_past_and_of_strangers() -> None:
         assert (await client.get("/compat/3.9/connectors/orders/history")).status_code == 404
 
 
-async def test_undo_puts_back() -> None:
+async def test_undo_restores_config_and_target_state() -> None:
     """A dry run shows the undo; the undo restores the config and the target state."""
     async with orders_plane() as (plane, client):
         config = (await client.get("/connectors/orders/config")).json()

@@ -89,7 +89,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_as_each_release(case: CorsCase) -> None:
+async def test_cors_headers_are_those_of_the_release(case: CorsCase) -> None:
     """The CORS headers equal those of a recorded worker (3.9.1: rows 1867 to 1878 of the probe)."""
     async with guarded(PROTECTION) as client:
         path = f"/compat/{case.release}{case.path}"
@@ -105,7 +105,7 @@ def _cross_origin(headers: httpx.Headers) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.startswith(named)}
 
 
-async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: Path) -> None:
+async def test_a_preflight_at_the_root_needs_no_credentials(tmp_path: Path) -> None:
     """An anonymous preflight shows the CORS settings only; the request itself needs credentials."""
     protection = PROTECTION._replace(auth=auth_settings(tmp_path))
     async with guarded(protection) as client:
@@ -133,7 +133,7 @@ async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: 
         ("null", False),
     ],
 )
-async def test_patterns(origin: str, may: bool) -> None:
+async def test_patterns_of_origins(origin: str, may: bool) -> None:
     """In a pattern, the star is the only wildcard."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/connectors", headers={"origin": origin})
@@ -176,7 +176,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 @pytest.mark.parametrize("case", FOREIGN)
-async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
+async def test_changes_from_foreign_origins_are_refused(case: str, base: str) -> None:
     """A changing request from a foreign origin is refused.
 
     Browsers send such a POST without a preflight, with the user's credentials.
@@ -247,7 +247,7 @@ def test_extra_headers(rule: str) -> None:
         ("setDate Expires: 99999999999999999999", "the date"),
     ],
 )
-def test_headers_that_are_none(rule: str, reason: str) -> None:
+def test_invalid_header_rules_are_refused(rule: str, reason: str) -> None:
     """An invalid header rule is refused with a reason; no value can break a header line."""
     with pytest.raises(SettingsError, match=re.escape(reason)):
         extra_headers(rule)

@@ -127,7 +127,7 @@ async def test_a_failed_login_costs_the_same_whoever_is_named(
             assert answer.status_code == 200
 
 
-async def test_passwords_do_not_wait_without_end(
+async def test_passwords_above_the_limit_get_503(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Passwords above the limit get 503; known passwords and tokens do not wait."""
@@ -177,7 +177,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> None:
+async def test_refusals_at_the_root_do_not_show_which_paths_exist(
+    client: httpx.AsyncClient, case: str
+) -> None:
     """At the root, existing and missing paths are refused alike, with a challenge."""
     headers, reason = WRONG[case]
     answers = [
@@ -209,7 +211,7 @@ async def test_head_is_refused_without_a_body(client: httpx.AsyncClient) -> None
     assert (answer.status_code, answer.content) == (401, b"")
 
 
-async def test_two_proofs_are_none(client: httpx.AsyncClient) -> None:
+async def test_two_authorization_headers_are_refused(client: httpx.AsyncClient) -> None:
     """A request with two Authorization headers is refused: a proxy may have checked either one."""
     sent = [("authorization", f"Bearer {TOKENS[name]}") for name in ("vera", "ada")]
     answer = await client.get("/connectors", headers=sent)
@@ -316,7 +318,7 @@ async def test_health_is_open_by_default(client: httpx.AsyncClient, tmp_path: Pa
         assert (await closed.get("/health")).status_code == 401
 
 
-async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
+async def test_requests_without_credentials_may_have_a_role(tmp_path: Path) -> None:
     """Requests without credentials get `anonymous_role`; wrong credentials are refused."""
     async with guarded(Protection(auth_settings(tmp_path, anonymous_role="view"))) as client:
         assert (await client.get("/connectors")).status_code == 200
@@ -336,7 +338,9 @@ async def test_without_authentication_every_client_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("case", sorted({*WRONG} - {"no Base64"}))
-async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, case: str) -> None:
+async def test_refusals_beneath_compat_have_connects_text(
+    client: httpx.AsyncClient, case: str
+) -> None:
     """Beneath `/compat` the refusal has Connect's text, without a challenge.
 
     As in Connect, the content type says JSON, and 404, 405, 406 and 415 come before 401.
@@ -462,7 +466,7 @@ async def test_two_user_headers_are_refused() -> None:
         (AuthSettings(password_file="nowhere"), "nowhere cannot be read"),
     ],
 )
-async def test_settings_that_protect_nothing(settings: AuthSettings, reason: str) -> None:
+async def test_incomplete_settings_are_refused(settings: AuthSettings, reason: str) -> None:
     """Incomplete or unreadable authentication settings are refused at the start."""
     with pytest.raises(SettingsError, match=reason):
         async with guarded(Protection(settings)):

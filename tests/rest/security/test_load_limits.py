@@ -64,7 +64,7 @@ async def test_a_client_that_sends_first_reads_the_refusal(framing: bytes) -> No
     assert status == b"HTTP/1.1 413 Request Entity Too Large"
 
 
-async def test_no_more_is_dropped_than_the_limit() -> None:
+async def test_bytes_beyond_the_limit_are_not_read() -> None:
     """Beyond the limit, the connection ends before the client has sent everything."""
     limits = HttpLimits(body_max_bytes=100_000, body_discarded_bytes=100_000)
     with pytest.raises(ConnectionError):
@@ -100,7 +100,7 @@ async def test_an_unread_body_breaks_no_limit(client: httpx.AsyncClient) -> None
 
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
-async def test_heads(client: httpx.AsyncClient, base: str) -> None:
+async def test_oversized_heads_are_refused(client: httpx.AsyncClient, base: str) -> None:
     """An oversized target gets 414, oversized headers 431: our message, or the page of Jetty."""
     fits = await client.get(f"{base}/connectors?" + "x" * 200)
     assert fits.status_code == 200
@@ -171,7 +171,7 @@ EMPTY = {"type": "http.request", "body": b"", "more_body": False}
 HALF = {"type": "http.request", "body": b"x", "more_body": True}
 
 
-async def test_as_many_at_once_as_may_be() -> None:
+async def test_requests_above_the_limit_get_503() -> None:
     """A request above the limit gets 503 at once; each answer frees a place."""
     app = Waiting()
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))

@@ -27,7 +27,7 @@ def test_every_endpoint(endpoint: str) -> None:
     assert needed(method, path) is CHANGES.get(endpoint, usual)
 
 
-def test_no_need_is_of_nothing() -> None:
+def test_each_role_row_is_about_an_existing_endpoint() -> None:
     """Each row of the role table is about an existing endpoint."""
     assert {f"{method} {'/'.join(template)}" for method, template in NEEDS} <= {*ENDPOINTS}
 

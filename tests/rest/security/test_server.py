@@ -54,7 +54,7 @@ async def ask(address: ServerAddress, sent: bytes, tls: ssl.SSLContext | None = 
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
-async def test_a_head_that_does_not_come(sent: bytes) -> None:
+async def test_an_incomplete_head_closes_the_connection(sent: bytes) -> None:
     """A connection without a complete head is closed."""
     async with served(HttpLimits(head_patience_ms=50)) as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -63,7 +63,7 @@ async def test_a_head_that_does_not_come(sent: bytes) -> None:
         writer.close()
 
 
-async def test_the_second_head_is_waited_for_as_the_first() -> None:
+async def test_the_next_head_has_the_same_time_limit() -> None:
     """On a used connection, the next head has the same time limit as the first."""
     async with served(HttpLimits(head_patience_ms=300)) as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -117,7 +117,7 @@ async def test_too_many_connections() -> None:
             await writer.wait_closed()
 
 
-def test_room_for_connections() -> None:
+def test_the_limit_of_open_files_is_raised() -> None:
     """The usual file limit is raised as needed, and never above the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -132,7 +132,7 @@ def test_room_for_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_peer_is_who_connects() -> None:
+async def test_a_forwarded_address_is_not_the_peers() -> None:
     """`X-Forwarded-For` does not change the peer's address."""
     async with served() as address:
         reader, writer = await asyncio.open_connection(*address)
