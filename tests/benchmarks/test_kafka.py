@@ -32,13 +32,16 @@ def rows(table: Table) -> list[list[str]]:
     ],
 )
 def test_goals_of_commands(figure: KafkaCommandFigure, judged: str) -> None:
-    """Goals: attached, 3 ms more than Connect; own topics, half of its time, for a pause twice."""
+    """An attached command may take 3 ms more than Connect's.
+
+    With own topics a stop may take half of Connect's time, and a pause twice its time.
+    """
     ((*_, cell),) = rows(kafka_commands.table([figure]))
     assert cell == judged
 
 
 def test_ratio_of_folds() -> None:
-    """Times and memory, each as a ratio to the worker's."""
+    """Time and memory are shown with their ratios to the worker's."""
     figures = KafkaFoldFigure(90.0, 2_000.0), KafkaFoldFigure(6.0, 500.0)
     assert rows(kafka_fold.table(figures, 10_000_000, 2)) == [
         ["known after", "90.0 s", "6.0 s", "15.0×"],

@@ -142,11 +142,6 @@ class DefectiveCommand(click.Command):
         raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[ctx.args[0]]
 
 
-BREAKING = CommandGroup(
-    commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
-)
-
-
 @pytest.mark.parametrize(
     ("how", "code", "says"),
     [

@@ -212,7 +212,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert hashlib.sha256(log.read_bytes()).digest() == before
 
 
-# --- what is done outside of the log, and what is assumed of it ---------------------------------
+# --- consumer groups and assumptions ------------------------------------------------------------
 
 ARCHIVE = [
     connector("archive", **{"connector.class": "FileStreamSink", "topics": "t", "file": "f"}),

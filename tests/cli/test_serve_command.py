@@ -294,6 +294,7 @@ async def test_empty_log(tmp_path: Path) -> None:
     await log.close()
     async with running(str(tmp_path / "connect.db")) as service, httpx.AsyncClient() as client:
         assert ": 0 connectors, answered as kip on " in service.lines[0]
+        assert len(service.lines) == 3 + CURLS
         for line in service.lines[3:]:
             assert (await client.get(urls(line)[0])).status_code == 200
 

@@ -24,7 +24,7 @@ PAUSE_S = 0.1
 """Pause between two requests to a worker that has not finished."""
 
 TRIES = 60
-"""Quiet points at which answers may differ before that counts: see `Beside.agree`."""
+"""Quiet points at which answers may differ before that counts: see `ComparedWorker.agree`."""
 
 BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
 """Statuses of a rebalancing worker; the request can be sent again."""
@@ -70,8 +70,8 @@ async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[Followin
     assert code == 0, said.read_text()
 
 
-class Beside:
-    """Worker and service, whose answers must be equal whenever the topics are quiet."""
+class ComparedWorker:
+    """Worker, and the service whose answers must equal the worker's while the topics are quiet."""
 
     def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker

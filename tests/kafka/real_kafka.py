@@ -55,10 +55,10 @@ BROKER: ProgramSettings = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
-    "broker.session.timeout.ms": 1000,  # so long a killed broker is not let in again
+    "broker.session.timeout.ms": 1000,  # a killed broker may join again after this time
     "broker.heartbeat.interval.ms": 200,
     "group.initial.rebalance.delay.ms": 0,
-    "log.cleaner.backoff.ms": 1000,  # a look at a thousand partitions takes 20 ms of a core
+    "log.cleaner.backoff.ms": 1000,  # checking a thousand partitions takes 20 ms of a core
     "log.cleaner.dedupe.buffer.size": 8 << 20,
     "log.initial.task.delay.ms": 0,
     "metadata.max.idle.interval.ms": 0,  # else Kafka writes a record every half second

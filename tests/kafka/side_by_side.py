@@ -13,7 +13,7 @@ from tests.rest.probes.comparison import differences
 from tests.rest.probes.raw_requests import ClientAddress, Response, ask, request_of
 from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY
-from tests.rest.running_plane import AtWork
+from tests.rest.running_plane import RunningPlane
 
 HOST = b"127.0.0.1:8083"
 """Address that our runtime reports, and so the worker here."""
@@ -53,7 +53,7 @@ def name_of(row: ProbeRow) -> str:
 
 
 async def side_by_side(
-    worker: KafkaWorker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
+    worker: KafkaWorker, ours: RunningPlane, rows: Iterable[ProbeRow], excepted: Collection[str]
 ) -> list[ComparedExchange]:
     """Send the requests to both, and wait until their connectors have the expected states.
 

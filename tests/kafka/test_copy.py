@@ -121,6 +121,7 @@ async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) ->
     assert "already has records, and the one at offset" in refusal(later_copy)
     returned = await run("copy", where, back, "--worker", file, "-o", "json")
     assert returned.code == 0, returned.err
+    assert returned.json["positions"]
     assert all(run["source"] == run["target"] for run in returned.json["positions"])
     log_back = await SqliteLog.open(back, create=False, read_only=True)
     entries_back = await records(log_back, await log_back.topics())

@@ -81,7 +81,7 @@ async def test_no_record_before_the_assignment_is_known(
 async def test_a_consumer_that_has_left_commits_nothing(
     broker: Broker, new_topic: NewTopic
 ) -> None:
-    """The only member polls too rarely. Its next poll tells of the loss, and joins again."""
+    """The only member polls too rarely. Its next poll reports the loss and joins again."""
     topic, group, assignments = await new_topic(), unused_name(), Assignments()
     async with writer(broker) as out, groups_of(broker.bootstrap) as groups:
         await out.put(topic, 0, b"key", b"value")

@@ -59,7 +59,7 @@ class SlowSink(Sink):
         cls.go_on.clear()
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep the values, and the partitions for as long as this takes."""
+        """Keep the values; the partitions are in `busy` during the call."""
         partitions = {(record.topic, record.kafka_partition) for record in records}
         self.overlaps.extend(partition for partition in partitions if partition in self.busy)
         self.busy.update(dict.fromkeys(partitions, task.connector))
@@ -163,7 +163,7 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
         assert task_trace(worker, "slow") == task_trace(worker, "other") == ""
     assert {*VALUES} <= {*SlowSink.taken["other"]}
     late = [value for value in SlowSink.taken["slow"] if value in VALUES]
-    assert len(late) == len({*late})  # the records in its hands, and no others
+    assert len(late) == len({*late})  # the records of its `put`, and no others
 
 
 @asynccontextmanager

@@ -103,7 +103,7 @@ class HistoryReplay:
             answers += [await self._observed(step, path) for path in step.answers]
         return answers
 
-    # --- what happens to the cluster --------------------------------------------------------------
+    # --- events of the cluster --------------------------------------------------------------------
 
     async def _start(self, step: StoryStep) -> None:
         """Open a new control plane, with the settings of the worker that starts."""
@@ -165,7 +165,7 @@ class HistoryReplay:
                 self._broker.ends[topic] = entry["offset"]["kafka_offset"]
                 self._broker.consume(f"connect-{name}", topic)
 
-    # --- what is asked ----------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     async def _request(self, step: StoryStep) -> ComparedAnswer:
         """Send a request, and match its records with the recorded ones."""

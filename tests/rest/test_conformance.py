@@ -132,7 +132,7 @@ async def test_names_on_every_route(name: str, dialect: str) -> None:
         created = await client.post(
             f"{dialect}/connectors", json={"name": name, "config": FILE | {"name": name}}
         )
-        if not dialect:  # a release's `Location` keeps what means something in an address
+        if not dialect:  # a release's `Location` keeps characters that have a meaning in a URL
             assert (await client.get(created.headers["location"])).json()["name"] == name
         await scene.runtime.settle(long=True)
         for path in ("", "/config", "/tasks", "/status", "/tasks/0/status", "/topics", "/offsets"):

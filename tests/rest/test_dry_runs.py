@@ -118,7 +118,7 @@ def test_no_endpoint_is_left_out() -> None:
     assert covered == changing
 
 
-# --- where the log is only read -----------------------------------------------------------------
+# --- read-only services -------------------------------------------------------------------------
 
 
 @asynccontextmanager

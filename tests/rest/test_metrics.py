@@ -118,7 +118,9 @@ async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
     assert running
     assert all(value == ("state=running," in labels) for labels, value in running.items())
     numbers = {"failed": 0, "running": 1, "unassigned": 2, "paused": 3}
-    for labels, value in history.of_family("kafka_connect_connector_tasks_state").items():
+    tasks = history.of_family("kafka_connect_connector_tasks_state")
+    assert tasks
+    for labels, value in tasks.items():
         state = labels.partition("state=")[2].partition(",")[0]
         assert value == numbers[state]
 
@@ -291,8 +293,8 @@ async def test_the_last_known_state_is_exposed_during_an_outage() -> None:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
 
 
-class Undecided(Cable):
-    """A log whose ends nobody but its follower can read: other reads wait for ever."""
+class UnansweredEnds(Cable):
+    """A log whose ends only its follower can read: other reads wait for ever."""
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         if self.cut.is_set():
@@ -304,7 +306,7 @@ async def test_metrics_without_the_ends_of_the_log(monkeypatch: pytest.MonkeyPat
     """The other metrics are answered in time, without the ends of the log."""
     monkeypatch.setattr(exposition, "ENDS_PATIENCE_S", 0.01)
     async with following("life-3.9") as follower:
-        log = Undecided(MemoryLog())
+        log = UnansweredEnds(MemoryLog())
         log.cut.set()
         service = service_of(follower, "kip", catalogue(), log=log)
         transport = httpx.ASGITransport(Metrics().with_metrics(App(service), service))

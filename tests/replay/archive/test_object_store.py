@@ -129,7 +129,7 @@ def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -
     assert call(*words).code == 0
 
 
-# --- where settings come from ---------------------------------------------------------------------
+# --- sources of settings --------------------------------------------------------------------------
 
 
 def test_core_site_gives_the_settings(
@@ -221,12 +221,12 @@ def test_every_setting_that_hadoop_knows() -> None:
         try:
             hadoop_settings.check_known([name])
         except BadStoreSetting as error:
-            assert f"fs.s3a.{name} is not supported" in str(error)  # noqa: PT017 - of some of many
+            assert f"fs.s3a.{name} is not supported" in str(error)  # noqa: PT017 - only some names are refused
             refused.add(name)
     assert refused == REFUSED
 
 
-# --- what is wrong --------------------------------------------------------------------------------
+# --- wrong settings and places --------------------------------------------------------------------
 
 WRONG = [
     (
@@ -344,7 +344,7 @@ def test_a_refusal_without_a_message() -> None:
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 
 
-# --- names that are taken -------------------------------------------------------------------------
+# --- taken names ----------------------------------------------------------------------------------
 
 RACES = examples(6, proved=25)
 

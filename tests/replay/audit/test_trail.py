@@ -130,7 +130,7 @@ def test_unreadable_lines_are_reported(line: str) -> None:
     assert UNREADABLE[line] in problem
 
 
-# --- who ---------------------------------------------------------------------------------------
+# --- users -------------------------------------------------------------------------------------
 
 
 def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:

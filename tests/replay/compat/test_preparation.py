@@ -319,7 +319,7 @@ def test_quiet_connectors_stay_quiet_afterwards(tmp_path: Path) -> None:
         assert targets(cluster.state(change.goal)) == {"a": target}
 
 
-# --- the sixteenth ------------------------------------------------------------------------------
+# --- situation 16: envelopes --------------------------------------------------------------------
 
 
 def wrapped(log: Planted) -> Planted:

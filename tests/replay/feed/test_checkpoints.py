@@ -208,7 +208,7 @@ def test_a_damaged_cluster_is_named_and_read_later(tmp_path: Path) -> None:
     assert by_cluster["b"] is None
     assert "was altered" in str(by_cluster["a"])
     assert {row["cluster"] for row in feed.tables.rows("state_changes", 1)} == {"b"}
-    assert feed.advance() is None, "the problem is told once"
+    assert feed.advance() is None, "the problem is reported once"
     shutil.rmtree(tmp_path / "archive" / "cluster=a")
     (tmp_path / "saved").rename(tmp_path / "archive" / "cluster=a")
     feed = feed_in(tmp_path)

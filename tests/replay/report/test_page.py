@@ -45,7 +45,7 @@ def target_of(shown: Element, link: Element) -> Element:
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
 
 
-# --- what is told -------------------------------------------------------------------------------
+# --- content and links --------------------------------------------------------------------------
 
 
 def test_a_row_links_to_the_connectors_records() -> None:
@@ -71,7 +71,7 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_led"),
+    ("text", "has_evidence"),
     [
         ("<summary>6 for information</summary>", False),
         ("<summary><a href='#a'>6 for information</a></summary>", True),
@@ -81,9 +81,11 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
         ("<li><span class=chips><a href='#a'>config@1</a>and 4 more</span></li>", False),
     ],
 )
-def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led: bool) -> None:
+def test_a_sentence_that_counts_without_evidence_is_noticed(
+    text: str, *, has_evidence: bool
+) -> None:
     """The check of the page finds a count without a link."""
-    assert (list(unlinked_figures(parsed([text]))) == []) is is_led
+    assert (list(unlinked_figures(parsed([text]))) == []) is has_evidence
 
 
 def test_subjects_link_to_their_findings() -> None:
@@ -215,7 +217,7 @@ def test_the_page_of_a_fleet() -> None:
     assert (tiles["clusters"], tiles["connectors"], tiles["records read"]) == ("2", "2", "14")
 
 
-# --- what does no harm --------------------------------------------------------------------------
+# --- untrusted names, secrets and any bytes -----------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -275,7 +277,7 @@ def test_pages_without_known_times(log: PlantedLog) -> None:
     assert not list(shown.all("article"))
 
 
-# --- how much -----------------------------------------------------------------------------------
+# --- sizes --------------------------------------------------------------------------------------
 
 
 def test_omitted_rows_are_counted() -> None:

@@ -168,7 +168,7 @@ def split_spellings() -> list[Entry]:
     return log
 
 
-# --- where rows go ------------------------------------------------------------------------------
+# --- rows stay in the tasks ---------------------------------------------------------------------
 
 
 def test_no_row_reaches_the_driver(

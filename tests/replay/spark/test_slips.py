@@ -20,7 +20,7 @@ from replay.engine.spark.tasks import reduced
 from tests.conftest import sampled
 from tests.replay.archive.archives import served
 from tests.replay.spark.smallest_log import disagreement
-from tests.replay.spark.three_answers import Three
+from tests.replay.spark.three_answers import ThreeFolds
 from tests.replay.sql.oracle import TOPICS, SqlOracle
 
 pytestmark = pytest.mark.java
@@ -123,7 +123,7 @@ def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.M
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)
     profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)
-    three = Three(spark, SqlOracle(lambda text: text.replace(*slip.sql)))
+    three = ThreeFolds(spark, SqlOracle(lambda text: text.replace(*slip.sql)))
     asks = [FoldTask(LOG, profile, Topics(), support) for support in (False, True)]
     text = disagreement(asks, three.differ)
     assert text.count("Entry(") == slip.records

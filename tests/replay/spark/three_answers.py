@@ -116,7 +116,7 @@ def jobs_done(spark: SparkSession) -> int:
     return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
 
 
-class Three:
+class ThreeFolds:
     """Service, Spark and SQL, which fold the same logs."""
 
     def __init__(

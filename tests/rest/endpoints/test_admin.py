@@ -83,8 +83,8 @@ async def test_health_depends_on_the_log() -> None:
     assert unhealthy.json()["message"].endswith(" the leader is gone")
 
 
-class Long(Cable):
-    """A log whose reads wait for a permission."""
+class GatedLog(Cable):
+    """A log whose reads wait until `may_be_read` is set."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log)
@@ -95,7 +95,7 @@ class Long(Cable):
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """Wait for the permission, then read the log."""
+        """Wait for `may_be_read`, then read the log."""
         self.begun += 1
         await self.may_be_read.wait()
         async for batch in super().read(topics, start, stop):
@@ -109,20 +109,20 @@ async def test_health_requests_share_one_read_of_a_slow_log(
     monkeypatch.setattr(worker_endpoints, "HEALTH_S", 0.05)
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
-    long = Long(log)
-    follower = Follower(long, live=False)
+    gated = GatedLog(log)
+    follower = Follower(gated, live=False)
     async with (
         follower,
         client_of(App(service_of(follower, "3.9"))) as client,
     ):
-        long.may_be_read.clear()
-        long.begun = 0
+        gated.may_be_read.clear()
+        gated.begun = 0
         for _ in range(3):
             starting = await client.get("/health")
             assert (starting.status_code, starting.json()["status"]) == (503, "starting")
-        assert long.begun == 1
+        assert gated.begun == 1
         assert (await client.get("/")).json()["version"] == "3.9.2"
-        long.may_be_read.set()
+        gated.may_be_read.set()
         assert (await client.get("/health")).json()["status"] == "healthy"
     await log.close()
 
@@ -256,7 +256,7 @@ async def test_a_read_only_worker_sets_only_its_own_loggers() -> None:
             assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
 
 
-# --- who is told --------------------------------------------------------------------------------
+# --- admin listeners ----------------------------------------------------------------------------
 
 ADMIN = {"/admin/loggers", "/admin/loggers/root"}
 PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}

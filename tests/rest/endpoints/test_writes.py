@@ -106,7 +106,7 @@ def test_encoded_names_are_decoded(name: str) -> None:
     assert command_from("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
 
 
-# --- what is asked --------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------
 
 
 def test_a_creation_trims_the_name() -> None:
@@ -216,7 +216,7 @@ def test_internal_requests_are_signed() -> None:
     assert command_from("POST", target, [], Profile.of("2.3")) == commands.PublishTasks("a", ())
 
 
-# --- what is answered -----------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------
 
 PLUGINS = parse_catalogue(b'[{"class":"X","type":"source"}]')
 

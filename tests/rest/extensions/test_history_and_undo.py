@@ -20,8 +20,8 @@ async def test_history_lists_every_change() -> None:
         assert history["next"] is None
 
 
-def behind_first(events: list[Any]) -> int:
-    """The number of events of the first record."""
+def events_of_first_record(events: list[Any]) -> int:
+    """Number of events of the first record."""
     return sum(event["at"] == events[0]["at"] for event in events)
 
 
@@ -45,7 +45,7 @@ async def test_history_page_by_page() -> None:
             for after in spellings
         ]
         assert spellings[0] == "config@0"
-        assert [page["events"] for page in behind] == [whole[behind_first(whole) :]] * 3
+        assert [page["events"] for page in behind] == [whole[events_of_first_record(whole) :]] * 3
         bad = await client.get("/connectors/orders/history?after=nix")
         assert (bad.status_code, "after=nix" in bad.json()["message"]) == (400, True)
         for limit in ("0", "-1", "x", "10001", "²"):

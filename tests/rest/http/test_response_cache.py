@@ -261,7 +261,7 @@ def test_the_cache_limits_number_and_length_of_answers() -> None:
 
 
 def test_listeners_of_cached_answers() -> None:
-    """Listeners hear of each repeated answer while the answer is valid."""
+    """Listeners are called for each repeated answer while the answer is valid."""
     repeats, repeat, notified = ResponseCache(), Cacheability(), list[str | None]()
     repeat.listeners.append(notified.append)
     repeat.is_valid = lambda: len(notified) < 2

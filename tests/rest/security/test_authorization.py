@@ -61,7 +61,7 @@ async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
         {"authorization": f"{scheme.upper()}  {proof} "},
         {"authorization": f"bearer {TOKENS['vera']}"},
     ):
-        for _ in range(2):  # what is remembered is as good as what is computed
+        for _ in range(2):  # a remembered password is accepted, too
             assert (await client.get("/connectors", headers=headers)).json() == []
 
 
@@ -284,7 +284,7 @@ async def test_beneath_a_mount(tmp_path: Path) -> None:
                 assert answer.status_code == status, (method, path, name)
 
 
-# --- what needs no name -------------------------------------------------------------------------
+# --- requests without a name --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("headers", "status"), [({}, 401), (basic("vera", "vera"), 403)])

@@ -113,7 +113,7 @@ def test_invalid_token_lines_are_refused() -> None:
     assert "t0ken" not in str(refused.value)
 
 
-class Noted:
+class EventRecorder:
     """A logger that records its events."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Noted:
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     """A damaged or missing file keeps the last credentials; each change is reported once."""
-    path, logger = tmp_path / "tokens", Noted()
+    path, logger = tmp_path / "tokens", EventRecorder()
     ann, bob = (Credential(name, Role.VIEW, TokenHash.of(name)) for name in ("ann", "bob"))
     path.write_text(f"{ann}\n", "ascii")
     file = CredentialFile(path, token_line, logger)

@@ -118,10 +118,10 @@ async def test_oversized_heads_are_refused(client: httpx.AsyncClient, base: str)
             assert "longer than 500 bytes" in answer.json()["message"]
 
 
-# --- what only an application sees --------------------------------------------------------------
+# --- limits of running requests -----------------------------------------------------------------
 
 
-class Waiting:
+class WaitingApp:
     """An application that reads the body, and answers once `let` is set."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ HALF = {"type": "http.request", "body": b"x", "more_body": True}
 
 async def test_requests_above_the_limit_get_503() -> None:
     """A request above the limit gets 503 at once; each answer frees a place."""
-    app = Waiting()
+    app = WaitingApp()
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
     clients = [RawClient(EMPTY) for _ in range(LIMITS.requests_max + 2)]
     tasks = [
@@ -186,7 +186,7 @@ async def test_requests_above_the_limit_get_503() -> None:
     assert clients[2].status == 503
     watching = RawClient(EMPTY)
     tasks.append(asyncio.create_task(bounds(scope("/watch"), watching.receive, watching.send)))
-    await app.inside.acquire()  # those who watch take no room of others
+    await app.inside.acquire()  # watchers have a limit of their own
     app.let.set()
     await asyncio.gather(*tasks)
     await bounds(scope(), clients[3].receive, clients[3].send)
@@ -195,7 +195,7 @@ async def test_requests_above_the_limit_get_503() -> None:
 
 async def test_watchers_above_the_limit_are_refused() -> None:
     """Watchers have their own limit; more get 503."""
-    app = Waiting()
+    app = WaitingApp()
     bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
     watcher, other = RawClient(EMPTY), RawClient(EMPTY)
     task = asyncio.create_task(bounds(scope("/watch"), watcher.receive, watcher.send))

@@ -50,7 +50,7 @@ async def ask(address: ServerAddress, sent: bytes, tls: ssl.SSLContext | None = 
     return line
 
 
-# --- clients that keep us waiting ---------------------------------------------------------------
+# --- slow clients -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
@@ -292,7 +292,7 @@ async def test_clients_with_certificates(tmp_path: Path) -> None:
     async with served(tls=tls) as address:
         assert await ask(address, GET, _showing(tmp_path, made, friend)) == b"HTTP/1.1 200 OK\r\n"
         for client in (trusting(made), _showing(tmp_path, made, stranger)):
-            # With TLS 1.3 a client learns only when it reads that it was not let in.
+            # With TLS 1.3 a client learns of the refusal only when it reads.
             with suppress(ssl.SSLError, ConnectionResetError):
                 assert await ask(address, GET, client) == b""
 

@@ -313,7 +313,7 @@ def speaks_of_secrets() -> PlantedLog:
     )
 
 
-# --- records that are none -------------------------------------------------------------------
+# --- unreadable records ----------------------------------------------------------------------
 
 
 @holds("unreadable-records", INFO, None, "config@1", "config@2")
