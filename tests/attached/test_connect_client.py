@@ -12,16 +12,12 @@ from controlplane.attached.connect_client import (
     OutcomeUnknown,
 )
 from controlplane.attached.settings import ConnectSettings
+from tests.client.client_calls import error
 
 PAUSE = ConnectRequest("PUT", "/connectors/orders/pause")
 BRIEF = ConnectSettings(patience_ms=40, retry_ms=1)
 
 Reply = httpx.Response | Exception
-
-
-def error(status: int, message: str) -> httpx.Response:
-    """Error as Connect writes it."""
-    return httpx.Response(status, json={"error_code": status, "message": message})
 
 
 class WorkerScript:

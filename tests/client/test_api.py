@@ -7,14 +7,9 @@ import pytest
 
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
-from tests.client.client_calls import FakeWorker
+from tests.client.client_calls import FakeWorker, error
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
-
-
-def error(status: int, message: str | None) -> httpx.Response:
-    """Refusal as Connect writes it."""
-    return httpx.Response(status, json={"error_code": status, "message": message})
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,13 @@ async def writer(
         await producer.stop()
 
 
+async def produce(broker: Broker, topic: str, *values: str, partitions: int = 1) -> None:
+    """Write values, one partition after another."""
+    async with writer(broker) as out:
+        for number, value in enumerate(values):
+            await out.put(topic, number % partitions, None, value.encode())
+
+
 async def send_raw(broker: Broker, topic: str, batch: bytes) -> None:
     """Write the bytes of a record batch to partition 0, even if no producer would make it."""
     client = AIOKafkaClient(bootstrap_servers=broker.bootstrap)
