@@ -56,13 +56,13 @@ def _fits(line: str, password: str) -> None:
 
 def test_a_token_is_shown_once() -> None:
     """The token is printed apart from its line, and differs each time."""
-    said, again = (call("credential", "token", "ci", "--role", "administer") for _ in range(2))
-    kept = token_line(said.out.strip())
-    prefix, _, token = said.err.strip().rpartition(" ")
+    result, again = (call("credential", "token", "ci", "--role", "administer") for _ in range(2))
+    kept = token_line(result.out.strip())
+    prefix, _, token = result.err.strip().rpartition(" ")
     assert prefix == "Authorization: Bearer"
     assert kept.hash.fits(token)
-    assert token not in said.out
-    assert said.err != again.err
+    assert token not in result.out
+    assert result.err != again.err
 
 
 @pytest.mark.parametrize("name", ["a:b", "", "#ann", " ann", "a\nb"])

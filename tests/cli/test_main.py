@@ -91,8 +91,8 @@ def bash(words: str) -> CommandResult:
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
 def test_a_reader_may_leave_early(view: str) -> None:
     """A closed pipe ends the command without a word, and its exit code is no success."""
-    said = bash(f"{COMMAND} {view} | true")
-    assert (said.code, said.err) == (CLOSED_PIPE, "")
+    result = bash(f"{COMMAND} {view} | true")
+    assert (result.code, result.err) == (CLOSED_PIPE, "")
 
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])

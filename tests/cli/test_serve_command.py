@@ -310,8 +310,8 @@ def test_port_in_use() -> None:
     """A used port gives one sentence."""
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        said = _refused(LIFE, "--port", str(port))
-    assert said == (
+        message = _refused(LIFE, "--port", str(port))
+    assert message == (
         f"cannot listen on 127.0.0.1:{port} (Address already in use): "
         "choose another port with --port"
     )
@@ -367,6 +367,6 @@ async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -
             assert (await client.get(level)).json()["level"] == "INFO"
             assert (await client.put(level, json={"level": "WARN"})).status_code == 200
             await client.get(f"{service.url}/connectors/unheard-of")
-        _, said = await service.end()
-    assert "target=/admin/loggers " in said
-    assert "unheard-of" not in said
+        _, printed = await service.end()
+    assert "target=/admin/loggers " in printed
+    assert "unheard-of" not in printed

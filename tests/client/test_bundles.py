@@ -66,8 +66,8 @@ def test_existing_connectors_are_not_overwritten(
     cluster.create()
     bundle = exported(cluster)
     other.create(config={**SOURCE, "topic": "other"})
-    said = other.refused("bundle", "import", bundle)
-    assert said.startswith("orders exists with another config (topic: other → lines)")
+    sentence = other.refused("bundle", "import", bundle)
+    assert sentence.startswith("orders exists with another config (topic: other → lines)")
     assert other.output("bundle", "import", bundle, "-n", "copy").startswith("copy: created")
     assert other.json("describe", "copy")["config"]["name"] == "copy"
 

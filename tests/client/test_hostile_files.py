@@ -68,8 +68,8 @@ def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None
     """A name with half a surrogate pair is refused, as no URL can hold it; a value may have one."""
     named = {"name": text, "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     for words in ("apply", "diff"):
-        said = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
-        assert "half of a surrogate pair" in said
+        sentence = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
+        assert "half of a surrogate pair" in sentence
     valued = {"name": "b", "config": {**named["config"], "more": text}}  # type: ignore[dict-item]
     cluster.output("apply", "-f", cluster.file("b.json", valued))
 

@@ -227,13 +227,13 @@ def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> 
     missing = migrate("--from", cluster.where, "--to", f"sqlite:///{folder}/no.db", "--yes")
     assert (missing.code, "no.db does not exist" in missing.err) == (2, True)
     for words in ((), ("--dry-run",)):
-        said = refusal(migrate("--from", cluster.where, "--to", "sqlite:///new.db", *words))
-        assert said == (
+        sentence = refusal(migrate("--from", cluster.where, "--to", "sqlite:///new.db", *words))
+        assert sentence == (
             "--to: new.db does not exist: check the path. To create a new log there, run "
             "`controlplane serve sqlite:///new.db`, and end it with Ctrl-C"
         )
-    said = refusal(migrate("--from", "sqlite:///new.db", "--to", cluster.where))
-    assert said == "--from: new.db does not exist: check the path"
+    sentence = refusal(migrate("--from", "sqlite:///new.db", "--to", cluster.where))
+    assert sentence == "--from: new.db does not exist: check the path"
     assert not (folder / "new.db").exists()
     down = migrate("--from", cluster.where, "--to", "http://127.0.0.1:1", "--yes")
     assert (down.code, "cannot be reached" in down.err) == (4, True)

@@ -98,8 +98,8 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
 def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
     """The dry run shows the records and writes none."""
     editor = stopped.editor('"position": 5', '"position": 2')
-    said = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
-    assert "orders would be altered: 1 record" in said
+    printed = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
+    assert "orders would be altered: 1 record" in printed
     assert position(stopped) == 5
 
 

@@ -49,9 +49,9 @@ class FollowingService:
 @asynccontextmanager
 async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[FollowingService]:
     """Service that has read the topics; it knows the worker only through files."""
-    catalogue, said = worker.directory / "plugins.json", worker.directory / "serve.log"
+    catalogue, log_file = worker.directory / "plugins.json", worker.directory / "serve.log"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
-    with said.open("wb") as errors:
+    with log_file.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "controlplane", "serve", f"kafka://{broker.bootstrap}"),
             *("--follow", "--port", "0", "--quiet", "--dialect", worker.release),
@@ -61,13 +61,13 @@ async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[Followin
         )
     assert process.stdout is not None
     url = re.search(rb"http://\S+", await process.stdout.readline())
-    assert url is not None, said.read_text()
+    assert url is not None, log_file.read_text()
     service = FollowingService(process, url.group().decode())
     try:
         yield service
     finally:
         code = await service.stop()
-    assert code == 0, said.read_text()
+    assert code == 0, log_file.read_text()
 
 
 class ComparedWorker:

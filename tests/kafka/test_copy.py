@@ -196,9 +196,9 @@ async def test_refused_copies_create_nothing(
     file, log, names = worker_file(tmp_path, own_topics), tmp_path / "a.db", Topics()
     await embedded(log, names)
     words = ("copy", log, f"kafka://{broker.bootstrap}", "--to-worker-properties", file)
-    said = await run(*words, "--to-status-topic", own_topics.config)
+    result = await run(*words, "--to-status-topic", own_topics.config)
     assert f"--to-status-topic: status.storage.topic is {own_topics.config}, and so is" in refusal(
-        said
+        result
     )
     stop = msgspec.to_builtins(StopConnector("orders"))
     key, value = encode_command(CommandAccepted("cut-off", 1, "somebody", stop, {}))

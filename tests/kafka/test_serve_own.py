@@ -284,9 +284,9 @@ async def test_bad_topics(
         (("--override", "config.storage.replication.factor=3"), "too few brokers"),
         (("--override", "config.storage.no.such=1"), "cannot be created"),
     ):
-        said = await refused_own(broker, file, *wrong)
-        assert said.code == 2
-        assert sentence in said.err.strip().splitlines()[-1], said
+        result = await refused_own(broker, file, *wrong)
+        assert result.code == 2
+        assert sentence in result.err.strip().splitlines()[-1], result
 
 
 async def test_foreign_writer(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
@@ -311,19 +311,19 @@ async def test_no_broker_and_no_access(broker: Broker, own_topics: Topics, tmp_p
     (nowhere,) = free_ports(1)
     quick = ("--port", "0", "--override", "reader.connect.timeout.ms=1000")
     arguments = (f"kafka://127.0.0.1:{nowhere}", "--own", "--worker", str(file), *quick)
-    said = await asyncio.to_thread(shell, "serve", *arguments)
-    assert f"127.0.0.1:{nowhere}" in refusal(said)
+    result = await asyncio.to_thread(shell, "serve", *arguments)
+    assert f"127.0.0.1:{nowhere}" in refusal(result)
     for line in login("bob"):
         file.write_text(f"{file.read_text('utf-8')}{line}\n", "utf-8")
     own = ("--worker", str(file), "--port", "0")
     where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
-    said = await asyncio.to_thread(shell, "serve", where, "--own", *own)
-    assert said.code == 2
-    assert f"allow this user DESCRIBE on group {own_topics.config}" in said.err.splitlines()[-1]
+    result = await asyncio.to_thread(shell, "serve", where, "--own", *own)
+    assert result.code == 2
+    assert f"allow this user DESCRIBE on group {own_topics.config}" in result.err.splitlines()[-1]
     file.write_text(file.read_text("utf-8").replace(USERS["bob"], "other-secret"), "utf-8")
-    said = await asyncio.to_thread(shell, "serve", where, "--own", *own)
-    assert "refuses the name or the password" in said.err.splitlines()[-1]
-    assert "other-secret" not in said.err
+    result = await asyncio.to_thread(shell, "serve", where, "--own", *own)
+    assert "refuses the name or the password" in result.err.splitlines()[-1]
+    assert "other-secret" not in result.err
     async with reading(broker.bootstrap) as reader:
         assert not {own_topics.config, own_topics.commands} & {*await reader.topics()}
 

@@ -235,8 +235,8 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
     words = "Failed to retrieve consumer group offsets for sink connector lost"
     assert (status, json.loads(body)["message"]) == (500, words)
     assert (await scene.service.rest.get("/connectors/lost/status")).status_code == 200
-    said = (await scene.service.rest.get("/connectors/lost/progress")).json()["message"]
-    assert said.endswith(
+    message = (await scene.service.rest.get("/connectors/lost/progress")).json()["message"]
+    assert message.endswith(
         f"no broker listens at 127.0.0.1:{port} (connection refused): check address and broker"
     )
     await accepted(scene.worker.rest, "DELETE", "/connectors/lost")

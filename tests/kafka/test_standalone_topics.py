@@ -305,8 +305,8 @@ class TestNoBroker:
         await java.rest.aclose()
 
         ours = {"bootstrap.servers": nowhere, "reader.admin.patience.ms": "500"}
-        said = await asyncio.to_thread(ended_worker, pipeline.folder, settings=ours)
-        assert refusal(said) == (
+        result = await asyncio.to_thread(ended_worker, pipeline.folder, settings=ours)
+        assert refusal(result) == (
             f"no broker listens at {nowhere} (connection refused): check address and broker"
         )
         assert not pipeline.offsets.exists()

@@ -187,13 +187,13 @@ async def test_a_read_only_service_beneath_compat() -> None:
         assert unknown.json() == {"error_code": 404, "message": "Unknown connector nix"}
 
 
-@pytest.mark.parametrize("said", ["", "yes", "1"])
-async def test_other_values_of_dry_run_are_refused(said: str) -> None:
+@pytest.mark.parametrize("dry_run", ["", "yes", "1"])
+async def test_other_values_of_dry_run_are_refused(dry_run: str) -> None:
     """Any other value of `dry_run=` is refused, and nothing is written."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:
-            answer = await _send_signed(scene.client, case, dry_run=said)
+            answer = await _send_signed(scene.client, case, dry_run=dry_run)
             assert (answer.status_code, "dry_run=" in answer.json()["message"]) == (400, True)
         assert await scene.changeable_state() == before
 

@@ -185,14 +185,16 @@ def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
 
 def test_both_engines_print_the_same(spark: SparkSession, folder: Path) -> None:
     """`--engine local` and `--engine spark` print the same."""
-    said = [
+    results = [
         call("state", folder, "--engine", engine, "-o", "json") for engine in ("local", "spark")
     ]
-    assert said[0] == said[1]
-    assert (said[0].code, said[0].err) == (0, "")
-    said = [call("state", folder, "--explain", "--engine", engine) for engine in ("local", "spark")]
-    assert [result.out.splitlines()[2].split()[1] for result in said] == ["local", "spark"]
-    assert "a task for each cluster at local[*]" in said[1].out
+    assert results[0] == results[1]
+    assert (results[0].code, results[0].err) == (0, "")
+    results = [
+        call("state", folder, "--explain", "--engine", engine) for engine in ("local", "spark")
+    ]
+    assert [result.out.splitlines()[2].split()[1] for result in results] == ["local", "spark"]
+    assert "a task for each cluster at local[*]" in results[1].out
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:

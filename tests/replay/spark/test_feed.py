@@ -142,9 +142,9 @@ def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert rows_in(archive_in(tmp_path).follow(*places)) == rows_in(feed_in(tmp_path))
     for name, log in ENTRIES.items():
         archived(tmp_path, [*log, replace(log[-1], offset=log[-1].offset + 1)], name)
-    said = call(*words, *engine)
-    lines = said.out.splitlines()
-    assert (said.code, [line.partition(": batch 1: ")[0] for line in lines[-2:]]) == (
+    result = call(*words, *engine)
+    lines = result.out.splitlines()
+    assert (result.code, [line.partition(": batch 1: ")[0] for line in lines[-2:]]) == (
         0,
         sorted(ENTRIES),
     )

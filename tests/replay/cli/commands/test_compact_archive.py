@@ -44,9 +44,9 @@ def test_the_result_as_json(small: Path) -> None:
 
 def test_the_result_as_a_table(small: Path) -> None:
     """The table prints each number as `before → after`."""
-    said = call("compact-archive", small)
-    assert said.code == 0
-    assert said.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
+    result = call("compact-archive", small)
+    assert result.code == 0
+    assert result.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
 
 
 def test_nothing_to_merge(small: Path) -> None:
