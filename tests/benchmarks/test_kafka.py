@@ -60,7 +60,7 @@ def test_ratio_of_folds() -> None:
         pytest.param("commands", 5, marks=pytest.mark.prove),
     ],
 )
-def test_quick(part: str, count: int) -> None:
+def test_quick_prints_a_row_per_figure(part: str, count: int) -> None:
     """`--quick` prints a row per figure."""
     command = [sys.executable, "-m", "benchmarks.kafka", "--quick", "--only", part]
     printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)

@@ -74,7 +74,7 @@ def test_names_that_do_not_fit_into_a_line(name: str) -> None:
     assert result.out == ""
 
 
-def test_roles() -> None:
+def test_unknown_roles_are_refused() -> None:
     """Unknown roles are refused by name."""
     result = call("credential", "token", "ann", "--role", "root")
     assert result.code == 2

@@ -136,7 +136,9 @@ async def test_ends_on_signals(how: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("source", ["flag", "environment"])
-async def test_json_logs(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_lines_are_json_objects(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every line of standard error is a JSON object: requests with their sender, and warnings."""
     worker = tmp_path / "worker.properties"
     worker.write_text("group.idd=fleet\n", "ascii")
@@ -287,7 +289,7 @@ async def test_unreadable_records_are_counted(tmp_path: Path) -> None:
     assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in stderr
 
 
-async def test_empty_log(tmp_path: Path) -> None:
+async def test_an_empty_log_is_served(tmp_path: Path) -> None:
     """The service serves a log without connectors, and the printed examples work."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     await log.create_topic("connect-configs", 1)

@@ -258,7 +258,9 @@ class TestConnectorFiles:
             ),
         ],
     )
-    def test_no_connector(self, name: str, content: str, says: str) -> None:
+    def test_a_file_without_a_connector_ends_the_worker(
+        self, name: str, content: str, says: str
+    ) -> None:
         """The message names the file; no connector was started."""
         Path(name).write_text(content)
         assert says in declined(standalone(name))

@@ -54,7 +54,9 @@ REBALANCE = "Cannot complete request momentarily due to stale configuration"
         (httpx.Response(400, html="<pre>reason: Bad URI</pre>"), Declined, "sees it (Bad URI)"),
     ],
 )
-async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
+async def test_the_status_selects_the_exception(
+    answer: httpx.Response, kind: type[Exception], says: str
+) -> None:
     """The status selects the exception; the text is the server's."""
     api = await FakeWorker(answer).api()
     with pytest.raises(kind) as refused:

@@ -19,7 +19,7 @@ def changed(cluster: ClusterCalls) -> ClusterCalls:
     return cluster
 
 
-def test_history(changed: ClusterCalls) -> None:
+def test_each_change_has_its_record(changed: ClusterCalls) -> None:
     """Each change has its record; `--as-of` accepts the first column."""
     events = changed.json("history", "orders", "--last", "2")["events"]
     assert [(event["what"], event["before"], event["after"]) for event in events] == [
@@ -114,7 +114,7 @@ def test_difference_of_a_deleted_connector_leaves_its_offsets_out(cluster: Clust
     assert "source offset" not in aspects
 
 
-def test_undo(changed: ClusterCalls) -> None:
+def test_undo_shows_the_plan_and_asks(changed: ClusterCalls) -> None:
     """Undo shows the plan and asks before writing."""
     result = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
     assert result.code == 1

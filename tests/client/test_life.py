@@ -67,7 +67,9 @@ def test_several_connectors_are_selected(
         (("get", "--as-of", "config@77"), "config@77"),
     ],
 )
-def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> None:
+def test_refusals_have_the_clusters_message(
+    cluster: ClusterCalls, words: tuple[str, ...], says: str
+) -> None:
     """Refusals have the cluster's message, exit code 3, and no standard output."""
     cluster.create()
     assert says in cluster.refused(*words)

@@ -66,7 +66,7 @@ def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:
     assert "lag" not in cluster.json("get")["archive"]
 
 
-def test_unknown_connector(cluster: ClusterCalls) -> None:
+def test_an_unknown_connector_is_refused(cluster: ClusterCalls) -> None:
     """A name that does not exist is refused."""
     cluster.create()
     assert "nobody" in cluster.refused("offsets", "progress", "nobody")

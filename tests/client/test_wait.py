@@ -101,7 +101,7 @@ async def test_a_deleted_connector_may_fail_until_it_is_gone(
 
 
 async def test_without_wait_no_state_is_read() -> None:
-    """Without `--wait` nothing is looked at."""
+    """Without `--wait` the command reads no status."""
     worker = FakeWorker(httpx.Response(500))
     await wait_for(await worker.api(), "x", IS_RUNNING, None)
     assert not worker.requests

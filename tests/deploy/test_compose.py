@@ -137,7 +137,7 @@ def test_published_ports_are_listened_on() -> None:
     assert len({*outside}) == len(outside)
 
 
-def test_health_checks() -> None:
+def test_health_checks_ask_the_service_itself() -> None:
     """Each check asks the service itself, and allows two minutes for the start."""
     checks = {
         name: service["healthcheck"]

@@ -149,7 +149,7 @@ async def test_a_config_topic_with_two_partitions(
     assert problem.startswith(f"the config topic {split} has 2 partitions and must have one")
 
 
-async def test_no_access(
+async def test_users_without_rights_are_refused(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
     """Bob has no right, and a wrong password is refused; no error repeats the password."""

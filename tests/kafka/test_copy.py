@@ -157,7 +157,9 @@ async def test_a_log_without_commands(broker: Broker, own_topics: Topics, tmp_pa
         assert (await client.get("/commands")).json()["commands"] == []
 
 
-async def test_other_names(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_other_topic_names_are_copied(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """The worker's file of TO or options choose other topic names, in both directions."""
     log, back, names = tmp_path / "a.db", tmp_path / "b.db", Topics()
     entries = await embedded(log, names)

@@ -60,7 +60,7 @@ async def test_no_record_before_the_assignment_is_known(
             polling = asyncio.create_task(consumer.poll(60))
             await asyncio.sleep(0)
             consumer.wake_up()
-            assert await polling == []  # its request goes on waiting
+            assert await polling == []  # its request continues to wait
 
             async def waits() -> bool:
                 return bool(consumer._callbacks)

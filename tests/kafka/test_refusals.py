@@ -135,7 +135,7 @@ async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
         await KafkaReader.open(broker.address("SASL_SSL"), security=security)
 
 
-async def test_no_access(broker: Broker, topic: str) -> None:
+async def test_topics_look_missing_without_rights(broker: Broker, topic: str) -> None:
     """Bob can log in without any right: topics look missing to him."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
@@ -182,7 +182,9 @@ async def test_a_certificate_for_another_name(broker: Broker) -> None:
         assert await reader.check([]) == []
 
 
-async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
+async def test_requests_about_a_missing_topic_do_not_create_it(
+    reader: KafkaReader, topic: str
+) -> None:
     """Every request about a missing topic names it and does not create it."""
     missing = f"{topic}-missing"
     for question in (

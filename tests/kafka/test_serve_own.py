@@ -153,16 +153,16 @@ async def test_killed_between_commands(broker: Broker, own_topics: Topics, tmp_p
 class Forwarder:
     """Server that forwards connections to a broker, and at times accepts them without an answer."""
 
-    def __init__(self, broker: Broker, spoken: int) -> None:
-        """`spoken` is the number of connections before the silence."""
+    def __init__(self, broker: Broker, forwarded: int) -> None:
+        """`forwarded` is the number of connections that reach the broker; later ones are silent."""
         self.silent_to = asyncio.Event()
-        """Set once a connection meets silence."""
+        """Set once a connection gets no answer."""
         self._broker = broker.bootstrap.split(":")
-        self._spoken: float = spoken
+        self._forwarded: float = forwarded
 
-    def speak(self) -> None:
+    def forward_all(self) -> None:
         """Forward every connection from now on."""
-        self._spoken = float("inf")
+        self._forwarded = float("inf")
 
     @asynccontextmanager
     async def address(self) -> AsyncIterator[str]:
@@ -172,8 +172,8 @@ class Forwarder:
             yield f"{host}:{port}"
 
     async def _serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        self._spoken -= 1
-        if self._spoken < 0:
+        self._forwarded -= 1
+        if self._forwarded < 0:
             self.silent_to.set()
             await reader.read()
             out.close()
@@ -194,7 +194,7 @@ async def test_killed_within_a_command(
 ) -> None:
     """The next process completes a sink that was created with offsets and not yet its group."""
     file, group = worker_file(tmp_path, own_topics), unused_name()
-    forwarder = Forwarder(broker, spoken=READS_BEFORE)
+    forwarder = Forwarder(broker, forwarded=READS_BEFORE)
     async with forwarder.address() as address:
         config = {
             **SINK,
@@ -213,7 +213,7 @@ async def test_killed_within_a_command(
                 with pytest.raises(httpx.TransportError):
                     await creation
             assert await groups.committed(group) == {}
-            forwarder.speak()
+            forwarder.forward_all()
             async with serving_own(broker, file) as (_, client):
                 assert await ended(client)
                 assert (await client.get("/connectors")).json() == ["s"]
@@ -272,7 +272,7 @@ async def test_a_connect_cluster_is_left_alone(
 
 
 @NEWEST
-async def test_bad_topics(
+async def test_topics_that_a_worker_would_refuse_are_refused(
     broker: Broker, own_topics: Topics, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """Topics that a worker would refuse are refused before the log is claimed."""
@@ -289,7 +289,9 @@ async def test_bad_topics(
         assert sentence in result.err.strip().splitlines()[-1], result
 
 
-async def test_foreign_writer(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_records_of_another_program_are_read(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """A record of another program is read like any other, and the next command uses it."""
     file = worker_file(tmp_path, own_topics)
     async with serving_own(broker, file) as (_, client):
@@ -333,7 +335,7 @@ def skewed(by_ms: int) -> int:
     return now_ms() + by_ms
 
 
-async def test_clock_skew(broker: Broker, own_topics: Topics) -> None:
+async def test_a_wrong_clock_changes_no_outcome(broker: Broker, own_topics: Topics) -> None:
     """A wrong clock that later goes back changes no outcome, no order and no fencing."""
     settings = Settings(topics=own_topics)
     for number, skew_ms in enumerate((HOUR_MS, -HOUR_MS), 1):

@@ -248,7 +248,7 @@ async def test_a_killed_worker_loses_no_line(broker: Broker, pipeline: Pipeline)
     lines = [str(number) for number in range(20_000)]
     pipeline.write("\n".join(lines) + "\n")
     soon = {
-        "consumer.session.timeout.ms": "6000",  # a killed member holds its partitions so long
+        "consumer.session.timeout.ms": "6000",  # a killed member holds its partitions for this time
         "consumer.max.poll.records": "100",
     }
     files = pipeline.source(batch__size="50"), pipeline.sink()

@@ -165,7 +165,7 @@ async def test_offsets_on_another_cluster_are_refused(
             assert name not in await reader.topics()
 
 
-async def test_relative_paths(
+async def test_a_relative_path_survives_a_change_of_the_directory(
     broker: Broker,
     own_topics: Topics,
     elsewhere: Broker,

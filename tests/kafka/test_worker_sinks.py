@@ -213,7 +213,7 @@ async def test_offset_reset_none_fails_the_task(broker: Broker, own_topics: Topi
 
 
 @NEWEST
-async def test_dead_letters(broker: Broker, own_topics: Topics) -> None:
+async def test_bad_records_go_to_the_dead_letter_topic(broker: Broker, own_topics: Topics) -> None:
     """A bad record is in the dead-letter topic, which the task has created."""
     topic = await sink_topic(broker)
     letters = f"{topic}-letters"

@@ -59,7 +59,7 @@ class RunningPlane(NamedTuple):
         config = self.worker.plane.state.config
         # The first time the task configs are published; the second time their tasks are started.
         for name in [*config.connectors] * 2:
-            with suppress(Exception):  # the status says so
+            with suppress(Exception):  # the status has the failure
                 await self.worker.started(name, PATIENCE_S)
         for _ in range(TURNS):
             await asyncio.sleep(0)

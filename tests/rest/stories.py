@@ -29,7 +29,7 @@ EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborte
 
 NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"
 NO_LOG4J = "the worker ran without log4j-core and could set no logger level at all"
-OLD_LEADER = "the leader was of an older release, which has never heard of what it was asked"
+OLD_LEADER = "the leader was of an older release, which does not know the request"
 
 EXCEPTIONS: Mapping[tuple[str, int], str] = {
     ("exactly-once-3.9", 21): NINETY_SECONDS,

@@ -247,7 +247,7 @@ async def test_content_types_between_workers(release: str, path: str, status: in
 
 
 async def test_another_writer_takes_over() -> None:
-    """After another writer takes over, commands fail for good; each answer has the notice."""
+    """After another writer takes over, commands fail permanently; each answer has the notice."""
     async with orders_plane() as (plane, client):
         assert NOTICE not in (await client.get("/connectors")).headers
         await plane.log.claim()

@@ -30,7 +30,7 @@ from tests.rest.settled_cluster import FAILURE, FILE, at_rest
 
 BASE = "/compat/3.9"
 JSON = {"content-type": "application/json"}
-SICK = FILE | {"fail": "connector"}
+FAILING = FILE | {"fail": "connector"}
 NO_TYPE = [
     ("GET", "/nix", {}, 404),
     ("DELETE", "/connectors", {}, 405),
@@ -61,7 +61,7 @@ async def test_errors_before_a_method_is_found_have_no_type(
         ("?includeTasks=false&includeTasks=true", 204),
     ],
 )
-async def test_booleans(query: str, status: int) -> None:
+async def test_only_true_is_true(query: str, status: int) -> None:
     """Every value but `true` is false; the first value counts."""
     async with at_rest() as scene:
         path = f"{BASE}/connectors/orders/restart{query}"
@@ -200,7 +200,7 @@ async def test_without_status_a_connector_is_not_expanded() -> None:
 async def test_a_trace_is_shown_where_there_is_one() -> None:
     """A status without a trace has no such member."""
     async with at_rest() as scene:
-        await scene.client.put(f"{BASE}/connectors/sick/config", json=SICK)
+        await scene.client.put(f"{BASE}/connectors/sick/config", json=FAILING)
         await scene.runtime.settle(long=True)
         failed = (await scene.client.get(f"{BASE}/connectors/sick/status")).json()
         runs = (await scene.client.get(f"{BASE}/connectors/orders/status")).json()
@@ -401,7 +401,9 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
         (_signed(b""), 204, ""),
     ],
 )
-async def test_signatures(headers: dict[str, str], status: int, text: str) -> None:
+async def test_right_wrong_and_missing_signatures(
+    headers: dict[str, str], status: int, text: str
+) -> None:
     """A signature may be missing, of an unknown algorithm, of a wrong key, or right."""
     async with at_rest() as scene:
         answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)

@@ -84,7 +84,9 @@ def test_commands_print_the_same_as_for_a_folder(
     assert result == call(name, folder, *options)
 
 
-def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_report_is_the_same_page_as_from_a_folder(
+    store: Bucket, archives: tuple[str, Path], tmp_path: Path
+) -> None:
     """A report from an object store is the same page as from a folder."""
     where, folder = archives
     store_page, folder_page, roll = (

@@ -158,7 +158,7 @@ def test_a_given_threshold_applies() -> None:
         ("stall-ms", "9" * 40, "give a whole number"),
     ],
 )
-def test_bad_thresholds(name: str, text: str, words: str) -> None:
+def test_bad_thresholds_are_refused(name: str, text: str, words: str) -> None:
     """The error lists the valid names or values in one sentence."""
     with pytest.raises(BadThreshold, match=words):
         thresholds({name: text})

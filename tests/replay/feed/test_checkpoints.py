@@ -32,7 +32,7 @@ from tests.replay.feed.feed_laws import (
     feed_in,
     rows_of,
 )
-from tests.replay.fleet.fleets import hurt
+from tests.replay.fleet.fleets import damage_files
 from tests.replay.retention.retention_archives import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
@@ -258,7 +258,7 @@ def test_selected_clusters_only(tmp_path: Path) -> None:
 def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
     """The batch reports the problem, and has no rows."""
     archived(tmp_path, ENTRIES, "a")
-    hurt(tmp_path / "archive", "a")
+    damage_files(tmp_path / "archive", "a")
     feed = feed_in(tmp_path)
     feed.advance()
     assert "was altered" in str(problems(feed, 0)["a"])

@@ -16,7 +16,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME
 from tests.replay.cli.replay_calls import call, content, refusal, started
 from tests.replay.feed.feed_laws import archive_in, archived, findings, states_of, summed
-from tests.replay.fleet.fleets import hurt
+from tests.replay.fleet.fleets import damage_files
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
@@ -114,7 +114,7 @@ def test_a_damaged_cluster_is_an_error(tmp_path: Path) -> None:
     """`watch` names the damaged cluster, prints the others and exits with code 2."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
-    hurt(tmp_path / "archive", "a")
+    damage_files(tmp_path / "archive", "a")
     result = watched(tmp_path)
     assert result.code == 2
     assert result.err.startswith("Error: cluster=a/")

@@ -17,13 +17,13 @@ from replay.report import ClusterFacts, PageLimits, page
 from tests.recorded_requests import recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
 from tests.replay.report.browser import DESK, PAPER_HEIGHT, PHONE, Browser
-from tests.replay.report.planted_clusters import NASTY, called, cluster_facts, of
+from tests.replay.report.planted_clusters import MARKUP_NAMES, called, cluster_facts, of
 
 pytestmark = pytest.mark.browser
 
 LINES = ("2.8", *(f"3.{minor}" for minor in range(10)), "4.0", "4.1", "4.2", "4.3")
 
-NAMES = (*NASTY, "漢字 😀 ünïcödé", "\u05d0\u05d1\u05d2 \u0661", "long" * 60)
+NAMES = (*MARKUP_NAMES, "漢字 😀 ünïcödé", "\u05d0\u05d1\u05d2 \u0661", "long" * 60)
 
 ELEMENTS = "[...document.all].map((one) => one.tagName)"
 

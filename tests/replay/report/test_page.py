@@ -17,7 +17,7 @@ from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
 from tests.replay.report.page_reader import Element, parsed, read, unlinked_figures
-from tests.replay.report.planted_clusters import NASTY, busy, called, cluster_facts, of
+from tests.replay.report.planted_clusters import MARKUP_NAMES, busy, called, cluster_facts, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
@@ -220,7 +220,7 @@ def test_the_page_of_a_fleet() -> None:
 # --- untrusted names, secrets and any bytes -----------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", MARKUP_NAMES)
 def test_markup_in_names_is_shown_as_text(name: str) -> None:
     """Markup in names of connectors, topics, settings and workers is shown as text."""
     cluster = cluster_facts(of(called(name)), f"lab {name}")
@@ -258,7 +258,7 @@ def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
-def test_recorded_clusters(name: str) -> None:
+def test_pages_of_recorded_clusters(name: str) -> None:
     """The page of a recorded cluster is equal each time, and has a card for every connector."""
     facts = cluster_facts(recorded_entries(name))
     shown = "".join(page([facts]))

@@ -138,7 +138,7 @@ async def _check_deletion(client: Client, name: str) -> None:
     assert refused.startswith("ResourceNotFoundException: ")
 
 
-async def test_plugins() -> None:
+async def test_plugins_are_listed_and_configs_validated() -> None:
     """The client lists plugins and validates a config."""
     async with client_of("3.9.1") as client:
         listed = {

@@ -117,7 +117,7 @@ async def _check_deletion(kc: Kc) -> None:
         assert refused.startswith("404 Client Error: Not Found for url: http://127.0.0.1:")
 
 
-async def test_plugins() -> None:
+async def test_plugins_are_listed_and_configs_validated() -> None:
     """`kc` lists plugins and validates a config.
 
     `kc validate-config` sends its config as a text within JSON; a worker fails on it, too.

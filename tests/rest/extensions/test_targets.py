@@ -47,7 +47,7 @@ async def test_targets_are_unknown_beneath_compat() -> None:
         assert answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
-async def test_targets_speak_the_words_of_a_creation() -> None:
+async def test_targets_use_the_words_of_a_creation() -> None:
     """Targets use the words of `initial_state` (KIP-980): RUNNING in place of STARTED."""
     async with orders_plane() as (_, client):
         for word in ("RUNNING", "PAUSED", "STOPPED"):

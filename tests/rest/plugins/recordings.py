@@ -27,7 +27,7 @@ _TIMES = re.compile(r'"last_modified":\d+')
 class PluginAnswer(NamedTuple):
     """An answer: its status, type and text, in which the release is `RELEASE` and times are 0.
 
-    `text` has no documentation; `documentation` is the digest of it, None if there is none.
+    `text` has no documentation; `documentation` is its digest, or None without documentation.
     """
 
     status: int

@@ -140,7 +140,7 @@ async def test_patterns_of_origins(origin: str, may: bool) -> None:
         assert ("access-control-allow-origin" in answer.headers) is may
 
 
-async def test_every_origin() -> None:
+async def test_a_star_allows_every_origin() -> None:
     """With `*` alone the answer repeats the origin of the request."""
     protection = Protection(answers=ResponseHeaderSettings(access_control_allow_origin="*"))
     async with guarded(protection) as client:
@@ -227,7 +227,7 @@ EXTRA_HEADERS = {
 
 
 @pytest.mark.parametrize("rule", EXTRA_HEADERS)
-def test_extra_headers(rule: str) -> None:
+def test_extra_headers_are_set_by_rules(rule: str) -> None:
     """Header rules are read in the form of KIP-577."""
     assert extra_headers(rule) == EXTRA_HEADERS[rule]
 

@@ -236,7 +236,9 @@ REQUESTS = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("method", "path"), REQUESTS, ids=lambda part: part.replace("/", " "))
-async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: str) -> None:
+async def test_a_role_allows_its_requests_and_those_below(
+    client: httpx.AsyncClient, name: str, method: str, path: str
+) -> None:
     """A user may do what the role allows, and the roles below it."""
     answer = await client.request(method, path, headers=bearer(name))
     role = REQUESTS[method, path]

@@ -19,7 +19,7 @@ ENDPOINTS = sorted({f"{row.method} {'/'.join(row.template)}" for row in TABLE})
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_every_endpoint(endpoint: str) -> None:
+def test_every_endpoint_needs_its_role(endpoint: str) -> None:
     """Reading takes VIEW, starting and stopping OPERATE, everything else ADMINISTER."""
     method, _, template = endpoint.partition(" ")
     path = tuple(template.replace("{}", "x").split("/")) if template else ()

@@ -221,7 +221,7 @@ def pkcs12(directory: Path, made: IssuedCertificate) -> dict[str, str]:
 
 @pytest.mark.parametrize("store", [pem, inline, pkcs12])
 @pytest.mark.parametrize("prefix", ["", "listeners_https_"])
-async def test_tls(
+async def test_tls_is_set_by_a_workers_settings(
     tmp_path: Path, store: Callable[[Path, IssuedCertificate], dict[str, str]], prefix: str
 ) -> None:
     """TLS is set by a worker's settings, with or without a prefix; plain requests get no answer."""
@@ -324,7 +324,7 @@ def test_without_https_there_is_no_tls() -> None:
     assert Protection.from_configuration(Configuration()).tls is None
 
 
-def test_url() -> None:
+def test_the_url_of_an_encrypted_listener() -> None:
     """The printed address of an encrypted listener begins with `https`."""
     with listen("127.0.0.1", 0) as listening:
         assert url_of(listening, encrypted=True).startswith("https://127.0.0.1:")
