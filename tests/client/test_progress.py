@@ -69,4 +69,4 @@ def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:
 def test_an_unknown_connector_is_refused(cluster: ClusterCalls) -> None:
     """A name that does not exist is refused."""
     cluster.create()
-    assert "nobody" in cluster.refused("offsets", "progress", "nobody")
+    assert cluster.refused("offsets", "progress", "nobody") == "Connector nobody not found"

@@ -312,6 +312,6 @@ def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
         expected = expected or replayed(cluster_in(folder), None, KIP)
         assert replayed(cluster_in(folder), None, KIP) == expected
     assert manifest_counts == sorted(manifest_counts, reverse=True), (
-        "from some step on the archive is merged"
+        "a kill at a later step never undoes the merge"
     )
     assert {*manifest_counts} == {3, 1}

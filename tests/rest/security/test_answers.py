@@ -159,18 +159,18 @@ async def test_without_settings_answers_have_no_cors_headers() -> None:
 FOREIGN = {
     "another host": ({"origin": ELSEWHERE}, 403),
     "a file": ({"origin": "null"}, 403),
-    "no origin at all": ({"origin": "nonsense://["}, 403),
-    "one that is allowed": ({"origin": HERE}, 404),
-    "our own": ({"origin": "http://connect"}, 404),
-    "our own behind a proxy": (
+    "an invalid origin": ({"origin": "nonsense://["}, 403),
+    "an allowed origin": ({"origin": HERE}, 404),
+    "the origin of the server": ({"origin": "http://connect"}, 404),
+    "the origin of the server behind a proxy": (
         {"origin": "https://connect.example.com", "sec-fetch-site": "same-origin"},
         404,
     ),
-    "another site, as the browser says": (
+    "another site by Sec-Fetch-Site": (
         {"origin": "http://connect", "sec-fetch-site": "cross-site"},
         403,
     ),
-    "no browser": ({}, 404),
+    "no headers of a browser": ({}, 404),
 }
 
 

@@ -159,20 +159,20 @@ async def test_passwords_above_the_limit_get_503(
 
 UNKNOWN_TOKEN = "the request has an unknown token"
 WRONG = {
-    "nothing": ({}, "the request has no credentials"),
+    "no credentials": ({}, "the request has no credentials"),
     "wrong password": (basic("vera", "otto"), "the name or the password is wrong"),
-    "nobody": (basic("nobody", "vera"), "the name or the password is wrong"),
+    "unknown user": (basic("nobody", "vera"), "the name or the password is wrong"),
     "no colon": ({"authorization": "Basic dmVyYQ=="}, "the name or the password is wrong"),
     "no Base64": ({"authorization": "Basic !!"}, "is not Base64"),
     "wrong token": ({"authorization": "Bearer token-of-nobody"}, UNKNOWN_TOKEN),
-    "no token": ({"authorization": "Bearer "}, UNKNOWN_TOKEN),
+    "empty token": ({"authorization": "Bearer "}, UNKNOWN_TOKEN),
     "password as token": ({"authorization": "Bearer vera"}, UNKNOWN_TOKEN),
-    "another kind": (
+    "another scheme": (
         {"authorization": "Digest username=vera"},
         "the scheme of the header Authorization is not accepted",
     ),
     "empty": ({"authorization": ""}, "the scheme of the header Authorization is not accepted"),
-    "a proxy's word": ({"x-forwarded-user": "ada"}, "the request has no credentials"),
+    "a proxy's header": ({"x-forwarded-user": "ada"}, "the request has no credentials"),
 }
 
 
