@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -24,7 +25,16 @@ pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 SOON = WriteLimits(append_timeout_ms=1_500, request_timeout_ms=1_000)
 READ_SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
 LANES = 3
-"""Appenders of each kind: with an epoch, beside in one partition, beside in two."""
+"""Appenders of each kind."""
+
+KINDS = {
+    "claimed": "with an epoch, in two partitions: a transaction",
+    "batch": "with an epoch, in one partition: a batch",
+    "single": "beside, in one partition: a batch",
+    "beside": "beside, in two partitions: a transaction",
+}
+CLAIMED = {"claimed", "batch"}
+IN_ONE_PARTITION = {"batch", "single"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sampled(RELEASES, RELEASES[-1]))
@@ -51,7 +61,7 @@ class NumberedAppends:
         while not ends.is_set() and not self.fenced:
             number += 1
             key = f"{self._name}.{number}"
-            partitions = (0, 0) if self._name.startswith("single") else (0, 1)
+            partitions = (0, 0) if self._name.split("-")[0] in IN_ONE_PARTITION else (0, 1)
             batch = [put(self._topic, key, partition) for partition in partitions]
             try:
                 await self._log.append(batch, self._epoch)
@@ -66,11 +76,11 @@ class NumberedAppends:
 async def test_the_broker_is_killed(expendable: Broker) -> None:
     """Acknowledged batches exist once, others whole or not at all; appends continue."""
     await create_topic(expendable, "killed", 2)
-    async with opened(expendable.bootstrap) as log:
+    async with opened(expendable.bootstrap, batch_topics=frozenset({"killed"})) as log:
         epoch = await log.claim()
         appenders = [
-            NumberedAppends(log, "killed", f"{kind}-{number}", epoch if kind == "claimed" else None)
-            for kind in ("claimed", "single", "beside")
+            NumberedAppends(log, "killed", f"{kind}-{number}", epoch if kind in CLAIMED else None)
+            for kind in KINDS
             for number in range(LANES)
         ]
         ends = asyncio.Event()
@@ -108,14 +118,15 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
     return [entry for entry in await entries_of(log.read([topic])) if not entry.aborted]
 
 
-@pytest.mark.parametrize("kind", ["claimed", "single", "beside"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_the_broker_hangs(expendable: Broker, kind: str) -> None:
     """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"
     await create_topic(expendable, topic, 2)
-    async with opened(expendable.bootstrap, writing=SOON, reading=READ_SOON) as log:
-        epoch = await log.claim() if kind == "claimed" else None
-        second = 0 if kind == "single" else 1
+    options: Any = {"writing": SOON, "reading": READ_SOON, "batch_topics": frozenset({topic})}
+    async with opened(expendable.bootstrap, **options) as log:
+        epoch = await log.claim() if kind in CLAIMED else None
+        second = 0 if kind in IN_ONE_PARTITION else 1
         await log.append([put(topic, "before"), put(topic, "before", second)], epoch)
         await expendable.hang()
         try:

@@ -79,6 +79,11 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum records of waiting appends that share a transaction: enough that its fixed 5 ms are
     negligible, few enough that the event loop is blocked for at most 20 ms."""
 
+    batch_idle_ms: int = 3_600_000
+    """Time without an answer of the brokers after which the next append is a transaction. Brokers
+    forget the epoch of a partition after `producer.id.expiration.ms` (a day), so a writer that
+    awoke later could append a batch."""
+
     compression: str = "none"
     """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""
 

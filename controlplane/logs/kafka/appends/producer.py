@@ -94,6 +94,15 @@ class KafkaProducer:
             await self.drop()
             raise
 
+    async def start_beside(self, other: "KafkaProducer") -> None:
+        """Connect under the identity of another producer, and continue its sequence numbers.
+
+        The two must take turns: brokers see one producer.
+        """
+        sequence_numbers = other._producer._txn_manager._sequence_numbers  # noqa: SLF001
+        self._producer._txn_manager._sequence_numbers = sequence_numbers  # noqa: SLF001
+        await self.start(other.identity)
+
     def new_builder(self) -> Any:
         """Return an empty batch builder."""
         return self._producer.create_batch()
