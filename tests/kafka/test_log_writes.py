@@ -178,7 +178,9 @@ async def test_a_zombie_after_an_abort(
     assert await keys(rival, topic) == ["rival"]
 
 
-async def test_check_writable(log: KafkaLog, rival: KafkaLog, topic: str) -> None:
+async def test_check_writable_detects_another_claim(
+    log: KafkaLog, rival: KafkaLog, topic: str
+) -> None:
     """The check detects a claim of another writer without writing."""
     epoch = await log.claim()
     await log.append([put(topic, "first")], epoch)
@@ -266,7 +268,7 @@ async def _no_claim() -> None:
 # --- topics ---------------------------------------------------------------------------------------
 
 
-async def test_created_topics(log: KafkaLog, topic: str) -> None:
+async def test_new_topics_are_compacted(log: KafkaLog, topic: str) -> None:
     """A new topic is compacted and has the brokers' defaults for -1; reads create none."""
     name = f"{topic}-new"
     await log.create_topic(name, 4)
@@ -337,7 +339,7 @@ async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: New
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-async def test_compression(broker: Broker, topic: str, codec: str) -> None:
+async def test_every_codec_is_written(broker: Broker, topic: str, codec: str) -> None:
     """Every codec of Kafka, in both kinds of appends."""
     async with opened(broker.bootstrap, writing=WriteLimits(compression=codec)) as log:
         await log.append([put(topic, "a", value=b"v" * 10_000)])
@@ -349,7 +351,9 @@ LOGINS = [("SSL", None), *((name, how) for name, offered in SASL.items() for how
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
-async def test_logins(broker: Broker, topic: str, protocol: str, mechanism: str | None) -> None:
+async def test_producers_log_in_as_readers(
+    broker: Broker, topic: str, protocol: str, mechanism: str | None
+) -> None:
     """Producers log in as the reader does."""
     tls = Tls(trusted=broker.certificates.authority, identity=broker.certificates.identity("alice"))
     security = KafkaSecurity(
@@ -366,7 +370,7 @@ def _login(name: str, mechanism: str = "PLAIN") -> Sasl:
     return Sasl(mechanism, name, Secret(USERS[name]))
 
 
-async def test_no_access(broker: Broker, topic: str) -> None:
+async def test_each_missing_right_is_named(broker: Broker, topic: str) -> None:
     """Bob has no right; each request names its missing right."""
     async with opened(broker.address("SASL_PLAINTEXT"), KafkaSecurity(sasl=_login("bob"))) as log:
         with pytest.raises(LogNotUsable, match=f"{ID} may not be used: allow this user WRITE"):
