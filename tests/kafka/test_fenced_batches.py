@@ -95,7 +95,9 @@ async def test_a_claim_fences_batches(
     assert await keys(log, topic) == ["first", "second", "third"]
 
 
-async def test_a_topic_of_later(broker: Broker, topic: str, transactions: list[str]) -> None:
+async def test_a_topic_created_after_the_claim_takes_batches(
+    broker: Broker, topic: str, transactions: list[str]
+) -> None:
     """A topic that is created after the claim takes batches after one transaction.
 
     The claim of another writer fences these batches, too.
@@ -134,7 +136,7 @@ async def _claimed_instead(claim: Callable[[], Awaitable[Any]], _send: Send) -> 
 
 
 @pytest.mark.parametrize("interruption", [_claimed_before, _claimed_after, _claimed_instead])
-async def test_a_claim_during_a_batch(
+async def test_a_claim_during_a_batch_decides_it(
     log: KafkaLog,
     rival: KafkaLog,
     topic: str,
@@ -157,7 +159,7 @@ async def test_a_claim_during_a_batch(
 
 
 @pytest.mark.parametrize("is_sent", [True, False])
-async def test_a_lost_answer(
+async def test_a_batch_without_an_answer_is_written_once(
     log: KafkaLog,
     topic: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -181,7 +183,7 @@ async def test_a_lost_answer(
     assert await keys(log, topic) == ["a", "b", "before", "c"]
 
 
-async def test_a_caller_that_has_gone(
+async def test_a_cancelled_append_is_decided_first(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cancelled append is decided before the next one."""
@@ -206,7 +208,7 @@ async def test_a_caller_that_has_gone(
     assert [entry.key for entry in entries] == [b"abandoned", b"next"]
 
 
-async def test_batches_of_several_callers(
+async def test_waiting_appends_share_batches(
     log: KafkaLog, topic: str, transactions: list[str]
 ) -> None:
     """Appends that wait share batches; a refused record fails only its own append."""
@@ -223,7 +225,9 @@ async def test_batches_of_several_callers(
     assert transactions  # the appends of the refused batch were repeated one by one
 
 
-async def test_an_old_confirmation(broker: Broker, topic: str, transactions: list[str]) -> None:
+async def test_an_old_confirmation_requires_a_transaction(
+    broker: Broker, topic: str, transactions: list[str]
+) -> None:
     """If the last transaction is too old, the next append is a transaction, too."""
     limits = WriteLimits(confirmation_max_age_ms=0)
     options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
@@ -235,14 +239,16 @@ async def test_an_old_confirmation(broker: Broker, topic: str, transactions: lis
 
 
 @NEWEST
-async def test_a_full_batch(log: KafkaLog, topic: str, transactions: list[str]) -> None:
+async def test_records_of_two_batches_need_a_transaction(
+    log: KafkaLog, topic: str, transactions: list[str]
+) -> None:
     """Records that need two batches are a transaction."""
     epoch = await log.claim()
     await log.append([put(topic, "a", value=bytes(400 << 10)) for _ in range(2)], epoch)
     assert len(transactions) == 1
 
 
-async def test_a_missing_topic(broker: Broker, topic: str) -> None:
+async def test_a_claim_leaves_out_missing_topics(broker: Broker, topic: str) -> None:
     """A claim leaves out topics that do not exist."""
     async with opened(broker.bootstrap, batch_topics=frozenset({topic, "missing"})) as log:
         epoch = await log.claim()

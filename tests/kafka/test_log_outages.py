@@ -217,7 +217,7 @@ FORGOTTEN = 49
 """Code of a coordinator that does not know the id, or not this producer."""
 
 
-async def test_a_forgotten_writer(tmp_path: Path) -> None:
+async def test_a_forgotten_writer_continues(tmp_path: Path) -> None:
     """A writer that the brokers have forgotten continues, unless another one has claimed the id.
 
     Each of its appends is a transaction, because its last one is old.

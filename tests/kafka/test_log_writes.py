@@ -247,7 +247,7 @@ async def test_a_lost_answer_to_a_commit(
     assert await keys(log, topic) == 2 * ["_claims_behind"] + 2 * ["_claims_instead"]
 
 
-async def test_a_transaction_that_has_failed(
+async def test_a_failed_transaction_is_repeated(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If aiokafka takes no second batch, because the first one has failed, both are repeated."""
