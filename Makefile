@@ -13,13 +13,13 @@ KAFKA := 3.9.1
 JOBS := $(shell nproc)
 # Many tests wait for a broker, a process or a pause: two processes more than there are cores.
 TEST_JOBS = $(shell expr $(JOBS) + 2)
-# A run ends after so many failures: each may have waited two minutes for something that never came.
+# A run ends after this number of failures, because each may have waited for two minutes.
 MOST_FAILURES := 10
 HISTORY := tests/histories/life-3.9.log.jsonl
 PLUGINS := tests/histories/catalogue.json
 DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
 
-# Tests start hundreds of Python processes: byte code is kept whatever the caller's environment says.
+# Tests start hundreds of Python processes, so byte code is kept even if the environment forbids it.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

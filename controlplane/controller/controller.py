@@ -49,6 +49,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
+from controlplane.observe import info_check
 
 PROBE_S = 1.0
 """Time limit of a probe, which writes no record; a slower log counts as unavailable."""
@@ -88,6 +89,7 @@ class Controller:
         self._reader = reader
         self._decider = decider
         self._world = world
+        self._reports_commands = info_check(world.notices)
         self._limits = limits
         self._execution: PlanExecution
         self._traced = False
@@ -365,7 +367,9 @@ class Controller:
             raise NotWritten(message) from failure
 
     def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
-        """Log one event about a command that has ended."""
+        """Log one event about a command that has ended, if the log takes it."""
+        if not self._reports_commands():
+            return
         command = job.request.command
         outcome, reason = "done", None
         if isinstance(answer, Rejected):
@@ -424,7 +428,10 @@ class Controller:
             topics = own_offsets_topics(self.state, command)
             if topics:
                 await self._reader.follow(topics)
-        return self.state if profile is None else await self._reader.state(profile)
+        own_release = self._decider.context.profile.release
+        if profile is None or profile.release == own_release:
+            return self.state
+        return await self._reader.state(profile)
 
     async def _state_at_end(self) -> ClusterState:
         await self._read_to_end()

@@ -72,7 +72,9 @@ async def test_a_named_release() -> None:
     ],
     ids=["two clusters", "no Connect", "no access"],
 )
-async def test_refusals(answers: Mapping[str, httpx.Response], sentence: str) -> None:
+async def test_unsuitable_workers_are_refused(
+    answers: Mapping[str, httpx.Response], sentence: str
+) -> None:
     """A doubtful cluster is refused with one sentence."""
     with pytest.raises(LogNotUsable) as refused:
         await identify_cluster(client(answers))
@@ -87,7 +89,7 @@ async def test_no_worker_answers() -> None:
     assert [list(silent) for silent in announced] == [["http://w1"]]
 
 
-async def test_other_brokers() -> None:
+async def test_brokers_of_another_cluster_are_refused() -> None:
     """Brokers of another Kafka cluster than the workers' are refused."""
     cluster = await identify_cluster(client({"http://w1": root("3.9.1")}))
     check_brokers(cluster, "here")

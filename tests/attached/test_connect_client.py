@@ -12,16 +12,12 @@ from controlplane.attached.connect_client import (
     OutcomeUnknown,
 )
 from controlplane.attached.settings import ConnectSettings
+from tests.client.client_calls import error
 
 PAUSE = ConnectRequest("PUT", "/connectors/orders/pause")
 BRIEF = ConnectSettings(patience_ms=40, retry_ms=1)
 
 Reply = httpx.Response | Exception
-
-
-def error(status: int, message: str) -> httpx.Response:
-    """Error as Connect writes it."""
-    return httpx.Response(status, json={"error_code": status, "message": message})
 
 
 class WorkerScript:
@@ -70,14 +66,16 @@ REBALANCES = (
 
 
 @pytest.mark.parametrize("refusal", REBALANCES, ids=lambda answer: answer.text[:30])
-async def test_sent_again(client_of: Callable[..., ConnectClient], refusal: httpx.Response) -> None:
+async def test_a_refused_request_is_sent_again(
+    client_of: Callable[..., ConnectClient], refusal: httpx.Response
+) -> None:
     """A request that a worker has certainly not executed is repeated until it succeeds."""
     worker = WorkerScript(refusal, refusal, httpx.Response(202))
     answer = await client_of(worker, limits=ConnectSettings(retry_ms=1)).send(PAUSE)
     assert (answer.status, len(worker.requests)) == (202, 3)
 
 
-async def test_the_next_worker(client_of: Callable[..., ConnectClient]) -> None:
+async def test_an_unreachable_worker_is_skipped(client_of: Callable[..., ConnectClient]) -> None:
     """The client skips a worker that does not listen, and next tries the one that answered."""
     dead, alive = WorkerScript(httpx.ConnectError("refused")), WorkerScript(httpx.Response(202))
     client = client_of(dead, alive)
@@ -95,7 +93,9 @@ async def test_the_next_worker(client_of: Callable[..., ConnectClient]) -> None:
     ],
     ids=["late", "cut", "proxy", "leader lost", "worker late"],
 )
-async def test_never_sent_twice(client_of: Callable[..., ConnectClient], loss: Reply) -> None:
+async def test_a_change_without_an_answer_is_not_sent_again(
+    client_of: Callable[..., ConnectClient], loss: Reply
+) -> None:
     """A change without an answer may have been made, so no worker gets it again."""
     first, second = WorkerScript(loss), WorkerScript(httpx.Response(202))
     with pytest.raises(OutcomeUnknown):
@@ -110,7 +110,9 @@ async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> 
     assert await client_of(first, second).get("/connectors") == ["orders"]
 
 
-async def test_patience_ends(client_of: Callable[..., ConnectClient]) -> None:
+async def test_the_last_refusal_is_returned_after_the_patience(
+    client_of: Callable[..., ConnectClient],
+) -> None:
     """The last refusal is the answer once the patience ends; without a refusal, no command ran."""
     for refusal in REBALANCES[:2]:  # 409 and 500
         answer = await client_of(WorkerScript(refusal)).send(PAUSE)
@@ -124,7 +126,7 @@ async def test_patience_ends(client_of: Callable[..., ConnectClient]) -> None:
     [error(409, "Connector orders already exists"), error(404, "Unknown connector orders")],
     ids=lambda answer: answer.text,
 )
-async def test_final_refusals(
+async def test_permanent_refusals_are_returned_at_once(
     client_of: Callable[..., ConnectClient], refusal: httpx.Response
 ) -> None:
     """A permanent refusal is passed on at once."""
@@ -142,7 +144,9 @@ async def test_an_endpoint_that_a_release_lacks(client_of: Callable[..., Connect
     assert [request.url.path for request in worker.requests] == [PAUSE.path, "/", PAUSE.path]
 
 
-async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> None:
+async def test_a_worker_that_lags_behind_the_log_is_asked_again(
+    client_of: Callable[..., ConnectClient],
+) -> None:
     """The client asks again if a worker does not know a connector of the log."""
     worker = WorkerScript(error(404, "Unknown connector orders"), httpx.Response(202))
     limits = ConnectSettings(retry_ms=1)
@@ -155,7 +159,7 @@ async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> No
 @pytest.mark.parametrize(
     ("target", "credentials"), [("http://w0/v2/pause", True), ("http://elsewhere/pause", False)]
 )
-async def test_redirects(
+async def test_redirected_changes_keep_method_and_body(
     client_of: Callable[..., ConnectClient], target: str, *, credentials: bool
 ) -> None:
     """A redirected change keeps method and body; credentials never leave the workers."""

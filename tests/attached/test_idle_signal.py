@@ -10,7 +10,7 @@ from tests.patience import PATIENCE_S
 
 
 async def test_a_request_begins_an_idle_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every task that waits goes on, once the task that sends the request waits itself."""
+    """All waiting tasks continue as soon as the task that sends the request waits, too."""
     monkeypatch.setattr(idle_signal, "LONGEST_S", PATIENCE_S)
     pause, order = IdleSignal(), list[str]()
 

@@ -39,7 +39,7 @@ STOP = Plan(
 PUT = Plan((Step("config", (draft("connector-orders", CONFIG),)),))
 
 
-def test_as_planned() -> None:
+def test_equal_records_are_as_planned() -> None:
     """Member order does not matter; records that workers add later are no difference."""
     turned = {"properties": dict(reversed(CONFIG["properties"].items()))}
     log_entries = entries(
@@ -90,12 +90,14 @@ def test_as_planned() -> None:
     ],
     ids=["missing", "different", "tombstone", "foreign", "disordered", "refused"],
 )
-def test_differences(plan: Plan, log_entries: list[Entry], difference: str) -> None:
+def test_each_difference_has_a_sentence(
+    plan: Plan, log_entries: list[Entry], difference: str
+) -> None:
     """Each kind of difference has a sentence without values, which may be secrets."""
     assert compare(plan, log_entries, TOPICS, "orders").differences == (difference,)
 
 
-def test_the_equal_record_counts() -> None:
+def test_a_foreign_record_before_the_planned_one_is_a_difference() -> None:
     """A foreign record of the same key before the planned one is a separate difference."""
     foreign = {"properties": {"name": "orders", "file": "theirs"}}
     log_entries = entries(("connector-orders", foreign), ("connector-orders", CONFIG))
@@ -104,7 +106,7 @@ def test_the_equal_record_counts() -> None:
     assert comparison.differences == ("config@5 (connector-orders) was not planned",)
 
 
-def test_appearance() -> None:
+def test_a_plan_appears_once_all_its_values_are_there() -> None:
     """A plan has appeared once all planned values are there; other values of a key do not count."""
     commit, state = ("commit-orders", {"tasks": 0}), ("target-state-orders", STOPPED)
     foreign = ("target-state-orders", {"state": "STARTED"})

@@ -50,7 +50,7 @@ def test_bounded_in_bytes() -> None:
     assert recent.since([CONFIGS], {CONFIGS: [3]}) == []
 
 
-def test_replaced_log() -> None:
+def test_a_replaced_log_has_no_recent_records() -> None:
     """After a replacement of the log, every query returns None, also one from its end on."""
     recent = RecentRecords({CONFIGS: (0,)})
     recent.add([entry(CONFIGS, 0, 0)])

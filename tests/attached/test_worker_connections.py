@@ -149,7 +149,7 @@ async def test_one_connection_serves_all() -> None:
     ],
     ids=lambda value: value.decode() if isinstance(value, bytes) else "",
 )
-async def test_targets(request_: ConnectRequest, target: bytes) -> None:
+async def test_targets_are_sent_as_by_httpx(request_: ConnectRequest, target: bytes) -> None:
     """Paths and queries are sent as httpx sends them."""
     server = RawServer([DONE])
     async with server.running() as url, steering(url) as client:
@@ -177,7 +177,7 @@ INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 3\r\
     ],
     ids=["chunked", "in pieces", "interim", "to its end", "close"],
 )
-async def test_bodies(pieces: list[bytes], connections: int) -> None:
+async def test_every_form_of_a_body_is_read(pieces: list[bytes], connections: int) -> None:
     """Every form of a body is read to its end; a reusable connection is then used again."""
     server = RawServer(pieces)
     async with server.running() as url, steering(url) as client:
@@ -256,7 +256,7 @@ async def test_an_unreachable_worker() -> None:
             await client.send(PAUSE)
 
 
-async def test_redirects() -> None:
+async def test_redirects_keep_the_request() -> None:
     """A redirected change keeps method and body; an invalid location counts as a lost answer."""
     leader = RawServer([DONE])
     async with leader.running() as url:
@@ -272,7 +272,7 @@ async def test_redirects() -> None:
     assert sent.endswith(b'{"a":"b"}')
 
 
-async def test_many_at_once() -> None:
+async def test_at_most_100_requests_are_in_flight() -> None:
     """Each request gets its own answer; further ones wait while 100 are in flight."""
     server = RawServer([DONE])
     async with server.running() as url, steering(url) as client:
@@ -282,7 +282,7 @@ async def test_many_at_once() -> None:
     assert len(server.requests) == 150
 
 
-def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests go through a proxy of the environment, unless it is not meant for the host."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -295,7 +295,7 @@ def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not uses_proxy(httpx.URL("https://w1:8443"))
 
 
-async def test_tls(tmp_path: Path) -> None:
+async def test_an_untrusted_worker_gets_no_request(tmp_path: Path) -> None:
     """A worker whose certificate is not trusted gets no request."""
     issued = IssuedCertificate.of("worker")
     identity = tmp_path / "worker.pem"

@@ -10,7 +10,7 @@ from benchmarks.fleets.memory import FleetFigure, check_equal, fleets, large
 pytestmark = pytest.mark.java
 
 
-def test_fleets(tmp_path: Path) -> None:
+def test_engines_write_every_key_of_every_cluster(tmp_path: Path) -> None:
     """Spark and this process write every key of every cluster."""
     rows = dict(fleets(tmp_path, (2,), 300))
     assert {figure.rows for figure in rows.values()} == {600}

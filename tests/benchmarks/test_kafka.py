@@ -32,13 +32,16 @@ def rows(table: Table) -> list[list[str]]:
     ],
 )
 def test_goals_of_commands(figure: KafkaCommandFigure, judged: str) -> None:
-    """Goals: attached, 3 ms more than Connect; own topics, half of its time, for a pause twice."""
+    """An attached command may take 3 ms more than Connect's.
+
+    With own topics a stop may take half of Connect's time, and a pause twice its time.
+    """
     ((*_, cell),) = rows(commands.table([figure]))
     assert cell == judged
 
 
 def test_ratio_of_folds() -> None:
-    """Times and memory, each as a ratio to the worker's."""
+    """Time and memory are shown with their ratios to the worker's."""
     figures = KafkaFoldFigure(90.0, 2_000.0), KafkaFoldFigure(6.0, 500.0)
     assert rows(fold.table(figures, 10_000_000, 2)) == [
         ["known after", "90.0 s", "6.0 s", "15.0×"],
@@ -57,7 +60,7 @@ def test_ratio_of_folds() -> None:
         pytest.param("commands", 5, marks=pytest.mark.prove),
     ],
 )
-def test_quick(part: str, count: int) -> None:
+def test_quick_prints_a_row_per_figure(part: str, count: int) -> None:
     """`--quick` prints a row per figure."""
     command = [sys.executable, "-m", "benchmarks.kafka", "--quick", "--only", part]
     printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)

@@ -31,7 +31,7 @@ def test_ratios_of_pipelines() -> None:
 @pytest.mark.java
 @pytest.mark.broker
 @pytest.mark.prove
-def test_quick() -> None:
+def test_quick_prints_a_row_per_figure() -> None:
     """`--quick` prints a row per figure, and one for each source without and with the hook."""
     command = [sys.executable, "-m", "benchmarks.pipeline", "--quick"]
     wide = {**os.environ, "COLUMNS": "200"}

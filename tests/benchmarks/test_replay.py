@@ -167,7 +167,7 @@ def test_all_contestants_have_one_thread(archive: Path) -> None:
     [SOME, pytest.param([*NAMED], marks=pytest.mark.prove)],
     ids=["some", "all"],
 )
-def test_quick(tmp_path: Path, names: Sequence[str]) -> None:
+def test_quick_prints_a_row_per_program(tmp_path: Path, names: Sequence[str]) -> None:
     """`--quick` prints a row per program, and all answers are equal."""
     only = [word for name in names for word in ("--only", name)]
     output = python("-m", "benchmarks.replay", "--quick", "--folder", str(tmp_path), *only)

@@ -59,10 +59,10 @@ def shell(*arguments: object, **environment: str) -> CommandResult:
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def refusal(said: CommandResult) -> str:
+def refusal(result: CommandResult) -> str:
     """Error sentence of a refused command: no standard output, exit code 2."""
-    lines = said.err.strip().splitlines()
-    assert (said.code, said.out, len(lines)) == (2, "", 1), said
+    lines = result.err.strip().splitlines()
+    assert (result.code, result.out, len(lines)) == (2, "", 1), result
     assert lines[0].startswith("Error: ")
     return lines[0].removeprefix("Error: ")
 

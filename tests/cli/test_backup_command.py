@@ -66,7 +66,7 @@ def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
     assert call("backup", f"sqlite:///{target}", tmp_path / "second.db").code == 0
 
 
-def test_for_machines(log: Path, tmp_path: Path) -> None:
+def test_the_backup_as_json(log: Path, tmp_path: Path) -> None:
     """JSON has the ends of the copy, by topic and partition."""
     target = tmp_path / "copy.db"
     document = call("backup", log, target, "-o", "json").json
@@ -124,7 +124,7 @@ def test_a_damaged_log_is_not_copied(log: Path, tmp_path: Path) -> None:
     assert names(tmp_path) == ["log.db"]
 
 
-def test_a_full_disk(log: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_copy(log: Path, tmp_path: Path) -> None:
     """The error concerns the copy, and no partial file remains."""
     command = f"ulimit -f 100; {sys.executable} -m controlplane backup {log} {tmp_path / 'copy.db'}"
     done = subprocess.run(
@@ -157,7 +157,7 @@ def test_leftovers_of_a_killed_backup_are_removed(log: Path, tmp_path: Path) -> 
     assert left == {"two.db"}
 
 
-async def test_while_others_append(log: Path, tmp_path: Path) -> None:
+async def test_a_copy_during_appends_has_one_moment(log: Path, tmp_path: Path) -> None:
     """A copy during appends has one moment: each append is in it whole or not at all."""
     writing = await SqliteLog.open(log)
     target = tmp_path / "copy.db"

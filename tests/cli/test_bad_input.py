@@ -155,10 +155,10 @@ def test_a_log_that_may_not_be_read(histories: Path, open_path: Path) -> None:
         path.chmod(0)
     closed.chmod(0o555)
     with unprivileged():
-        said = [call("inspect", dump), call("inspect", log)]
+        results = [call("inspect", dump), call("inspect", log)]
         readable = histories / LIFE
-        said.append(call("import", readable, closed / "new.db"))
-    sentences = list(map(refusal, said))
+        results.append(call("import", readable, closed / "new.db"))
+    sentences = list(map(refusal, results))
     assert "cannot be read (Permission denied)" in sentences[0]
     assert "Permission denied" in sentences[1]
     assert "cannot be created (Permission denied)" in sentences[2]
@@ -270,7 +270,7 @@ def test_a_corrupt_record_is_reported_and_the_rest_folded(histories: Path, tmp_p
     at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)
     lines[at] = lines[at].replace(b'"value":"{', b'"value":"{{')
     (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
-    said: CommandResult = call("inspect", tmp_path / "log.jsonl", "-o", "json")
-    (record,) = said.json["unreadable"]["records"]
-    assert (said.code, record["position"]["topic"]) == (0, "connect-configs")
-    assert len(said.json["connectors"]) == 10
+    result: CommandResult = call("inspect", tmp_path / "log.jsonl", "-o", "json")
+    (record,) = result.json["unreadable"]["records"]
+    assert (result.code, record["position"]["topic"]) == (0, "connect-configs")
+    assert len(result.json["connectors"]) == 10

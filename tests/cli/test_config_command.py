@@ -40,15 +40,15 @@ def show(*arguments: object) -> CommandResult:
     return call("config", *arguments, columns=WIDE)
 
 
-def lines(said: CommandResult) -> dict[str, list[str]]:
+def lines(result: CommandResult) -> dict[str, list[str]]:
     """Rows of the table, by key."""
-    assert said.code == 0, said
-    return {line.split()[0]: line.split()[1:] for line in said.out.splitlines() if line}
+    assert result.code == 0, result
+    return {line.split()[0]: line.split()[1:] for line in result.out.splitlines() if line}
 
 
-def rows(said: CommandResult, part: str) -> dict[str, dict[str, Any]]:
+def rows(result: CommandResult, part: str) -> dict[str, dict[str, Any]]:
     """Rows of a part of the document, by key."""
-    return {row["key"]: row for row in said.json[part]}
+    return {row["key"]: row for row in result.json[part]}
 
 
 def test_values_and_their_sources(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,18 +103,18 @@ def test_limits_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT", "9")
     overrides = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
     slip = "upkeep.snapshot.kept=8"
-    said = show(*(part for override in (*overrides, slip) for part in ("--override", override)))
-    shown = lines(said)
+    result = show(*(part for override in (*overrides, slip) for part in ("--override", override)))
+    shown = lines(result)
     assert shown["upkeep.snapshots.kept"] == ["9", "CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT"]
     assert shown["controller.commands.waiting"] == ["7", "--override"]
     assert shown["upkeep.retention.superseded.ms"] == ["1000", "--override"]
-    assert said.err == (
+    assert result.err == (
         "Warning: --override: upkeep.snapshot.kept is no setting of a worker: "
         "did you mean upkeep.snapshots.kept?\n"
     )
 
 
-def test_for_machines(worker: Path) -> None:
+def test_the_configuration_as_json(worker: Path) -> None:
     """JSON has values with types, sources in parts, and all settings."""
     result = call("config", "--worker", worker, "-o", "json")
     assert rows(result, "worker")["group.id"] == {
@@ -177,7 +177,9 @@ def test_unknown_keys_are_warned_of(worker: Path) -> None:
         ("sasl.mechanism=GSSAPI", "sasl.mechanism is 'GSSAPI': use PLAIN, SCRAM-SHA-256"),
     ],
 )
-def test_bad_values(worker: Path, override: str, sentence: str) -> None:
+def test_bad_values_are_refused_with_their_source(
+    worker: Path, override: str, sentence: str
+) -> None:
     """The error has key, value, source and allowed values; no table is printed."""
     told_how = refusal(call("config", "--worker", worker, "--override", override))
     assert told_how.startswith("--override: ")
@@ -224,11 +226,11 @@ def test_an_override_needs_key_and_value(override: str) -> None:
 
 def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
     """The variable and the older name of the flag both work."""
-    for said in (
+    for result in (
         shell("config", CONTROLPLANE_WORKER_PROPERTIES=str(worker), COLUMNS=str(WIDE)),
         show("--worker-properties", worker),
     ):
-        assert lines(said)["group.id"] == ["fleet", f"{worker}:3"]
+        assert lines(result)["group.id"] == ["fleet", f"{worker}:3"]
 
 
 def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:

@@ -56,13 +56,13 @@ def _fits(line: str, password: str) -> None:
 
 def test_a_token_is_shown_once() -> None:
     """The token is printed apart from its line, and differs each time."""
-    said, again = (call("credential", "token", "ci", "--role", "administer") for _ in range(2))
-    kept = token_line(said.out.strip())
-    prefix, _, token = said.err.strip().rpartition(" ")
+    result, again = (call("credential", "token", "ci", "--role", "administer") for _ in range(2))
+    kept = token_line(result.out.strip())
+    prefix, _, token = result.err.strip().rpartition(" ")
     assert prefix == "Authorization: Bearer"
     assert kept.hash.fits(token)
-    assert token not in said.out
-    assert said.err != again.err
+    assert token not in result.out
+    assert result.err != again.err
 
 
 @pytest.mark.parametrize("name", ["a:b", "", "#ann", " ann", "a\nb"])
@@ -74,7 +74,7 @@ def test_names_that_do_not_fit_into_a_line(name: str) -> None:
     assert result.out == ""
 
 
-def test_roles() -> None:
+def test_unknown_roles_are_refused() -> None:
     """Unknown roles are refused by name."""
     result = call("credential", "token", "ann", "--role", "root")
     assert result.code == 2

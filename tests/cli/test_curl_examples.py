@@ -27,7 +27,9 @@ KIP = Profile.of("kip")
         ("life-2.8", None),
     ],
 )
-async def test_contrasts(history: str, contrast: Contrast | None) -> None:
+async def test_the_example_shows_a_difference_of_releases(
+    history: str, contrast: Contrast | None
+) -> None:
     """The example shows a present difference of two releases, or else the latest past one."""
     log = (await open_log(str(HISTORIES / f"{history}.log.jsonl"))).log
     assert await find_contrast(log, Topics(), await ends_now(log, Topics())) == contrast

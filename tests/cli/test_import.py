@@ -54,7 +54,7 @@ def test_a_history_is_imported_unchanged(histories: Path, tmp_path: Path) -> Non
         assert contents(log) == read_dump(file).entries
 
 
-def test_the_summary(histories: Path, tmp_path: Path) -> None:
+def test_the_summary_has_sources_content_and_result(histories: Path, tmp_path: Path) -> None:
     """The summary has the sources, the content and the result."""
     file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
     result = call("import", file, log, columns=200)

@@ -91,8 +91,8 @@ def bash(words: str) -> CommandResult:
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
 def test_a_reader_may_leave_early(view: str) -> None:
     """A closed pipe ends the command without a word, and its exit code is no success."""
-    said = bash(f"{COMMAND} {view} | true")
-    assert (said.code, said.err) == (CLOSED_PIPE, "")
+    result = bash(f"{COMMAND} {view} | true")
+    assert (result.code, result.err) == (CLOSED_PIPE, "")
 
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
@@ -142,11 +142,6 @@ class DefectiveCommand(click.Command):
         raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[ctx.args[0]]
 
 
-BREAKING = CommandGroup(
-    commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
-)
-
-
 @pytest.mark.parametrize(
     ("how", "code", "says"),
     [
@@ -154,7 +149,7 @@ BREAKING = CommandGroup(
         ("interrupt", 130, "interrupted\n"),
     ],
 )
-def test_other_ends(how: str, code: int, says: str) -> None:
+def test_defects_and_ctrl_c_have_exit_codes_of_their_own(how: str, code: int, says: str) -> None:
     """A defect and Ctrl-C print one line, with exit codes of their own."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
@@ -165,7 +160,7 @@ def test_other_ends(how: str, code: int, says: str) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_defect_can_be_looked_into() -> None:
+def test_a_defect_prints_its_traceback_on_request() -> None:
     """A defect prints its traceback on request."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}

@@ -120,23 +120,23 @@ def test_gaps_of_a_vector_are_reported(
     histories: Path, vector: dict[str, list[int]], notices: list[str]
 ) -> None:
     """Gaps are reported beside the table, and in JSON's `problems`."""
-    said = as_of(histories, json.dumps(vector), "-o", "json")
-    assert said.code == 0
-    assert said.json["problems"] == notices
-    assert len(said.err.splitlines()) == len(notices)
+    result = as_of(histories, json.dumps(vector), "-o", "json")
+    assert result.code == 0
+    assert result.json["problems"] == notices
+    assert len(result.err.splitlines()) == len(notices)
 
 
 def test_the_greatest_end_offset_means_the_end(histories: Path) -> None:
     """An end offset past the end means the end, up to the greatest offset of Kafka."""
-    said = as_of(histories, '{"connect-configs":[9223372036854775807]}', "-o", "json")
-    assert (said.code, said.json["read_up_to"]["connect-configs"]) == (0, [100])
-    assert "it is read to its end, not to 9223372036854775807" in said.err
+    result = as_of(histories, '{"connect-configs":[9223372036854775807]}', "-o", "json")
+    assert (result.code, result.json["read_up_to"]["connect-configs"]) == (0, [100])
+    assert "it is read to its end, not to 9223372036854775807" in result.err
 
 
 def test_the_documented_vector_fits(histories: Path) -> None:
     """The vector in the documentation is valid."""
     text = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
     vector = text.partition("`'{")[2].partition("}'`")[0]
-    said = as_of(histories, "{" + vector + "}", "-o", "json")
-    assert (said.code, said.json["problems"]) == (0, [])
-    assert said.json["read_up_to"] == json.loads("{" + vector + "}")
+    result = as_of(histories, "{" + vector + "}", "-o", "json")
+    assert (result.code, result.json["problems"]) == (0, [])
+    assert result.json["read_up_to"] == json.loads("{" + vector + "}")

@@ -21,6 +21,6 @@ CLUSTER = "kafka://localhost:9092"
 )
 def test_contradictions_are_refused(words: tuple[str, ...], sentence: str) -> None:
     """Each contradiction gives one sentence and exit code 2."""
-    said = refusal(call("serve", "--own", "--port", "0", *words))
-    assert sentence in said
-    assert "secret" not in said
+    message = refusal(call("serve", "--own", "--port", "0", *words))
+    assert sentence in message
+    assert "secret" not in message

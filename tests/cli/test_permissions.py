@@ -81,9 +81,11 @@ def test_controlplane_names_inaccessible_files(
     folder: Path, words: tuple[str, ...], named: str, done: str
 ) -> None:
     """The error says whether reading or writing failed."""
-    said = refused(call, folder, words)
-    assert said.code == 2
-    assert said.err.strip().splitlines()[-1] == f"Error: {folder / named} cannot be {done} {ADVICE}"
+    result = refused(call, folder, words)
+    assert result.code == 2
+    assert (
+        result.err.strip().splitlines()[-1] == f"Error: {folder / named} cannot be {done} {ADVICE}"
+    )
 
 
 def refused(

@@ -29,9 +29,9 @@ def plan(*arguments: object, log: Path = LOG, columns: int = 120) -> CommandResu
 
 def planned(*arguments: object, log: Path = LOG) -> Any:
     """Plan a request; return the plan as JSON."""
-    said = plan("-o", "json", *arguments, log=log)
-    assert said.code == 0, said
-    return said.json
+    result = plan("-o", "json", *arguments, log=log)
+    assert result.code == 0, result
+    return result.json
 
 
 def records(document: Any) -> list[tuple[str, str, str | None]]:
@@ -58,8 +58,8 @@ pages: tasks: 1 → 0
 
 def test_a_plan_for_people() -> None:
     """The plan has the steps with their records, the gaps between them, and the outcome."""
-    said = plan("--profile", "3.9", "--as-of", "config@55", "put", "/connectors/pages/stop")
-    assert (said.code, said.out, said.err) == (0, STOP, "")
+    result = plan("--profile", "3.9", "--as-of", "config@55", "put", "/connectors/pages/stop")
+    assert (result.code, result.out, result.err) == (0, STOP, "")
 
 
 @pytest.mark.parametrize("number", [3, 16, 30, 45, 54, 74, 82, 84, 102])
@@ -90,7 +90,7 @@ def test_a_plan_equals_the_records_of_the_cluster(number: int) -> None:
     assert document["answer"]["body"] == request.step.answer
 
 
-def test_ours_is_one_step() -> None:
+def test_our_profile_writes_one_step() -> None:
     """Our own profile writes related records in one transaction."""
     steps = planned("DELETE", "/connectors/pages")["steps"]
     assert [(step["name"], len(step["records"])) for step in steps] == [("config", 2)]
@@ -98,9 +98,9 @@ def test_ours_is_one_step() -> None:
 
 def test_a_release_without_the_endpoint() -> None:
     """Exit code 1 with the release's answer and the reason."""
-    said = plan("--profile", "3.4", "PUT", "/connectors/pages/stop")
-    assert (said.code, said.err) == (1, "")
-    assert said.out == (
+    result = plan("--profile", "3.4", "PUT", "/connectors/pages/stop")
+    assert (result.code, result.err) == (1, "")
+    assert result.out == (
         "a worker of 3.4.1 would write nothing to LOG: 404 HTTP 404 Not Found\n"
         "3.4.1 has no such endpoint, or not for this method\n"
     )
@@ -109,20 +109,20 @@ def test_a_release_without_the_endpoint() -> None:
 def test_refusals_are_those_of_the_worker() -> None:
     """The output is the worker's refusal, also as JSON."""
     body = '{"name":"pages","config":{"connector.class":"lab.PagesSourceConnector","topics":"t"}}'
-    said = plan("--profile", "3.9", "POST", "/connectors", body)
-    assert (said.code, said.err) == (1, "")
-    assert said.out.endswith(": 409 Connector pages already exists\n")
-    said = plan("--profile", "3.9", "-o", "json", "POST", "/connectors", body)
-    assert said.code == 1
-    assert said.json["refused"] == {"status": 409, "message": "Connector pages already exists"}
+    result = plan("--profile", "3.9", "POST", "/connectors", body)
+    assert (result.code, result.err) == (1, "")
+    assert result.out.endswith(": 409 Connector pages already exists\n")
+    result = plan("--profile", "3.9", "-o", "json", "POST", "/connectors", body)
+    assert result.code == 1
+    assert result.json["refused"] == {"status": 409, "message": "Connector pages already exists"}
 
 
 def test_a_body_that_cannot_be_read() -> None:
     """The release's error is printed on one line."""
-    said = plan("--profile", "3.9", "PUT", "/connectors/pages/config", "{bad")
-    assert said.code == 1
-    assert ": 500 Unexpected character ('b' (code 98)): was expecting double-quote" in said.out
-    assert len(said.out.splitlines()) == 1
+    result = plan("--profile", "3.9", "PUT", "/connectors/pages/config", "{bad")
+    assert result.code == 1
+    assert ": 500 Unexpected character ('b' (code 98)): was expecting double-quote" in result.out
+    assert len(result.out.splitlines()) == 1
 
 
 def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
 def test_secrets_are_hidden_from_people() -> None:
     """A table shows no secret; JSON, for programs, has the bytes."""
     body = '{"connector.class":"lab.PagesSourceConnector","topics":"t","password":"s3cret"}'
-    said = plan("PUT", "/connectors/new/config", body)
-    assert "s3cret" not in said.out
-    assert said.out.count("[hidden]") == 3  # the record, the answer, the effect
+    result = plan("PUT", "/connectors/new/config", body)
+    assert "s3cret" not in result.out
+    assert result.out.count("[hidden]") == 3  # the record, the answer, the effect
     document = planned("PUT", "/connectors/new/config", body)
     assert '"password":"s3cret"' in records(document)[0][2]  # type: ignore[operator]
 
@@ -151,9 +151,9 @@ def test_secrets_are_hidden_from_people() -> None:
 def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
     """The table hides secrets in the config that Connect's refusal repeats."""
     request = ("PUT", "/connectors/new/config", '{"database.password":"s3cret, and more"}')
-    said = plan(*request)
-    assert said.code == 1
-    assert "{name=new, database.password=[hidden]} contains no connector type" in said.out
+    result = plan(*request)
+    assert result.code == 1
+    assert "{name=new, database.password=[hidden]} contains no connector type" in result.out
     message = "Connector config {name=new, database.password=s3cret, and more} contains no"
     assert plan("-o", "json", *request).json["refused"]["message"].startswith(message)
 
@@ -164,9 +164,9 @@ def test_connectors_of_installed_packages_are_known(
     """Declared connectors are known to `plan`, with a catalogue and without one."""
     declare(monkeypatch, tmp_path, a="declared:A")
     request = ("PUT", "/connectors/new/config", '{"connector.class":"declared.A"}')
-    for said in (call("plan", LOG, *request), plan(*request)):
-        assert said.code == 0
-        assert "assumed" not in said.out
+    for result in (call("plan", LOG, *request), plan(*request)):
+        assert result.code == 0
+        assert "assumed" not in result.out
     assert call("plan", LOG, "-o", "json", *request).json["answer"]["body"]["type"] == "source"
 
 
@@ -212,7 +212,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert hashlib.sha256(log.read_bytes()).digest() == before
 
 
-# --- what is done outside of the log, and what is assumed of it ---------------------------------
+# --- consumer groups and assumptions ------------------------------------------------------------
 
 ARCHIVE = [
     connector("archive", **{"connector.class": "FileStreamSink", "topics": "t", "file": "f"}),
@@ -245,10 +245,10 @@ def test_offsets_of_a_sink(archive: Path) -> None:
             ]
         }
     )
-    said = plan("PATCH", "/connectors/archive/offsets", body, log=archive)
-    assert said.code == 0
-    assert "1 action outside of the log, in 1 step" in said.out
-    assert "in consumer group connect-archive: set t-0 to 5; remove t-1" in said.out
+    result = plan("PATCH", "/connectors/archive/offsets", body, log=archive)
+    assert result.code == 0
+    assert "1 action outside of the log, in 1 step" in result.out
+    assert "in consumer group connect-archive: set t-0 to 5; remove t-1" in result.out
 
 
 def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
@@ -269,10 +269,10 @@ def test_answers_of_hooks_are_reported() -> None:
     """The plan reports the catalogue's answer of a Java hook, because no Java runs here."""
     body = '{"offsets":[{"partition":{"page":0},"offset":{"row":1}}]}'
     at = ("--profile", "3.9", "--as-of", "config@57")
-    said = plan(*at, "PATCH", "/connectors/pages/offsets", body)
-    assert said.code == 0
-    assert "assumed: alterOffsets of lab.PagesSourceConnector returns true" in said.out
-    assert 'answer: 200 {"message": "The offsets for this connector have been altered' in said.out
+    result = plan(*at, "PATCH", "/connectors/pages/offsets", body)
+    assert result.code == 0
+    assert "assumed: alterOffsets of lab.PagesSourceConnector returns true" in result.out
+    assert 'answer: 200 {"message": "The offsets for this connector have been altered' in result.out
 
 
 def test_an_unknown_class_is_refused_unless_it_is_trusted() -> None:
@@ -304,10 +304,10 @@ def test_fencing_is_explained() -> None:
     """The plan explains fencing for exactly-once support from a flag."""
     at = ("--exactly-once", "--profile", "3.9", "--signed")
     request = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
-    said = plan(*request, log=EXACTLY_ONCE, columns=160)
-    assert said.code == 0
-    assert "fence the producers connect-cluster-pages-0, connect-cluster-pages-1" in said.out
-    assert "a worker of 3.9.2 with exactly-once support would write to" in said.out
+    result = plan(*request, log=EXACTLY_ONCE, columns=160)
+    assert result.code == 0
+    assert "fence the producers connect-cluster-pages-0, connect-cluster-pages-1" in result.out
+    assert "a worker of 3.9.2 with exactly-once support would write to" in result.out
 
 
 def test_exactly_once_support_decides() -> None:
@@ -326,16 +326,16 @@ def test_a_workers_file_applies(tmp_path: Path) -> None:
     """Settings of the `--worker` file decide about a plan."""
     file = tmp_path / "worker.properties"
     file.write_text("topic.tracking.allow.reset=false\n", encoding="utf-8")
-    said = plan("--worker", file, "PUT", "/connectors/pages/topics/reset")
-    assert said.code == 1
-    assert ": 403 Topic tracking reset is disabled" in said.out
+    result = plan("--worker", file, "PUT", "/connectors/pages/topics/reset")
+    assert result.code == 1
+    assert ": 403 Topic tracking reset is disabled" in result.out
 
 
 def test_nothing_to_do() -> None:
     """A plan without steps says so and exits with 0."""
-    said = plan("PUT", "/connectors/nobody/topics/reset")
-    assert said.code == 0
-    assert said.out == (
+    result = plan("PUT", "/connectors/nobody/topics/reset")
+    assert result.code == 0
+    assert result.out == (
         "our own worker (kip) would write to LOG: nothing has to be done\nanswer: 200\n"
     )
 
@@ -347,9 +347,9 @@ def test_undo_of_a_step_is_shown() -> None:
         "config": {"connector.class": "lab.PagesSourceConnector", "topics": "t"},
         "initial_offsets": [{"partition": {"page": 0}, "offset": {"row": 1}}],
     }
-    said = plan("POST", "/connectors", json.dumps(body))
-    assert said.code == 0
-    (line,) = (line for line in said.out.splitlines() if line.startswith("(undo-write)"))
+    result = plan("POST", "/connectors", json.dumps(body))
+    assert result.code == 0
+    (line,) = (line for line in result.out.splitlines() if line.startswith("(undo-write)"))
     assert line.split()[-5:] == ["if", "a", "later", "step", "fails"]
     document = planned("POST", "/connectors", json.dumps(body))
     assert document["steps"][0]["undo"]["records"][0]["value"] is None
@@ -358,15 +358,17 @@ def test_undo_of_a_step_is_shown() -> None:
 # --- undo ---------------------------------------------------------------------------------------
 
 
-def test_undo() -> None:
+def test_the_plan_of_an_undo() -> None:
     """The plan has the records that restore a connector, and their outcome."""
-    said = plan("--profile", "3.9", "--as-of", "config@60", "--undo", "pages", "--to", "config@20")
-    assert (said.code, said.err) == (0, "")
-    names = [line.split()[0] for line in said.out.splitlines() if line.startswith(("put", "res"))]
+    result = plan(
+        "--profile", "3.9", "--as-of", "config@60", "--undo", "pages", "--to", "config@20"
+    )
+    assert (result.code, result.err) == (0, "")
+    names = [line.split()[0] for line in result.out.splitlines() if line.startswith(("put", "res"))]
     assert names == ["put-config", "resume-state"]
-    assert "commit point: resume-state" in said.out
-    assert "pages: target state: STOPPED → STARTED" in said.out
-    assert "answer" not in said.out
+    assert "commit point: resume-state" in result.out
+    assert "pages: target state: STOPPED → STARTED" in result.out
+    assert "answer" not in result.out
 
 
 def test_undo_with_offsets_stops_a_running_connector() -> None:
@@ -390,8 +392,8 @@ def test_undo_of_a_creation() -> None:
     """A connector that did not exist then is deleted; one that never existed is refused."""
     document = planned("--undo", "pages", "--to", "config@0", "--as-of", "config@20")
     assert [record[2] for record in records(document)] == [None, None]
-    said = plan("--undo", "nobody", "--to", "config@20")
-    assert refusal(said).startswith(
+    result = plan("--undo", "nobody", "--to", "config@20")
+    assert refusal(result).startswith(
         "there is no connector 'nobody', neither now nor at config@20: "
     )
 
@@ -422,6 +424,6 @@ def test_undo_of_a_creation() -> None:
 )
 def test_bad_input(arguments: tuple[str, ...], sentence: str) -> None:
     """Bad input gives one sentence with the remedy, exit code 2."""
-    said = plan(*arguments)
-    assert (said.code, said.out) == (2, "")
-    assert sentence in said.err
+    result = plan(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert sentence in result.err

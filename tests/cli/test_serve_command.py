@@ -136,7 +136,9 @@ async def test_ends_on_signals(how: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("source", ["flag", "environment"])
-async def test_json_logs(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_lines_are_json_objects(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every line of standard error is a JSON object: requests with their sender, and warnings."""
     worker = tmp_path / "worker.properties"
     worker.write_text("group.idd=fleet\n", "ascii")
@@ -181,7 +183,7 @@ def test_listeners_do_not_apply_to_a_cluster(tmp_path: Path) -> None:
     assert f"cannot listen on {NOT_OURS}:0" in refusal(call(*beside, *override))
 
 
-async def test_quiet() -> None:
+async def test_quiet_suppresses_request_lines() -> None:
     """With `--quiet`, `serve` prints nothing about requests."""
     async with running(LIFE, "--quiet") as service, httpx.AsyncClient() as client:
         await client.get(service.url)
@@ -287,13 +289,14 @@ async def test_unreadable_records_are_counted(tmp_path: Path) -> None:
     assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in stderr
 
 
-async def test_empty_log(tmp_path: Path) -> None:
+async def test_an_empty_log_is_served(tmp_path: Path) -> None:
     """The service serves a log without connectors, and the printed examples work."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     await log.create_topic("connect-configs", 1)
     await log.close()
     async with running(str(tmp_path / "connect.db")) as service, httpx.AsyncClient() as client:
         assert ": 0 connectors, answered as kip on " in service.lines[0]
+        assert len(service.lines) == 3 + CURLS
         for line in service.lines[3:]:
             assert (await client.get(urls(line)[0])).status_code == 200
 
@@ -309,8 +312,8 @@ def test_port_in_use() -> None:
     """A used port gives one sentence."""
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        said = _refused(LIFE, "--port", str(port))
-    assert said == (
+        message = _refused(LIFE, "--port", str(port))
+    assert message == (
         f"cannot listen on 127.0.0.1:{port} (Address already in use): "
         "choose another port with --port"
     )
@@ -366,6 +369,6 @@ async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -
             assert (await client.get(level)).json()["level"] == "INFO"
             assert (await client.put(level, json={"level": "WARN"})).status_code == 200
             await client.get(f"{service.url}/connectors/unheard-of")
-        _, said = await service.end()
-    assert "target=/admin/loggers " in said
-    assert "unheard-of" not in said
+        _, printed = await service.end()
+    assert "target=/admin/loggers " in printed
+    assert "unheard-of" not in printed

@@ -57,7 +57,7 @@ async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) 
     assert (line["principal"], line["peer"]) == ("ann", "127.0.0.1")
 
 
-async def test_metrics_are_there() -> None:
+async def test_metrics_describe_log_and_requests() -> None:
     """`/metrics` describes the log and the requests."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors")
@@ -67,7 +67,7 @@ async def test_metrics_are_there() -> None:
     assert sample in text
 
 
-async def test_encrypted(tmp_path: Path) -> None:
+async def test_a_tls_listener_serves_https(tmp_path: Path) -> None:
     """A TLS listener of a worker's file serves HTTPS; the printed URL has `https`."""
     made = IssuedCertificate.of("mine")
     keys = {key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
@@ -86,9 +86,9 @@ async def test_an_open_service_without_authentication_warns(tokens: Path, tmp_pa
     credentials = ("--override", f"auth.token.file={tokens}")
     for options, warnings in (((), 1), (credentials, 0)):
         async with running(*everywhere, *options) as service:
-            _, said = await service.end()
-        assert said.count("Warning: every client that reaches 0.0.0.0 may do ") == warnings
-        assert said.count("Warning") == warnings
+            _, printed = await service.end()
+        assert printed.count("Warning: every client that reaches 0.0.0.0 may do ") == warnings
+        assert printed.count("Warning") == warnings
 
 
 async def test_an_open_read_only_service_without_authentication_warns(tokens: Path) -> None:
@@ -108,9 +108,9 @@ async def test_an_open_read_only_service_without_authentication_warns(tokens: Pa
         ((), []),
     ):
         async with running(LIFE, *words) as service:
-            _, said = await service.end()
-        assert said.count("Warning") == len(warnings), said
-        assert all(warning in said for warning in warnings)
+            _, printed = await service.end()
+        assert printed.count("Warning") == len(warnings), printed
+        assert all(warning in printed for warning in warnings)
 
 
 @pytest.mark.parametrize("prefix", ["", "admin.listeners.https."])
@@ -130,8 +130,8 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
             assert answer.json()["level"] == "INFO"
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get(f"http://127.0.0.1:{port}/admin/loggers/root")
-        _, said = await service.end()
-    assert "Warning" not in said
+        _, printed = await service.end()
+    assert "Warning" not in printed
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,6 @@ def test_a_bad_password_file_leaves_the_log_untouched(tmp_path: Path) -> None:
     passwords.write_text("ada:banana:x\n", "utf-8")
     passwords.chmod(0o600)
     message = f"auth.password.file={passwords}"
-    said = refusal(call("serve", f"sqlite:///{log}", "--port", 0, "--override", message))
-    assert f"{passwords}:1: " in said
+    sentence = refusal(call("serve", f"sqlite:///{log}", "--port", 0, "--override", message))
+    assert f"{passwords}:1: " in sentence
     assert not log.exists()

@@ -50,10 +50,10 @@ def standalone(*files: object, settings: Mapping[str, str] | None = None) -> Com
     return call("standalone", "--port", 0, properties, *files)
 
 
-def declined(said: CommandResult) -> str:
+def declined(result: CommandResult) -> str:
     """Error sentence of a worker that cannot create a connector."""
-    (line,) = (line for line in said.err.splitlines() if line.startswith("Error: "))
-    assert said.code == 3, said
+    (line,) = (line for line in result.err.splitlines() if line.startswith("Error: "))
+    assert result.code == 3, result
     return line.removeprefix("Error: ")
 
 
@@ -258,7 +258,9 @@ class TestConnectorFiles:
             ),
         ],
     )
-    def test_no_connector(self, name: str, content: str, says: str) -> None:
+    def test_a_file_without_a_connector_ends_the_worker(
+        self, name: str, content: str, says: str
+    ) -> None:
         """The message names the file; no connector was started."""
         Path(name).write_text(content)
         assert says in declined(standalone(name))
@@ -365,8 +367,8 @@ class TestWorkerFile:
     def test_the_offsets_file_must_be_named(self) -> None:
         """Without an offsets file the error has Kafka's words."""
         settings = {key: value for key, value in WORKER.items() if "offset.storage" not in key}
-        said = call("standalone", write_properties(Path("w.properties"), settings))
-        assert refusal(said).startswith(
+        result = call("standalone", write_properties(Path("w.properties"), settings))
+        assert refusal(result).startswith(
             'Missing required configuration "offset.storage.file.filename" which has no default'
         )
 
@@ -375,14 +377,14 @@ class TestWorkerFile:
         (port,) = free_ports(1)
         nowhere = f"127.0.0.1:{port}"
         settings = {"bootstrap.servers": nowhere, "reader.admin.patience.ms": "200"}
-        said = standalone(settings=settings)
-        assert refusal(said).startswith(f"no broker listens at {nowhere}")
+        result = standalone(settings=settings)
+        assert refusal(result).startswith(f"no broker listens at {nowhere}")
         assert {path.name for path in Path().iterdir()} == {"worker.properties", "in.txt"}
 
     def test_brokers_without_a_port(self) -> None:
         """An invalid address is refused before any connection."""
-        said = refusal(standalone(settings={"bootstrap.servers": "broker:port"}))
-        assert said == "'broker:port' is no address of a broker: give host:port"
+        sentence = refusal(standalone(settings={"bootstrap.servers": "broker:port"}))
+        assert sentence == "'broker:port' is no address of a broker: give host:port"
 
     async def test_a_records_log_replaces_brokers(self, folder: Path) -> None:
         """With `records.log`, the worker connects to no broker."""
@@ -393,18 +395,18 @@ class TestWorkerFile:
 
     def test_without_connectors_nothing_can_run(self) -> None:
         """A plugin path with a Java worker's jars has no connectors: the worker refuses."""
-        said = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
-        assert said.startswith("plugin.path names no Python module or directory")
+        sentence = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
+        assert sentence.startswith("plugin.path names no Python module or directory")
 
     def test_the_records_log_is_embedded(self) -> None:
         """Only an embedded log can take records of connectors."""
-        said = standalone(settings={"records.log": "kafka://b:9092"})
-        assert refusal(said) == "records.log is kafka://b:9092: use sqlite:///FILE"
+        result = standalone(settings={"records.log": "kafka://b:9092"})
+        assert refusal(result) == "records.log is kafka://b:9092: use sqlite:///FILE"
 
     def test_a_device_has_no_records_beside_it(self) -> None:
         """With offsets in `/dev/null`, topics need a path of their own."""
-        said = standalone(settings={"offset.storage.file.filename": "/dev/null"})
-        assert refusal(said) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
+        result = standalone(settings={"offset.storage.file.filename": "/dev/null"})
+        assert refusal(result) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
 
     async def test_a_path_names_a_records_log(self, folder: Path) -> None:
         """`records.log` may omit the scheme."""
@@ -414,8 +416,8 @@ class TestWorkerFile:
     async def test_two_workers_with_one_log(self, folder: Path) -> None:
         """The second worker is refused and changes nothing."""
         async with running_worker(folder):
-            said = await asyncio.to_thread(ended_worker, folder)
-        assert "connect.offsets.records.db" in refusal(said)
+            result = await asyncio.to_thread(ended_worker, folder)
+        assert "connect.offsets.records.db" in refusal(result)
 
     async def test_exactly_once_support_has_no_effect(self, folder: Path) -> None:
         """A warning says that offsets and records are in different places."""
@@ -442,8 +444,8 @@ def test_history_in_memory_is_short() -> None:
 def test_the_settings_are_listed() -> None:
     """`controlplane config` lists the settings and the programs that read them."""
     file = write_properties(Path("worker.properties"), {**WORKER, "records.log": "sqlite:///a.db"})
-    said = call("config", "--worker-properties", file, "--all", "-o", "json")
-    rows = {row["key"]: row for row in json.loads(said.out)["worker"]}
+    result = call("config", "--worker-properties", file, "--all", "-o", "json")
+    rows = {row["key"]: row for row in json.loads(result.out)["worker"]}
     for key in ("offset.storage.file.filename", "records.log"):
         assert rows[key]["without_effect"] == "only a standalone worker reads it"
-    assert said.err == ""
+    assert result.err == ""

@@ -95,14 +95,14 @@ def test_ctrl_c_at_a_prompt_changes_nothing(log: str, answer: bytes) -> None:
 
 
 def test_a_question_without_a_terminal_names_the_option(log: str) -> None:
-    """The command ends without a change, and tells how to run it from a script."""
+    """The command ends without a change, and names the option for scripts."""
     refused = bash(f"CP delete --all -c {log} </dev/null")
     assert refused.code != 0
     assert "there is no terminal to answer on: add --yes" in refused.err
     assert has(log, "pages")
 
 
-def test_no_match_is_told(log: str) -> None:
+def test_no_match_is_reported(log: str) -> None:
     """A command that selects no connector is done, and says that it changed nothing."""
     done = call("stop", "--state", "RESTARTING", "-c", log)
     assert (done.code, done.out) == (0, "")

@@ -66,6 +66,11 @@ class ClusterCalls:
         return str(script)
 
 
+def error(status: int, message: str | None) -> httpx.Response:
+    """Error as Connect writes it."""
+    return httpx.Response(status, json={"error_code": status, "message": message})
+
+
 class FakeWorker:
     """Answers like a worker of Kafka, and keeps the requests."""
 

@@ -7,14 +7,9 @@ import pytest
 
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
-from tests.client.client_calls import FakeWorker
+from tests.client.client_calls import FakeWorker, error
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
-
-
-def error(status: int, message: str | None) -> httpx.Response:
-    """Refusal as Connect writes it."""
-    return httpx.Response(status, json={"error_code": status, "message": message})
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,9 @@ def error(status: int, message: str | None) -> httpx.Response:
         (httpx.Response(400, html="<pre>reason: Bad URI</pre>"), Declined, "sees it (Bad URI)"),
     ],
 )
-async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
+async def test_the_status_selects_the_exception(
+    answer: httpx.Response, kind: type[Exception], says: str
+) -> None:
     """The status selects the exception; the text is the server's."""
     api = await FakeWorker(answer).api()
     with pytest.raises(kind) as refused:

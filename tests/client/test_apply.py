@@ -26,8 +26,8 @@ def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
 
 def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:
     """`apply -f - -n NAME` reads standard input, as kcctl does."""
-    said = cluster.output("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
-    assert said == "orders: created\n"
+    printed = cluster.output("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
+    assert printed == "orders: created\n"
 
 
 @pytest.mark.parametrize("words", [("get",), ("describe", "--all"), ("describe", "orders")])
@@ -61,8 +61,8 @@ def test_all_files_are_read_before_anything_is_sent(cluster: ClusterCalls) -> No
     """An error in the last file leaves the cluster unchanged."""
     good = cluster.file("a.json", {"name": "a", "config": SOURCE})
     bad = cluster.file("b.json", "{")
-    said = cluster.refused("apply", "-f", good, "-f", bad, code=2)
-    assert "b.json has no connector" in said
+    sentence = cluster.refused("apply", "-f", good, "-f", bad, code=2)
+    assert "b.json has no connector" in sentence
     cluster.create("other")
     assert list(cluster.json("get")) == ["other"]
 

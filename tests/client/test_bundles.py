@@ -25,7 +25,9 @@ def exported(cluster: ClusterCalls, *words: str) -> Path:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
-def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None:
+def test_a_bundle_carries_config_offsets_and_state(
+    cluster: ClusterCalls, other: ClusterCalls, state: str
+) -> None:
     """The other cluster has the same config, offsets and target state."""
     cluster.create(initial_state=state, initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -39,7 +41,7 @@ def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None
     assert original[0]["config"] == {**SOURCE, "name": "orders"}
 
 
-def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
+def test_a_second_import_changes_nothing(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """A second import changes nothing."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -64,8 +66,8 @@ def test_existing_connectors_are_not_overwritten(
     cluster.create()
     bundle = exported(cluster)
     other.create(config={**SOURCE, "topic": "other"})
-    said = other.refused("bundle", "import", bundle)
-    assert said.startswith("orders exists with another config (topic: other → lines)")
+    sentence = other.refused("bundle", "import", bundle)
+    assert sentence.startswith("orders exists with another config (topic: other → lines)")
     assert other.output("bundle", "import", bundle, "-n", "copy").startswith("copy: created")
     assert other.json("describe", "copy")["config"]["name"] == "copy"
 

@@ -26,7 +26,7 @@ def test_a_prompt_for_a_password() -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "@{}/token"])
-def test_a_token(tmp_path: Path, form: str) -> None:
+def test_a_token_is_given_directly_or_in_a_file(tmp_path: Path, form: str) -> None:
     """A token is given directly or in a file, where others do not see it."""
     (tmp_path / "token").write_text("abc.def\n", "ascii")
     token = form.format(tmp_path) if "@" in form else "abc.def"

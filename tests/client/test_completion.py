@@ -24,7 +24,7 @@ from tests.client.client_calls import ClusterCalls
         ("controlplane stop nix", []),
     ],
 )
-def test_completed(cluster: ClusterCalls, line: str, completions: list[str]) -> None:
+def test_words_are_completed(cluster: ClusterCalls, line: str, completions: list[str]) -> None:
     """Commands, resources, options and the cluster's connectors are completed."""
     cluster.create()
     result = shell(

@@ -37,7 +37,7 @@ def write_file(folder: Path, name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms(tmp_path: Path, form: str) -> None:
+def test_each_form_declares_the_connector(tmp_path: Path, form: str) -> None:
     """Each form of the file declares the same connector."""
     (connector,) = read_declared([write_file(tmp_path, form, FORMS[form])])
     assert (connector.name, connector.config) == ("orders", CONFIG)

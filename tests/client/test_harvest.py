@@ -210,7 +210,7 @@ def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_kafkas_jars(tmp_path: Path) -> None:
+def test_jars_of_a_release_give_its_documentation(tmp_path: Path) -> None:
     """A release's folder with subfolders gives Kafka's documentation."""
     for number, jar in enumerate(class_path("3.9.1").split(os.pathsep)):
         folder = tmp_path / "libs" / f"some {number % 2}"

@@ -19,7 +19,7 @@ def changed(cluster: ClusterCalls) -> ClusterCalls:
     return cluster
 
 
-def test_history(changed: ClusterCalls) -> None:
+def test_each_change_has_its_record(changed: ClusterCalls) -> None:
     """Each change has its record; `--as-of` accepts the first column."""
     events = changed.json("history", "orders", "--last", "2")["events"]
     assert [(event["what"], event["before"], event["after"]) for event in events] == [
@@ -114,7 +114,7 @@ def test_difference_of_a_deleted_connector_leaves_its_offsets_out(cluster: Clust
     assert "source offset" not in aspects
 
 
-def test_undo(changed: ClusterCalls) -> None:
+def test_undo_shows_the_plan_and_asks(changed: ClusterCalls) -> None:
     """Undo shows the plan and asks before writing."""
     result = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
     assert result.code == 1
@@ -192,11 +192,11 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) ->
 
 def test_watch_continues_after_the_last_change(changed: ClusterCalls) -> None:
     """`watch` prints changes from the log's beginning, and then after the last printed one."""
-    said = changed.output("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
-    changes = [json.loads(line) for line in said.splitlines()]
+    printed = changed.output("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
+    changes = [json.loads(line) for line in printed.splitlines()]
     assert {change["connector"] for change in changes} == {"orders"}
-    said = changed.output("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
-    *_, created, second, _ = (json.loads(line) for line in said.splitlines())
+    printed = changed.output("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
+    *_, created, second, _ = (json.loads(line) for line in printed.splitlines())
     assert (created["item"], created["after"]) == ("", "STARTED")
     later = changed.output("watch", "--since", created["id"], "--count", "1", "-o", "json")
     assert json.loads(later) == second
@@ -213,6 +213,6 @@ def test_watch_continues_after_a_record(changed: ClusterCalls) -> None:
 
 def test_watch_for_people(changed: ClusterCalls) -> None:
     """Each change has a line with hidden secrets."""
-    said = changed.output("watch", "--since", "{}", "--count", str(CHANGES))
-    assert "orders: config topic: lines → other" in said
-    assert "hunter2" not in said
+    printed = changed.output("watch", "--since", "{}", "--count", str(CHANGES))
+    assert "orders: config topic: lines → other" in printed
+    assert "hunter2" not in printed

@@ -40,11 +40,14 @@ HOSTILE = {
 def test_hostile_yaml_is_refused_in_a_sentence(
     case: str, words: tuple[str, ...], cluster: ClusterCalls
 ) -> None:
-    """Recursive and multiplying aliases are refused, and names that are no text."""
+    """Recursive and multiplying aliases are refused, and names that are no text.
+
+    A bundle is JSON, so YAML is refused as no bundle.
+    """
     cluster.create()
     text, why = HOSTILE[case]
     message = refusal(cluster.ask(*words, cluster.file("connectors.yaml", text)))
-    assert words[0] == "bundle" or why in message
+    assert ("is no bundle (" if words[0] == "bundle" else why) in message
 
 
 def test_aliases_that_repeat_a_little_are_taken(cluster: ClusterCalls) -> None:
@@ -65,8 +68,8 @@ def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None
     """A name with half a surrogate pair is refused, as no URL can hold it; a value may have one."""
     named = {"name": text, "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     for words in ("apply", "diff"):
-        said = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
-        assert "half of a surrogate pair" in said
+        sentence = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
+        assert "half of a surrogate pair" in sentence
     valued = {"name": "b", "config": {**named["config"], "more": text}}  # type: ignore[dict-item]
     cluster.output("apply", "-f", cluster.file("b.json", valued))
 

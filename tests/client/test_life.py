@@ -39,7 +39,9 @@ def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
         (("a1", "a1"), ["a1"]),
     ],
 )
-def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: list[str]) -> None:
+def test_several_connectors_are_selected(
+    cluster: ClusterCalls, words: tuple[str, ...], names: list[str]
+) -> None:
     """Several connectors are selected by name, by regular expression, by state, or all."""
     for name in ("a1", "a2", "b"):
         cluster.create(name)
@@ -65,7 +67,9 @@ def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: l
         (("get", "--as-of", "config@77"), "config@77"),
     ],
 )
-def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> None:
+def test_refusals_have_the_clusters_message(
+    cluster: ClusterCalls, words: tuple[str, ...], says: str
+) -> None:
     """Refusals have the cluster's message, exit code 3, and no standard output."""
     cluster.create()
     assert says in cluster.refused(*words)
@@ -88,7 +92,7 @@ def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> N
         ("diff", "-f", "x", "--from", "y"),
     ],
 )
-def test_slips(cluster: ClusterCalls, words: tuple[str, ...]) -> None:
+def test_usage_errors_send_nothing(cluster: ClusterCalls, words: tuple[str, ...]) -> None:
     """Usage errors send nothing, exit code 2."""
     cluster.create()
     result = cluster.ask(*words)

@@ -38,12 +38,12 @@ def lived(cluster: ClusterCalls) -> None:
     assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
 
 
-def test_in_a_log(cluster: ClusterCalls) -> None:
+def test_odd_names_in_a_log(cluster: ClusterCalls) -> None:
     """Odd names work in a log that each command opens for itself."""
     lived(cluster)
 
 
-async def test_over_the_network(tmp_path: Path) -> None:
+async def test_odd_names_over_the_network(tmp_path: Path) -> None:
     """Odd names pass through a socket, encoded."""
     async with running(f"sqlite:///{tmp_path}/state.db", "--quiet") as service:
         await asyncio.to_thread(lived, ClusterCalls(service.url, tmp_path))

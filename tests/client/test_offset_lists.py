@@ -31,7 +31,7 @@ SOURCE = {"partition": {"file": "x"}, "offset": {"position": 5}}
         ({"offsets": [{"partition": {"file": "x"}}]}, [{**SOURCE, "offset": None}]),
     ],
 )
-def test_shapes(body: Any, offsets: list[OffsetEntry]) -> None:
+def test_both_shapes_of_a_list_are_read(body: Any, offsets: list[OffsetEntry]) -> None:
     """Releases use a list; the KIP's draft uses a list by type, with shorter keys for sinks."""
     assert offsets_in(body) == offsets
 

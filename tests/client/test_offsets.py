@@ -22,7 +22,7 @@ def position(cluster: ClusterCalls) -> int | None:
     return offsets[0]["offset"]["position"] if offsets else None
 
 
-def test_edited(stopped: ClusterCalls) -> None:
+def test_an_edit_is_shown_and_confirmed(stopped: ClusterCalls) -> None:
     """Each change is shown, and made after a yes."""
     editor = stopped.editor('"position": 5', '"position": 2')
     result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
@@ -33,14 +33,14 @@ def test_edited(stopped: ClusterCalls) -> None:
     assert position(stopped) == 2
 
 
-def test_not_edited_without_a_yes(stopped: ClusterCalls) -> None:
+def test_a_no_changes_nothing(stopped: ClusterCalls) -> None:
     """A no changes nothing."""
     editor = stopped.editor('"position": 5', '"position": 2')
     assert stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n").code == 1
     assert position(stopped) == 5
 
 
-def test_taken_away_in_the_editor(stopped: ClusterCalls) -> None:
+def test_a_partition_deleted_in_the_editor_loses_its_offset(stopped: ClusterCalls) -> None:
     """A partition that is deleted from the text loses its offset."""
     editor = stopped.editor('"partition".*', "")
     script = stopped.file("editor.sh", '#!/bin/sh\necho \'{"offsets": []}\' > "$1"\n')
@@ -49,7 +49,7 @@ def test_taken_away_in_the_editor(stopped: ClusterCalls) -> None:
     assert position(stopped) is None
 
 
-def test_nothing_edited(stopped: ClusterCalls) -> None:
+def test_an_unchanged_text_sends_nothing(stopped: ClusterCalls) -> None:
     """An unchanged text sends nothing to the worker."""
     assert stopped.output("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
@@ -98,13 +98,13 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
 def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
     """The dry run shows the records and writes none."""
     editor = stopped.editor('"position": 5', '"position": 2')
-    said = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
-    assert "orders would be altered: 1 record" in said
+    printed = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
+    assert "orders would be altered: 1 record" in printed
     assert position(stopped) == 5
 
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
-def test_reset(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
+def test_reset_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
     """`reset` works under both names, after a yes."""
     result = stopped.ask(*words, "orders", typed="y\n")
     assert result.code == 0

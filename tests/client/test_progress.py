@@ -11,7 +11,7 @@ SINK = {
 }
 
 
-def test_source(cluster: ClusterCalls) -> None:
+def test_progress_of_a_source(cluster: ClusterCalls) -> None:
     """A row per source partition, with time and record of its last change."""
     cluster.create(initial_state="STOPPED")
     assert cluster.output("offsets", "progress", "orders") == "orders has no offsets\n"
@@ -66,7 +66,7 @@ def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:
     assert "lag" not in cluster.json("get")["archive"]
 
 
-def test_unknown_connector(cluster: ClusterCalls) -> None:
+def test_an_unknown_connector_is_refused(cluster: ClusterCalls) -> None:
     """A name that does not exist is refused."""
     cluster.create()
-    assert "nobody" in cluster.refused("offsets", "progress", "nobody")
+    assert cluster.refused("offsets", "progress", "nobody") == "Connector nobody not found"

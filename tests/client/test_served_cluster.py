@@ -43,8 +43,8 @@ async def run_as_operator(
 async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -> None:
     """An operator may stop but not delete; an anonymous user may view. Refusals give the reason."""
     assert await run_as_operator(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
-    code, said = await run_as_operator(service, tmp_path, "delete", "orders")
-    assert (code, said.startswith("Error: ")) == (3, True)
+    code, printed = await run_as_operator(service, tmp_path, "delete", "orders")
+    assert (code, printed.startswith("Error: ")) == (3, True)
     stranger = ClusterCalls(service.url, tmp_path)
     assert "orders" in await asyncio.to_thread(lambda: stranger.output("get"))
     assert await asyncio.to_thread(lambda: stranger.refused("stop", "orders"))
@@ -55,10 +55,12 @@ async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -
 async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
     """/compat/ has no history, but dry runs."""
     beneath = {"compat": "/compat/3.9"}
-    code, said = await run_as_operator(service, tmp_path, "history", "orders", **beneath)
-    assert (code, "leave /compat/ out of the URL for our own endpoints" in said) == (3, True)
-    code, said = await run_as_operator(service, tmp_path, "stop", "orders", "--dry-run", **beneath)
-    assert (code, said.partition(":")[0]) == (0, "orders would be stopped")
+    code, printed = await run_as_operator(service, tmp_path, "history", "orders", **beneath)
+    assert (code, "leave /compat/ out of the URL for our own endpoints" in printed) == (3, True)
+    code, printed = await run_as_operator(
+        service, tmp_path, "stop", "orders", "--dry-run", **beneath
+    )
+    assert (code, printed.partition(":")[0]) == (0, "orders would be stopped")
 
 
 async def test_a_reader_of_changes_may_leave(service: RunningService) -> None:
@@ -70,8 +72,8 @@ async def test_a_reader_of_changes_may_leave(service: RunningService) -> None:
     )
     os.close(write_end)
     os.close(read_end)
-    _, said = await watching.communicate()
-    assert (watching.returncode, said.decode()) == (CLOSED_PIPE, "")
+    _, printed = await watching.communicate()
+    assert (watching.returncode, printed.decode()) == (CLOSED_PIPE, "")
 
 
 async def test_watch_prints_changes_of_other_clients(

@@ -54,7 +54,9 @@ async def test_reported_states_are_shown_unchanged() -> None:
         ("Jetty(9.4.57)", None, "RUNNING"),
     ],
 )
-async def test_target_states(server: str, status: Any, state: str) -> None:
+async def test_states_without_a_status_come_from_target_states(
+    server: str, status: Any, state: str
+) -> None:
     """Our service knows the target state; for a worker of Kafka, the reported state implies it."""
     api = await FakeWorker(WANTED, server=server).api()
     assert await target_state(api, ConnectorSummary("x", INFO, status)) == state

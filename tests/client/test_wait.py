@@ -43,7 +43,7 @@ MISSING = [httpx.Response(404, json={"error_code": 404, "message": "not found"})
         (IS_GONE, MISSING),
     ],
 )
-async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
+async def test_two_equal_looks_end_the_wait(goal: WaitGoal, looks: list[httpx.Response]) -> None:
     """Two equal looks in a row end the wait."""
     worker = FakeWorker(*looks, *looks, httpx.Response(500))
     await wait_for(await worker.api(), "x", goal, 60)
@@ -61,7 +61,9 @@ async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
         (IS_GONE, [MISSING[0], *reported("RUNNING")[1:]]),
     ],
 )
-async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
+async def test_the_present_state_is_printed_after_the_time_out(
+    goal: WaitGoal, looks: list[httpx.Response]
+) -> None:
     """After the time-out the command prints the present state."""
     with pytest.raises(
         WaitTimedOut, match="the change of x was accepted, but has no effect after 0 s"
@@ -87,7 +89,9 @@ async def test_waiting_ends_when_a_connector_fails(monkeypatch: pytest.MonkeyPat
         await wait_for(await FakeWorker(*failing).api(), "x", IS_RUNNING, 60)
 
 
-async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_connector_may_fail_until_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The last status of a deleted connector stays for a while."""
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [MISSING[0], reported("FAILED")[1]] * 20
@@ -97,7 +101,7 @@ async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.Monke
 
 
 async def test_without_wait_no_state_is_read() -> None:
-    """Without `--wait` nothing is looked at."""
+    """Without `--wait` the command reads no status."""
     worker = FakeWorker(httpx.Response(500))
     await wait_for(await worker.api(), "x", IS_RUNNING, None)
     assert not worker.requests

@@ -42,7 +42,7 @@ def mounts() -> list[tuple[str, str, str]]:
     ]
 
 
-def test_every_part_is_there() -> None:
+def test_services_are_those_of_the_composition() -> None:
     """The services are Kafka, Connect, a source and a sink, ours, Prometheus and Grafana."""
     assert services().keys() >= {"kafka", "connect", *OURS, "prometheus", "grafana"}
     files = (DEPLOY / "compose" / "connectors").glob("*.json")
@@ -111,7 +111,7 @@ IMAGES = {
 """Public images by service; the others are built here."""
 
 
-def test_images() -> None:
+def test_images_are_public_or_ours() -> None:
     """Images are public ones, or ours, built from the Containerfile."""
     named = {name: service["image"] for name, service in services().items() if "image" in service}
     assert named == IMAGES
@@ -137,7 +137,7 @@ def test_published_ports_are_listened_on() -> None:
     assert len({*outside}) == len(outside)
 
 
-def test_health_checks() -> None:
+def test_health_checks_ask_the_service_itself() -> None:
     """Each check asks the service itself, and allows two minutes for the start."""
     checks = {
         name: service["healthcheck"]

@@ -171,12 +171,12 @@ def test_named_variables_are_settings() -> None:
     text = CONTAINERFILE.read_text() + UNIT.read_text()
     named = set(re.findall(r"CONTROLPLANE_[A-Z_]+", text))
     variables = dict.fromkeys(named, "/nowhere")
-    said = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, ["config", "--all"], env=variables | {"CONTROLPLANE_LISTENERS": "http://[::1]:1"}
     )
-    assert said.exit_code == 0, said.output
+    assert result.exit_code == 0, result.output
     assert named
-    assert [name for name in named if name not in said.stdout] == []
+    assert [name for name in named if name not in result.stdout] == []
 
 
 @SYSTEMD

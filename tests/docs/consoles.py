@@ -51,8 +51,8 @@ class ConsoleStep(NamedTuple):
     @property
     def code(self) -> int:
         """Exit code that the command's comment names; 0 without a comment."""
-        said = re.search(r"#.*\bexit code (\d+)$", self.command)
-        return int(said[1]) if said else 0
+        match = re.search(r"#.*\bexit code (\d+)$", self.command)
+        return int(match[1]) if match else 0
 
     def prints(self, output: str) -> bool:
         """True if the document shows this output."""

@@ -101,7 +101,7 @@ def test_a_defect_of_replay_is_no_finding(how: str, code: int, says: str) -> Non
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_defect_of_replay_can_be_looked_into() -> None:
+def test_a_defect_of_replay_prints_its_traceback_on_request() -> None:
     """With `CONTROLPLANE_DEBUG=1` a defect prints its traceback."""
     result = CliRunner().invoke(_Broken(), ["defect"], env={"CONTROLPLANE_DEBUG": "1"})
     assert isinstance(result.exception, ValueError)

@@ -105,7 +105,7 @@ def raised(table: str) -> list[str]:
     return re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))
 
 
-def test_documented_exceptions() -> None:
+def test_documented_exceptions_can_be_imported() -> None:
     """Each exception of the table can be imported, and has the documented base classes."""
     reading, commanding = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
     names = raised(commanding)

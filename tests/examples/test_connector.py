@@ -9,7 +9,7 @@ from tests.examples.test_embedding import EXAMPLES, run
 from tests.installed_package import declare
 
 
-def test_the_program() -> None:
+def test_the_hook_judges_offsets() -> None:
     """The hook accepts and refuses offsets; the config keys are validated."""
     assert [line[:70] for line in run("connector.py")] == [
         "The offsets for this connector have been altered successfully",

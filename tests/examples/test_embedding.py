@@ -16,7 +16,7 @@ def run(name: str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_embedding(tmp_path: Path) -> None:
+def test_the_program_prints_the_documented_output(tmp_path: Path) -> None:
     """The example prints the output in its comments; a second run repeats its key's outcome."""
     where = str(tmp_path / "state.db")
     first = run("embedding.py", where)

@@ -60,7 +60,7 @@ def test_offsets_and_spread(names: dict[str, Any]) -> None:
     assert (failed[0], max(failed)) == (0, 4)
 
 
-def test_the_end(names: dict[str, Any]) -> None:
+def test_the_state_at_the_end(names: dict[str, Any]) -> None:
     """At the end no task is FAILED; the remaining differences are counted by aspect."""
     assert names["still_failed"] == []
     assert names["by_aspect"]["config"]

@@ -52,7 +52,9 @@ def in_document() -> type[Source]:
 
 
 @pytest.mark.parametrize("place", ["in_file", "in_document"])
-def test_readings(place: str, connector_trial: StartTrial, request: pytest.FixtureRequest) -> None:
+def test_every_reading_is_in_the_topic_once(
+    place: str, connector_trial: StartTrial, request: pytest.FixtureRequest
+) -> None:
     """Every reading is in the topic once, with its sensor as the key; the last is committed."""
     readings = request.getfixturevalue(place)
     config = {"topic": "t", "sensor": "cellar", "count": "3"}
@@ -69,7 +71,7 @@ def test_readings(place: str, connector_trial: StartTrial, request: pytest.Fixtu
     ]
 
 
-def test_lines(connector_trial: StartTrial, tmp_path: Path) -> None:
+def test_the_sink_writes_each_record_as_a_line(connector_trial: StartTrial, tmp_path: Path) -> None:
     """The sink of the document writes each record as a line, before its offset is committed."""
     lines: type[Sink] = defined("Lines")
     out = tmp_path / "out.txt"
@@ -87,7 +89,7 @@ def declared_points() -> dict[str, dict[str, str]]:
     return points
 
 
-def test_package_files() -> None:
+def test_package_files_declare_the_classes() -> None:
     """The groups are those that a worker looks for, and each value names a module and a class."""
     declared = declared_points()
     assert declared.keys() == {GROUP, providers.GROUP}

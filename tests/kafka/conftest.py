@@ -20,7 +20,7 @@ from tests.jars import JarsUnavailable
 from tests.kafka.class_recorder import record_classes
 from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
-from tests.kafka.topic_histories import TopicHistory, worn
+from tests.kafka.topic_histories import TopicHistory, cluster_with_history
 
 HERE = Path(__file__).parent
 
@@ -135,4 +135,4 @@ def own_topics() -> Topics:
 @pytest_asyncio.fixture
 async def past(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     """Cluster in which Kafka has compacted, removed and marked some records."""
-    return await worn(broker, new_topic)
+    return await cluster_with_history(broker, new_topic)

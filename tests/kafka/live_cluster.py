@@ -24,7 +24,7 @@ PAUSE_S = 0.1
 """Pause between two requests to a worker that has not finished."""
 
 TRIES = 60
-"""Quiet points at which answers may differ before that counts: see `Beside.agree`."""
+"""Quiet points at which answers may differ before that counts: see `ComparedWorker.agree`."""
 
 BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
 """Statuses of a rebalancing worker; the request can be sent again."""
@@ -49,9 +49,9 @@ class FollowingService:
 @asynccontextmanager
 async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[FollowingService]:
     """Service that has read the topics; it knows the worker only through files."""
-    catalogue, said = worker.directory / "plugins.json", worker.directory / "serve.log"
+    catalogue, log_file = worker.directory / "plugins.json", worker.directory / "serve.log"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
-    with said.open("wb") as errors:
+    with log_file.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "controlplane", "serve", f"kafka://{broker.bootstrap}"),
             *("--follow", "--port", "0", "--quiet", "--dialect", worker.release),
@@ -61,17 +61,17 @@ async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[Followin
         )
     assert process.stdout is not None
     url = re.search(rb"http://\S+", await process.stdout.readline())
-    assert url is not None, said.read_text()
+    assert url is not None, log_file.read_text()
     service = FollowingService(process, url.group().decode())
     try:
         yield service
     finally:
         code = await service.stop()
-    assert code == 0, said.read_text()
+    assert code == 0, log_file.read_text()
 
 
-class Beside:
-    """Worker and service, whose answers must be equal whenever the topics are quiet."""
+class ComparedWorker:
+    """Worker, and the service whose answers must equal the worker's while the topics are quiet."""
 
     def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker

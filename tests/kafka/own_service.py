@@ -59,8 +59,8 @@ async def serving_own(
 async def _url(service: RunningService) -> str:
     """URL of a service; fails with its output if it does not start."""
     if not service.lines:
-        _, said = await service.process.communicate()
-        raise AssertionError(said.decode())
+        _, printed = await service.process.communicate()
+        raise AssertionError(printed.decode())
     return service.url
 
 

@@ -68,7 +68,7 @@ async def create_topic_on(broker: Broker, name: str, node: int) -> None:
 async def _listed(client: AIOKafkaAdminClient, name: str) -> None:
     """Wait until the broker lists a topic: the controller answers before the broker has it."""
     async with asyncio.timeout(PATIENCE_S):
-        while name not in await client.list_topics():  # noqa: ASYNC110 - nothing tells of it
+        while name not in await client.list_topics():  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
 
 
@@ -106,7 +106,7 @@ class TopicProducer:
         metadata = await self.producer.send_and_wait(
             topic, value, key, partition=partition, timestamp_ms=at_ms, headers=list(headers)
         )
-        # For a topic with the broker's time the producer is told that; else what it sent itself.
+        # A topic with the broker's time returns it; otherwise the time is the one that was sent.
         stamped = metadata.timestamp if metadata.timestamp_type else at_ms
         entry = Entry(topic, partition, metadata.offset, stamped, key, value, headers)
         self.written.append(entry)
@@ -148,6 +148,13 @@ async def writer(
         yield TopicProducer(producer)
     finally:
         await producer.stop()
+
+
+async def produce(broker: Broker, topic: str, *values: str, partitions: int = 1) -> None:
+    """Write values, one partition after another."""
+    async with writer(broker) as out:
+        for number, value in enumerate(values):
+            await out.put(topic, number % partitions, None, value.encode())
 
 
 async def send_raw(broker: Broker, topic: str, batch: bytes) -> None:

@@ -55,10 +55,10 @@ BROKER: ProgramSettings = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
-    "broker.session.timeout.ms": 1000,  # so long a killed broker is not let in again
+    "broker.session.timeout.ms": 1000,  # a killed broker may join again after this time
     "broker.heartbeat.interval.ms": 200,
     "group.initial.rebalance.delay.ms": 0,
-    "log.cleaner.backoff.ms": 1000,  # a look at a thousand partitions takes 20 ms of a core
+    "log.cleaner.backoff.ms": 1000,  # checking a thousand partitions takes 20 ms of a core
     "log.cleaner.dedupe.buffer.size": 8 << 20,
     "log.initial.task.delay.ms": 0,
     "metadata.max.idle.interval.ms": 0,  # else Kafka writes a record every half second
@@ -336,7 +336,23 @@ def cluster_settings(topics: Topics) -> dict[str, Any]:
     }
 
 
-class KafkaWorker(_Service):
+class _Worker(_Service):
+    """Program that serves Connect's REST API."""
+
+    rest: httpx.AsyncClient
+
+    async def __aexit__(self, *why: object) -> None:
+        await self.rest.aclose()
+        await super().__aexit__(*why)
+
+    async def _answers(self) -> bool:
+        try:
+            return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+
+class KafkaWorker(_Worker):
     """A Connect worker.
 
     A setting's name has `__` for each dot: `KafkaWorker(…, offset__storage__partitions=25)`.
@@ -375,18 +391,8 @@ class KafkaWorker(_Service):
         )
         self.rest = httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S)
 
-    async def __aexit__(self, *why: object) -> None:
-        await self.rest.aclose()
-        await super().__aexit__(*why)
 
-    async def _answers(self) -> bool:
-        try:
-            return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
-        except httpx.TransportError:
-            return False
-
-
-class StandaloneWorker(_Service):
+class StandaloneWorker(_Worker):
     """A standalone Connect worker (`connect-standalone.sh`) with the connectors of some files.
 
     A setting's name has `__` for each dot, as of a `KafkaWorker`.
@@ -407,19 +413,9 @@ class StandaloneWorker(_Service):
         self._program = JavaProgram("standalone", folder, path, QUIET, main, *files, jvm=jvm)
         self.rest = httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S)
 
-    async def __aexit__(self, *why: object) -> None:
-        await self.rest.aclose()
-        await super().__aexit__(*why)
-
     async def exit_code(self) -> int:
         """Run the worker until it ends by itself; return its exit code."""
         return await self._program.exit_code()
-
-    async def _answers(self) -> bool:
-        try:
-            return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
-        except httpx.TransportError:
-            return False
 
 
 STANDALONE: ProgramSettings = {

@@ -13,7 +13,7 @@ from tests.rest.probes.comparison import differences
 from tests.rest.probes.raw_requests import ClientAddress, Response, ask, request_of
 from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY
-from tests.rest.running_plane import AtWork
+from tests.rest.running_plane import RunningPlane
 
 HOST = b"127.0.0.1:8083"
 """Address that our runtime reports, and so the worker here."""
@@ -53,7 +53,7 @@ def name_of(row: ProbeRow) -> str:
 
 
 async def side_by_side(
-    worker: KafkaWorker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
+    worker: KafkaWorker, ours: RunningPlane, rows: Iterable[ProbeRow], excepted: Collection[str]
 ) -> list[ComparedExchange]:
     """Send the requests to both, and wait until their connectors have the expected states.
 
@@ -71,13 +71,13 @@ async def side_by_side(
             continue
         repeats = TRIES if row.method in READS and name_of(row) not in excepted else 1
         for _ in range(repeats):
-            said = await _settled_answer(row, theirs)
+            response = await _settled_answer(row, theirs)
             own_answer = await ask(mine, request_of(row, prefix, _text(mine), KEY))
             own_answer = own_answer._replace(
                 body=own_answer.body.replace(f"{_text(mine)}{prefix}".encode(), HOST)
             )
             exchange = ComparedExchange(
-                row, differences(_as_recorded(row, said, theirs), own_answer)
+                row, differences(_as_recorded(row, response, theirs), own_answer)
             )
             if not exchange.differences:
                 break
@@ -108,13 +108,13 @@ async def _holds(wait: ProbeRow, worker: ClientAddress) -> bool:
     return False
 
 
-def _as_recorded(row: ProbeRow, said: Response, worker: ClientAddress) -> ProbeRow:
+def _as_recorded(row: ProbeRow, response: Response, worker: ClientAddress) -> ProbeRow:
     """Answer of the worker in the form of a recording."""
     return msgspec.structs.replace(
         row,
-        status=said.status,
-        response_headers=said.headers,
-        answer=said.body.replace(_text(worker).encode(), HOST).decode("utf-8", "replace"),
+        status=response.status,
+        response_headers=response.headers,
+        answer=response.body.replace(_text(worker).encode(), HOST).decode("utf-8", "replace"),
     )
 
 

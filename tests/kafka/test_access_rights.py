@@ -41,13 +41,11 @@ from tests.kafka.own_service import own_settings
 from tests.kafka.producer import create_topic, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, Broker, KafkaWorker
 from tests.kafka.test_log_writes import opened, put
-from tests.kafka.test_serve_own import SOURCE, topics
+from tests.kafka.test_serve_own import SOURCE
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 from tests.worker.scripted_source import ScriptedSource, script, scripted
 from tests.worker.worker_fixture import task_trace, until_state
-
-__all__ = ["topics"]
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
@@ -319,25 +317,25 @@ async def test_a_reader_loses_a_right(broker: Broker) -> None:
 # --- services -------------------------------------------------------------------------------------
 
 
-def own_rights(topics: Topics) -> dict[str, Right]:
+def own_rights(own_topics: Topics) -> dict[str, Right]:
     """All rights of a service on its own topics, which do not exist yet."""
-    name = topics.config.removesuffix("configs")
+    name = own_topics.config.removesuffix("configs")
     return {
-        "group": Right("DESCRIBE", "group", topics.config),
+        "group": Right("DESCRIBE", "group", own_topics.config),
         "create": Right("CREATE", "topic", name, prefixed=True),
         "read": Right("READ", "topic", name, prefixed=True),
-        "id": Right("WRITE", "transactional id", f"connect-cluster-{topics.config}"),
+        "id": Right("WRITE", "transactional id", f"connect-cluster-{own_topics.config}"),
         "write": Right("WRITE", "topic", name, prefixed=True),
     }
 
 
 @asynccontextmanager
 async def own_of(
-    broker: Broker, user: str, topics: Topics, folder: Path
+    broker: Broker, user: str, own_topics: Topics, folder: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Client of a user's service on its own topics."""
     settings = {
-        **own_settings(topics),
+        **own_settings(own_topics),
         **settings_of(user, folder),
         "controller.write.patience.ms": "300",
     }
@@ -352,59 +350,70 @@ async def own_of(
 
 @pytest.mark.parametrize("missing", ["group", "create", "read", "id"])
 async def test_own_topics_without_a_right(
-    broker: Broker, topics: Topics, missing: str, tmp_path: Path
+    broker: Broker, own_topics: Topics, missing: str, tmp_path: Path
 ) -> None:
     """The service does not start, and no topic has a record; with the right it starts."""
-    user, rights = f"user-{topics.config}", own_rights(topics)
+    user, rights = f"user-{own_topics.config}", own_rights(own_topics)
     await allow(broker, user, [right for name, right in rights.items() if name != missing])
     with pytest.raises(LogNotUsable) as refused:
-        async with own_of(broker, user, topics, tmp_path):
+        async with own_of(broker, user, own_topics, tmp_path):
             raise AssertionError("started without a right")
     check_sentence(str(refused.value), rights[missing])
     async with reading(broker.bootstrap) as reader:
-        names = {topics.config, topics.offsets, topics.status, topics.commands}
+        names = {own_topics.config, own_topics.offsets, own_topics.status, own_topics.commands}
         ends = await reader.ends(names & {*await reader.topics()})
         assert not any(any(partitions) for partitions in ends.values())
     await allow(broker, user, [rights[missing]])
 
     async def start() -> None:
-        async with own_of(broker, user, topics, tmp_path) as client:
+        async with own_of(broker, user, own_topics, tmp_path) as client:
             assert (await client.put("/connectors/a/config", json=SOURCE)).is_success
 
     await soon(start)
 
 
+def with_offsets(connector: str) -> dict[str, Any]:
+    """Body of a creation with offsets that lie in several partitions of the topic."""
+    offsets = [
+        {"partition": {"filename": f"{number}"}, "offset": {"position": 1}} for number in range(20)
+    ]
+    return {"name": connector, "config": SOURCE, "initial_offsets": offsets}
+
+
 @pytest.mark.parametrize("missing", ["write", "id"])
 async def test_own_topics_lose_a_right(
-    broker: Broker, topics: Topics, missing: str, tmp_path: Path
+    broker: Broker, own_topics: Topics, missing: str, tmp_path: Path
 ) -> None:
-    """Commands fail with the sentence, reads continue; with the right commands succeed again."""
-    user, rights = f"user-{topics.config}", own_rights(topics)
+    """Commands fail with the sentence, reads continue; with the right commands succeed again.
+
+    Only a transaction needs the right to the id, here for offsets in several partitions.
+    """
+    user, rights = f"user-{own_topics.config}", own_rights(own_topics)
     await allow(broker, user, rights.values())
-    async with own_of(broker, user, topics, tmp_path) as client:
-        assert (await client.put("/connectors/a/config", json=SOURCE)).is_success
+    async with own_of(broker, user, own_topics, tmp_path) as client:
+        assert (await client.post("/connectors", json=with_offsets("a"))).is_success
         await revoke(broker, user, rights[missing])
-        answer = await client.put("/connectors/b/config", json=SOURCE)
+        answer = await client.post("/connectors", json=with_offsets("b"))
         assert answer.is_server_error
         check_sentence(answer.json()["message"], rights[missing])
         assert (await client.get("/connectors")).json() == ["a"]
         await allow(broker, user, [rights[missing]])
-        assert (await client.put("/connectors/c/config", json=SOURCE)).is_success
+        assert (await client.post("/connectors", json=with_offsets("c"))).is_success
         assert (await client.get("/connectors")).json() == ["a", "c"]
 
 
 async def test_a_task_without_the_right_to_its_id(
-    broker: Broker, topics: Topics, tmp_path: Path
+    broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """An exactly-once task that cannot claim its id is FAILED with the right, and never starts."""
     script.reset()
-    user = f"user-{topics.config}"
-    missing = Right("WRITE", "transactional id", f"{topics.config}-s-0")
-    await allow(broker, user, own_rights(topics).values())
+    user = f"user-{own_topics.config}"
+    missing = Right("WRITE", "transactional id", f"{own_topics.config}-s-0")
+    await allow(broker, user, own_rights(own_topics).values())
     login: dict[str, Any] = settings_of(user, tmp_path)
     login["exactly.once.source.support"] = "enabled"
     address = broker.address(OAUTH_LISTENER)
-    async with worker_on(broker, topics, ScriptedSource, bootstrap=address, **login) as worker:
+    async with worker_on(broker, own_topics, ScriptedSource, bootstrap=address, **login) as worker:
         await worker.plane.execute(CreateConnector("s", scripted()))
         await until_state(worker, "s", "RUNNING", "FAILED")
         check_sentence(task_trace(worker, "s").splitlines()[-1], missing)

@@ -13,7 +13,7 @@ from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
-from tests.kafka.live_cluster import TOPICS, Beside, FollowingService
+from tests.kafka.live_cluster import TOPICS, ComparedWorker, FollowingService
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.kafka.test_live_cluster import all_of, position, state
@@ -34,7 +34,7 @@ BRIEF = ConnectSettings(patience_ms=1_000)
 """Limits with which a permanent refusal is passed on soon."""
 
 
-class AttachedLife(Beside):
+class AttachedLife(ComparedWorker):
     """Worker and the service attached to it, to which requests are sent."""
 
     def __init__(self, worker: KafkaWorker, rest: httpx.AsyncClient, reader: KafkaReader) -> None:

@@ -63,7 +63,9 @@ async def cluster(
         ("bob", "wrong", "refuses the name or the password"),
     ],
 )
-async def test_logins(cluster: RunningPair, user: str, password: str | None, sentence: str) -> None:
+async def test_users_without_rights_are_refused(
+    cluster: RunningPair, user: str, password: str | None, sentence: str
+) -> None:
     """The service does not start for a user without rights, or with a wrong password."""
     broker, worker = cluster
     login: BrokerLogin = login_of(broker, user, password)
@@ -72,7 +74,7 @@ async def test_logins(cluster: RunningPair, user: str, password: str | None, sen
             raise AssertionError("attached without rights")
 
 
-def test_no_worker() -> None:
+def test_serve_without_a_worker_does_not_start() -> None:
     """`serve` without a worker prints one sentence and does not start."""
     worker, broker = free_ports(2)
     words = ("serve", f"kafka://127.0.0.1:{broker}", "--port", "0")
@@ -83,7 +85,7 @@ def test_no_worker() -> None:
     assert "check --connect-url" in result.err
 
 
-async def test_no_broker(cluster: RunningPair) -> None:
+async def test_serve_without_a_broker_does_not_start(cluster: RunningPair) -> None:
     """The service does not start if workers answer and the broker does not."""
     (port,) = free_ports(1)
     with pytest.raises(LogError, match=f"127.0.0.1:{port}"):
@@ -99,7 +101,7 @@ async def test_no_broker(cluster: RunningPair) -> None:
         ("split", {"partitions": 2}, "of another Connect cluster than topic split"),
     ],
 )
-async def test_bad_topics(
+async def test_topics_that_no_worker_would_use_are_refused(
     cluster: RunningPair, name: str, settings: dict[str, Any] | None, sentence: str
 ) -> None:
     """The service does not start on topics that no worker of the cluster would use."""
@@ -149,7 +151,7 @@ async def test_a_group_that_is_still_active(cluster: RunningPair) -> None:
     assert row["reason"] == answer.json()["message"]
 
 
-async def test_clock_skew(cluster: RunningPair, tmp_path: Path) -> None:
+async def test_a_wrong_clock_changes_no_outcome(cluster: RunningPair, tmp_path: Path) -> None:
     """A wrong clock that later goes back changes no outcome and no order."""
     broker, worker = cluster
     trail = tmp_path / "trail.db"

@@ -160,7 +160,7 @@ async def test_a_creation_that_is_done_late(cluster: SteeredCluster, tmp_path: P
         answer = await rest.post("/connectors", json=creation("late"))
         assert answer.is_server_error
         assert "completed or taken back once the workers answer" in answer.json()["message"]
-        await asyncio.sleep(QUICK.answer_timeout_ms / 1_000)  # by now the log was looked into
+        await asyncio.sleep(QUICK.answer_timeout_ms / 1_000)  # the log has been searched by now
         await cluster.worker.go_on()
         row = await ended(rest)
     assert (row["outcome"], row["recovered"]) == ("done", True), row

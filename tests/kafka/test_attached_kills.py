@@ -14,7 +14,7 @@ from tests.conftest import PROVE, seeded
 from tests.kafka.access_rights import allow
 from tests.kafka.attached_cluster import PATIENT, READING, attached_to, login_of
 from tests.kafka.conftest import up
-from tests.kafka.live_cluster import PAUSE_S, TOPICS, Beside, FollowingService
+from tests.kafka.live_cluster import PAUSE_S, TOPICS, ComparedWorker, FollowingService
 from tests.kafka.producer import reading
 from tests.kafka.random_commands import Lane, trail_of
 from tests.kafka.real_kafka import Broker, KafkaWorker
@@ -102,10 +102,10 @@ async def _judge(
         service = FollowingService.__new__(FollowingService)
         service.rest = rest
         for worker in workers:
-            await _agree(Beside(worker, service, reader), broker)
+            await _agree(ComparedWorker(worker, service, reader), broker)
 
 
-async def _agree(beside: Beside, broker: Broker) -> None:
+async def _agree(beside: ComparedWorker, broker: Broker) -> None:
     """Compare the service with the worker, except where the order between partitions decides.
 
     A restarted worker reads the partitions of statuses in any order. It may lack a task status that

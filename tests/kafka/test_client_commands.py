@@ -51,7 +51,7 @@ class AsyncCommands:
 
     async def reads_to(self, position: int) -> None:
         """Wait until the source has read up to this position."""
-        while await self.position() != position:  # noqa: ASYNC110 - nothing tells of it
+        while await self.position() != position:  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0.2)
 
 

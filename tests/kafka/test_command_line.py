@@ -63,8 +63,8 @@ async def test_a_cluster_is_inspected_and_imported(
         await run("inspect", log, "--rest", *options)
         for log, options in ((where, topics), (copy, topics), (file, []))
     ]
-    assert [said.code for said in results] == [0, 0, 0]
-    answers = [said.json for said in results]
+    assert [result.code for result in results] == [0, 0, 0]
+    answers = [result.json for result in results]
     roots = [answer.pop("/")["answer"] for answer in answers]
     ids = [root["kafka_cluster_id"] for root in roots]
     assert (ids[0], len(ids[1]), ids[2]) == (CLUSTER_ID, len(CLUSTER_ID), None)
@@ -149,7 +149,7 @@ async def test_a_config_topic_with_two_partitions(
     assert problem.startswith(f"the config topic {split} has 2 partitions and must have one")
 
 
-async def test_no_access(
+async def test_users_without_rights_are_refused(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
     """Bob has no right, and a wrong password is refused; no error repeats the password."""

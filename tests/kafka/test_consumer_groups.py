@@ -57,7 +57,7 @@ async def test_offsets_of_an_empty_group(groups: GroupAdmin, topic: str) -> None
         await groups.delete(group)
 
 
-async def test_unknown_partitions(groups: GroupAdmin, topic: str) -> None:
+async def test_unknown_partitions_are_refused_alone(groups: GroupAdmin, topic: str) -> None:
     """The refusal names the partition; valid partitions of the call are set."""
     group = unused_name()
     with pytest.raises(GroupRefusal, match=f"of group {group} in {topic}-9 cannot .*code 3"):
@@ -67,7 +67,9 @@ async def test_unknown_partitions(groups: GroupAdmin, topic: str) -> None:
         await groups.remove(group, [(topic, 0), ("nowhere", 0)])
 
 
-async def test_active_group(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+async def test_a_group_with_a_member_refuses_changes(
+    broker: Broker, groups: GroupAdmin, topic: str
+) -> None:
     """A group with a member refuses every change and keeps its offsets."""
     group = unused_name()
     async with consuming(broker, topic, group) as consumer:
@@ -112,7 +114,9 @@ async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, top
 
 
 @pytest.mark.slow
-async def test_killed_consumer(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+async def test_the_group_of_a_killed_consumer_stays_active(
+    broker: Broker, groups: GroupAdmin, topic: str
+) -> None:
     """The group of a killed consumer stays active until its session times out."""
     group = unused_name()
     async with writer(broker) as out:
@@ -141,7 +145,7 @@ async def deleted(groups: GroupAdmin, group: str) -> bool:
     return True
 
 
-async def test_ends(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> None:
+async def test_ends_of_partitions(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> None:
     """Ends of the requested partitions; a reason where a partition does not exist."""
     topic = await new_topic(2)
     async with writer(broker) as out:
@@ -156,7 +160,9 @@ async def test_ends(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> 
     assert await groups.ends([]) == {}
 
 
-async def test_fenced_producer(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+async def test_a_fenced_producer_cannot_write(
+    broker: Broker, groups: GroupAdmin, topic: str
+) -> None:
     """A fenced producer's open transaction is aborted, and it cannot write any more."""
     transactional_id = unused_name()
     async with writer(broker, transactional_id=transactional_id) as out:
@@ -174,7 +180,7 @@ async def test_fenced_producer(broker: Broker, groups: GroupAdmin, topic: str) -
     await groups.fence(unused_name())
 
 
-async def test_missing_acls(broker: Broker, topic: str) -> None:
+async def test_each_missing_right_is_named(broker: Broker, topic: str) -> None:
     """Each request of a user without rights is refused with the right that it needs."""
     async with groups_of(broker.address("SASL_PLAINTEXT"), BOB) as groups:
         for request in (
@@ -190,7 +196,7 @@ async def test_missing_acls(broker: Broker, topic: str) -> None:
         assert f"allow this user DESCRIBE on topic {topic}" in ends[topic, 0].reason
 
 
-async def test_no_broker() -> None:
+async def test_retries_without_a_broker_end() -> None:
     """Retries end after the patience, with the sentence about the address."""
     (port,) = free_ports(1)
     async with groups_of(f"127.0.0.1:{port}", limits=QUICK) as groups:
@@ -198,7 +204,7 @@ async def test_no_broker() -> None:
             await groups.committed("group")
 
 
-async def test_silent_broker() -> None:
+async def test_a_silent_broker_causes_a_time_out() -> None:
     """A server that accepts connections and never answers causes a time-out."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()

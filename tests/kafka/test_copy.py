@@ -24,10 +24,8 @@ from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import create_topic, delete_topic, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.test_own_topics import contents, live, records
-from tests.kafka.test_serve_own import SOURCE, topics
+from tests.kafka.test_serve_own import SOURCE
 from tests.patience import PATIENCE_S
-
-__all__ = ["topics"]
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -100,15 +98,15 @@ def translated(positions: list[dict[str, Any]], entries: list[Entry]) -> list[tu
     ]
 
 
-async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_there_and_back(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """Bytes, times and headers stay equal in both directions; `serve --own` continues."""
-    file, log, back = worker_file(tmp_path, topics), tmp_path / "a.db", tmp_path / "b.db"
-    entries = await embedded(log, topics)
+    file, log, back = worker_file(tmp_path, own_topics), tmp_path / "a.db", tmp_path / "b.db"
+    entries = await embedded(log, own_topics)
     where = f"kafka://{broker.bootstrap}"
     copied = await run("copy", log, where, "--worker", file, "-o", "json")
     assert copied.code == 0, copied.err
     assert (copied.json["records"], copied.json["added"]) == (len(entries), len(entries))
-    on_broker = await on_kafka(broker, topics)
+    on_broker = await on_kafka(broker, own_topics)
     assert translated(copied.json["positions"], entries) == contents(on_broker)
     assert headers(on_broker) == headers(entries)
     again = await run("copy", log, where, "--worker", file)
@@ -121,36 +119,37 @@ async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) ->
     assert "already has records, and the one at offset" in refusal(later_copy)
     returned = await run("copy", where, back, "--worker", file, "-o", "json")
     assert returned.code == 0, returned.err
+    assert returned.json["positions"]
     assert all(run["source"] == run["target"] for run in returned.json["positions"])
     log_back = await SqliteLog.open(back, create=False, read_only=True)
     entries_back = await records(log_back, await log_back.topics())
     await log_back.close()
-    on_broker = await on_kafka(broker, topics)
+    on_broker = await on_kafka(broker, own_topics)
     assert contents(entries_back) == contents(on_broker)
     assert headers(entries_back) == headers(on_broker)
     assert "exists already" in refusal(await run("copy", where, back, "--worker", file))
 
 
-async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_a_log_without_commands(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """A mark in the command topic shows the topics' owner; readers see no command."""
-    file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
+    file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
     config = b'{"properties":{"name":"a","connector.class":"FileStreamSource"}}'
-    first = Entry(topics.config, 0, 5, LONG_AGO_MS, b"connector-a", config)
-    aborted = Entry(topics.config, 0, 6, LONG_AGO_MS, b"connector-b", config, aborted=True)
-    last = Entry(topics.config, 0, 8, LONG_AGO_MS, b"target-state-a", b'{"state":"PAUSED"}')
-    sizes = {topics.config: 1, topics.offsets: 2, topics.status: 1}
+    first = Entry(own_topics.config, 0, 5, LONG_AGO_MS, b"connector-a", config)
+    aborted = Entry(own_topics.config, 0, 6, LONG_AGO_MS, b"connector-b", config, aborted=True)
+    last = Entry(own_topics.config, 0, 8, LONG_AGO_MS, b"target-state-a", b'{"state":"PAUSED"}')
+    sizes = {own_topics.config: 1, own_topics.offsets: 2, own_topics.status: 1}
     await filled(log, [first, aborted, last], sizes)
     where = f"kafka://{broker.bootstrap}"
     copied = await run("copy", log, where, "--worker", file)
     assert copied.code == 0, copied.err
-    rows = [line.split() for line in copied.out.splitlines() if topics.config in line]
+    rows = [line.split() for line in copied.out.splitlines() if own_topics.config in line]
     assert rows == [
-        [topics.config, "0", "5-5", "0-0", "1"],
-        [topics.config, "0", "8-8", "1-1", "1"],
+        [own_topics.config, "0", "5-5", "0-0", "1"],
+        [own_topics.config, "0", "8-8", "1-1", "1"],
     ]
-    on_broker, marked = await on_kafka(broker, topics), (topics.commands, COPY_MARK)
+    on_broker, marked = await on_kafka(broker, own_topics), (own_topics.commands, COPY_MARK)
     keys = {(entry.topic, entry.key) for entry in on_broker}
-    assert keys == {(topics.config, first.key), (topics.config, last.key), marked}
+    assert keys == {(own_topics.config, first.key), (own_topics.config, last.key), marked}
     again = await run("copy", log, where, "--worker", file)
     assert "nothing copied: all 2 records" in again.out, again.err
     async with serving_own(broker, file) as (_, client):
@@ -158,20 +157,22 @@ async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: 
         assert (await client.get("/commands")).json()["commands"] == []
 
 
-async def test_other_names(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_other_topic_names_are_copied(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """The worker's file of TO or options choose other topic names, in both directions."""
     log, back, names = tmp_path / "a.db", tmp_path / "b.db", Topics()
     entries = await embedded(log, names)
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     where = f"kafka://{broker.bootstrap}"
     words = ("copy", log, where, "--to-worker-properties", file)
     copied = await run(*words, "-o", "json")
     assert copied.code == 0, copied.err
     renamed = dict(
-        zip(msgspec.structs.astuple(names), msgspec.structs.astuple(topics), strict=True)
+        zip(msgspec.structs.astuple(names), msgspec.structs.astuple(own_topics), strict=True)
     )
     assert copied.json["topics"] == renamed
-    on_broker = await on_kafka(broker, topics)
+    on_broker = await on_kafka(broker, own_topics)
     moved = [
         (renamed[topic], *content)
         for topic, *content in translated(copied.json["positions"], entries)
@@ -179,45 +180,54 @@ async def test_other_names(broker: Broker, topics: Topics, tmp_path: Path) -> No
     assert moved == contents(on_broker)
     again = await run(*words)
     assert f"nothing copied: all {len(entries)} records were in {where} already" in again.out
-    assert f"{names.config} → {topics.config}" in again.out
+    assert f"{names.config} → {own_topics.config}" in again.out
     async with serving_own(broker, file) as (_, client):
         assert "orders" in (await client.get("/connectors")).json()
     config = ("--to-config-topic", "fleet")
     returned = await run("copy", where, back, "--worker", file, *config, "-o", "json")
     assert returned.code == 0, returned.err
-    assert returned.json["topics"][topics.config] == "fleet"
+    assert returned.json["topics"][own_topics.config] == "fleet"
     shown = await run("get", "connectors", "-c", back, CONTROLPLANE_CONFIG_STORAGE_TOPIC="fleet")
     assert shown.code == 0, shown
 
 
 async def test_refused_copies_create_nothing(
-    broker: Broker, topics: Topics, tmp_path: Path
+    broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """One name for two topics, and an unfinished command, are refused: nothing is created."""
-    file, log, names = worker_file(tmp_path, topics), tmp_path / "a.db", Topics()
+    file, log, names = worker_file(tmp_path, own_topics), tmp_path / "a.db", Topics()
     await embedded(log, names)
     words = ("copy", log, f"kafka://{broker.bootstrap}", "--to-worker-properties", file)
-    said = await run(*words, "--to-status-topic", topics.config)
-    assert f"--to-status-topic: status.storage.topic is {topics.config}, and so is" in refusal(said)
+    result = await run(*words, "--to-status-topic", own_topics.config)
+    assert f"--to-status-topic: status.storage.topic is {own_topics.config}, and so is" in refusal(
+        result
+    )
     stop = msgspec.to_builtins(StopConnector("orders"))
     key, value = encode_command(CommandAccepted("cut-off", 1, "somebody", stop, {}))
     opened = await SqliteLog.open(log)
     await opened.append([Record(names.commands, 0, 1, key, value)])
     await opened.close()
     assert "FROM has 1 command that has not ended" in refusal(await run(*words))
-    assert await on_kafka(broker, topics) == []
+    assert await on_kafka(broker, own_topics) == []
 
 
-async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_a_killed_copy_is_continued(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """`serve --own` refuses half a copy; the same command completes it without doubles."""
-    file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
+    file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
     entries = [
-        Entry(topics.offsets, number % 2, number // 2, LONG_AGO_MS, b"[%d]" % number, b"{}")
+        Entry(own_topics.offsets, number % 2, number // 2, LONG_AGO_MS, b"[%d]" % number, b"{}")
         for number in range(MANY)
     ]
-    entries.append(Entry(topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}"))
-    entries.append(Entry(topics.commands, 0, 0, LONG_AGO_MS, b"gone", None))
-    sizes = {topics.config: 1, topics.offsets: 2, topics.status: 1, topics.commands: 1}
+    entries.append(Entry(own_topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}"))
+    entries.append(Entry(own_topics.commands, 0, 0, LONG_AGO_MS, b"gone", None))
+    sizes = {
+        own_topics.config: 1,
+        own_topics.offsets: 2,
+        own_topics.status: 1,
+        own_topics.commands: 1,
+    }
     await filled(log, entries, sizes)
     where = f"kafka://{broker.bootstrap}"
     copying = await asyncio.create_subprocess_exec(
@@ -228,42 +238,44 @@ async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_pa
     async with reading(broker.bootstrap) as reader:
 
         async def begun() -> bool:
-            exists = topics.offsets in await reader.topics()
-            return exists and (await reader.ends([topics.offsets]))[topics.offsets][0] > 0
+            exists = own_topics.offsets in await reader.topics()
+            return exists and (await reader.ends([own_topics.offsets]))[own_topics.offsets][0] > 0
 
         async with asyncio.timeout(PATIENCE_S):
             while not await begun():  # noqa: ASYNC110 - a copy sends no event
                 await asyncio.sleep(0.01)
     copying.send_signal(signal.SIGKILL)
     assert await copying.wait() == -signal.SIGKILL
-    half = await on_kafka(broker, topics, is_decided=False)
+    half = await on_kafka(broker, own_topics, is_decided=False)
     assert 0 < len(half) < len(entries)
     assert "another Connect cluster wrote them" in refusal(await refused_own(broker, file))
     ended = await run("copy", log, where, "--worker", file, "-o", "json")
     assert ended.code == 0, ended.err
     assert ended.json["records"] == len(entries)
     assert ended.json["added"] <= len(entries) - len(half)
-    on_broker = await on_kafka(broker, topics)
+    on_broker = await on_kafka(broker, own_topics)
     assert translated(ended.json["positions"], entries) == contents(on_broker)
 
 
-async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_a_compacted_copy(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """Records that Kafka has compacted since count as copied; later ones are copied."""
     settings = {"min__cleanable__dirty__ratio": 0.001, "max__compaction__lag__ms": 1}
     overrides = {f"offset__storage__{key}": value for key, value in settings.items()}
-    file, log = worker_file(tmp_path, topics, **overrides), tmp_path / "a.db"
+    file, log = worker_file(tmp_path, own_topics, **overrides), tmp_path / "a.db"
     entries = [
-        Entry(topics.offsets, 0, number, LONG_AGO_MS, b"[%d]" % (number % 3), b"%d" % number)
+        Entry(own_topics.offsets, 0, number, LONG_AGO_MS, b"[%d]" % (number % 3), b"%d" % number)
         for number in range(9)
     ]
-    entries.append(Entry(topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}"))
-    sizes = {topics.config: 1, topics.offsets: 1, topics.status: 1}
+    entries.append(Entry(own_topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}"))
+    sizes = {own_topics.config: 1, own_topics.offsets: 1, own_topics.status: 1}
     await filled(log, entries, sizes)
     words = ("copy", log, f"kafka://{broker.bootstrap}", "--worker", file)
     assert (await run(*words)).code == 0
 
     async def compacted() -> bool:
-        remaining = [entry for entry in await on_kafka(broker, topics) if entry.value is not None]
+        remaining = [
+            entry for entry in await on_kafka(broker, own_topics) if entry.value is not None
+        ]
         return len(remaining) == 4
 
     async with asyncio.timeout(PATIENCE_S):
@@ -273,20 +285,20 @@ async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) 
     assert "nothing copied: all 4 records" in again.out, again.err
 
 
-async def test_targets_that_are_refused(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_targets_that_are_refused(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """Targets with other records, partition counts or group members are refused unchanged."""
-    file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
-    first = Entry(topics.config, 0, 0, 1, b"connector-a", b"{}")
-    await filled(log, [first], {topics.config: 1, topics.offsets: 2, topics.status: 1})
+    file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
+    first = Entry(own_topics.config, 0, 0, 1, b"connector-a", b"{}")
+    await filled(log, [first], {own_topics.config: 1, own_topics.offsets: 2, own_topics.status: 1})
     where = f"kafka://{broker.bootstrap}"
     words = ("copy", log, where, "--worker", file)
-    await create_topic(broker, topics.config, 2)
-    assert f"topic {topics.config} has 2 partitions" in refusal(await run(*words))
-    await delete_topic(broker, topics.config)
-    await create_topic(broker, topics.config)
+    await create_topic(broker, own_topics.config, 2)
+    assert f"topic {own_topics.config} has 2 partitions" in refusal(await run(*words))
+    await delete_topic(broker, own_topics.config)
+    await create_topic(broker, own_topics.config)
     async with writer(broker) as out:
-        await out.put(topics.config, 0, b"connector-a", b"{ }", timestamp=1)
-    assert f"{topics.config}-0 already has records" in refusal(await run(*words))
-    async with consuming(broker, topics.config, topics.config):
-        assert f"group {topics.config} has 1 member" in refusal(await run(*words))
-    assert len(await on_kafka(broker, topics)) == 1
+        await out.put(own_topics.config, 0, b"connector-a", b"{ }", timestamp=1)
+    assert f"{own_topics.config}-0 already has records" in refusal(await run(*words))
+    async with consuming(broker, own_topics.config, own_topics.config):
+        assert f"group {own_topics.config} has 1 member" in refusal(await run(*words))
+    assert len(await on_kafka(broker, own_topics)) == 1

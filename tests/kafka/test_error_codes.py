@@ -41,7 +41,7 @@ def test_codes_of_the_program_have_their_names() -> None:
     }
 
 
-def test_sentences() -> None:
+def test_sentences_are_short() -> None:
     """A sentence is short and has no full stop, so that a message can continue; codes are named."""
     for code, error in ERRORS.items():
         assert error.sentence[0].islower(), error

@@ -104,9 +104,9 @@ async def refused(*words: str) -> str:
 
 async def _startup_errors(*words: str) -> str:
     """Output of a service that does not start, during its wait and at its end."""
-    said = await asyncio.to_thread(shell, "serve", "--port", "0", *words)
-    assert said.code == 2, said
-    return said.err
+    result = await asyncio.to_thread(shell, "serve", "--port", "0", *words)
+    assert result.code == 2, result
+    return result.err
 
 
 async def test_certificates_that_expire(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ async def test_certificates_that_expire(tmp_path: Path) -> None:
                     assert "nothing has been done" in answer.json()["message"]
                     assert WORKER_EXPIRED in (await _startup_errors(*attached)).splitlines()[-1]
                 for service in (mine, theirs):
-                    code, said = await service.end(signal.SIGTERM)
-                    assert (code, "Traceback" in said) == (0, False), said
-                    assert len(said.splitlines()) < LINES, said
+                    code, printed = await service.end(signal.SIGTERM)
+                    assert (code, "Traceback" in printed) == (0, False), printed
+                    assert len(printed.splitlines()) < LINES, printed
 
 
 async def _broker_refused(client: httpx.AsyncClient, steering: httpx.AsyncClient) -> None:

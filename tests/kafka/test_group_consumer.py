@@ -60,7 +60,7 @@ async def test_no_record_before_the_assignment_is_known(
             polling = asyncio.create_task(consumer.poll(60))
             await asyncio.sleep(0)
             consumer.wake_up()
-            assert await polling == []  # its request goes on waiting
+            assert await polling == []  # its request continues to wait
 
             async def waits() -> bool:
                 return bool(consumer._callbacks)
@@ -81,7 +81,7 @@ async def test_no_record_before_the_assignment_is_known(
 async def test_a_consumer_that_has_left_commits_nothing(
     broker: Broker, new_topic: NewTopic
 ) -> None:
-    """The only member polls too rarely. Its next poll tells of the loss, and joins again."""
+    """The only member polls too rarely. Its next poll reports the loss and joins again."""
     topic, group, assignments = await new_topic(), unused_name(), Assignments()
     async with writer(broker) as out, groups_of(broker.bootstrap) as groups:
         await out.put(topic, 0, b"key", b"value")

@@ -111,8 +111,8 @@ async def test_answers_about_plugins_are_a_workers_to_the_byte(
         plugin__discovery="hybrid_warn",
         **cluster_settings(own_topics),
     ) as worker:
-        said = await harvested(worker, file)
-        assert file.exists(), said.err
+        result = await harvested(worker, file)
+        assert file.exists(), result.err
         assert await differing(worker, file, CONFIGS) == []
         again = await harvested(worker, file)
         assert (again.code, "--force" in again.err) == (2, True)
@@ -128,8 +128,8 @@ async def test_missing_documentation_of_an_old_worker_is_named(
     file = tmp_path / "catalogue.json"
     topics = cluster_settings(own_topics)
     async with KafkaWorker(OLD, broker, parts=PARTS, **topics) as worker:
-        said = await harvested(worker, file)
-        assert said.code == 1
-        assert "lists connectors alone" in said.err
-        assert "returns no settings" not in said.err
+        result = await harvested(worker, file)
+        assert result.code == 1
+        assert "lists connectors alone" in result.err
+        assert "returns no settings" not in result.err
         assert await differing(worker, file, CONFIGS) == []

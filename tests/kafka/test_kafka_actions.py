@@ -106,7 +106,7 @@ async def test_group_that_is_still_active(plane: ControlPlane, broker: Broker, t
     await plane.execute(ResetOffsets(name))
 
 
-async def test_unknown_partition(plane: ControlPlane, topic: str) -> None:
+async def test_an_unknown_partition_is_refused_alone(plane: ControlPlane, topic: str) -> None:
     """The error is Kafka's with the reason; the valid part is applied, as by a worker."""
     name = unused_name()
     await plane.execute(CreateConnector(name, {"connector.class": SINK, "topics": topic}))

@@ -38,7 +38,7 @@ def trusting(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_trust_stores(broker: Broker, topic: str, form: str) -> None:
+async def test_trust_stores_of_every_format_are_read(broker: Broker, topic: str, form: str) -> None:
     """Trust stores of every format that Java has written are read."""
     store = broker.certificates.trust_store(f"{form}.jks", *FORMATS[form])
     async with reading(broker.address("SSL"), security=trusting(store)) as reader:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.live_cluster import Beside, serving
+from tests.kafka.live_cluster import ComparedWorker, serving
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
 
@@ -22,14 +22,14 @@ ARCHIVE = quote("größe 😀 +", safe="")
 
 
 @asynccontextmanager
-async def beside(broker: Broker) -> AsyncIterator[Beside]:
+async def beside(broker: Broker) -> AsyncIterator[ComparedWorker]:
     """A worker of the broker's release with a service beside it."""
     async with (
         KafkaWorker(broker.release, broker) as worker,
         serving(broker, worker) as service,
         reading(broker.bootstrap) as reader,
     ):
-        yield Beside(worker, service, reader)
+        yield ComparedWorker(worker, service, reader)
 
 
 def state(connector_state: str, *tasks: str) -> Callable[[Any], bool]:
@@ -57,7 +57,7 @@ def all_of(lines: Path) -> Callable[[Any], bool]:
     return position(lines.stat().st_size)
 
 
-async def _created(life: Beside, lines: Path, folder: Path) -> None:
+async def _created(life: ComparedWorker, lines: Path, folder: Path) -> None:
     """Create a source, a sink with a difficult name, and a sink that fails."""
     await life.same_cluster()
     source = {"connector.class": SOURCE, "file": str(lines), "topic": "lines", "tasks.max": "1"}
@@ -73,7 +73,7 @@ async def _created(life: Beside, lines: Path, folder: Path) -> None:
     await life.agree()
 
 
-async def _changed(life: Beside) -> None:
+async def _changed(life: ComparedWorker) -> None:
     """Pause, change while paused, resume and restart; delete active topics."""
     await life.ask("PUT", "/connectors/lines/pause")
     await life.until("/connectors/lines/status", state("PAUSED", "PAUSED"))
@@ -90,7 +90,7 @@ async def _changed(life: Beside) -> None:
     await life.until("/connectors/lines/status", state("RUNNING", "RUNNING"))
 
 
-async def _offsets_edited(life: Beside, lines: Path) -> None:
+async def _offsets_edited(life: ComparedWorker, lines: Path) -> None:
     """Stop, alter offsets, read again from there, stop, remove offsets."""
     await life.ask("PUT", "/connectors/lines/stop")
     await life.until("/connectors/lines/status", state("STOPPED"))
@@ -108,7 +108,7 @@ async def _offsets_edited(life: Beside, lines: Path) -> None:
     await life.agree()
 
 
-async def _recreated(life: Beside) -> None:
+async def _recreated(life: ComparedWorker) -> None:
     """Delete and create STOPPED; restart the worker."""
     config = await life.ask("GET", "/connectors/lines/config")
     await life.ask("DELETE", "/connectors/lines")
@@ -125,7 +125,7 @@ async def _recreated(life: Beside) -> None:
     await life.agree()
 
 
-async def _broker_killed(life: Beside, broker: Broker, lines: Path) -> None:
+async def _broker_killed(life: ComparedWorker, broker: Broker, lines: Path) -> None:
     """Kill and restart the broker; both continue."""
     await broker.kill9()
     await life.still_answers()

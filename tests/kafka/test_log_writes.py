@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import IllegalOperation, KafkaConnectionError
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
@@ -45,16 +45,16 @@ async def opened(
 
 
 @pytest_asyncio.fixture
-async def log(broker: Broker) -> AsyncIterator[KafkaLog]:
-    """Log of the shared broker."""
-    async with opened(broker.bootstrap) as log:
+async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
+    """Log of the shared broker. Appends to one partition of the topic need no transaction."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
         yield log
 
 
 @pytest_asyncio.fixture
-async def rival(broker: Broker) -> AsyncIterator[KafkaLog]:
+async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
     """Another writer of the same cluster."""
-    async with opened(broker.bootstrap) as log:
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
         yield log
 
 
@@ -178,7 +178,9 @@ async def test_a_zombie_after_an_abort(
     assert await keys(rival, topic) == ["rival"]
 
 
-async def test_check_writable(log: KafkaLog, rival: KafkaLog, topic: str) -> None:
+async def test_check_writable_detects_another_claim(
+    log: KafkaLog, rival: KafkaLog, topic: str
+) -> None:
     """The check detects a claim of another writer without writing."""
     epoch = await log.claim()
     await log.append([put(topic, "first")], epoch)
@@ -214,7 +216,7 @@ async def test_a_refused_record(
 
 
 async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
-    """In a shared transaction, only the append with the refused record fails."""
+    """In a shared batch, only the append with the refused record fails."""
     epoch = await log.claim()
     batches = [[put(topic, f"{number}")] for number in range(9)]
     batches[5] = [put(topic, "large", value=bytes(2 << 20))]
@@ -238,19 +240,35 @@ async def test_a_lost_answer_to_a_commit(
     """A transaction whose answer is lost is decided, and written once."""
     epoch = await log.claim()
 
-    async def nothing() -> None:
-        """No other writer claims the log."""
-
     for interruption in (_claims_instead, _claims_behind):
-        _interrupt(monkeypatch, call, nothing, interruption)
-        await log.append([put(topic, interruption.__name__)], epoch)
-    assert await keys(log, topic) == ["_claims_behind", "_claims_instead"]
+        _interrupt(monkeypatch, call, _no_claim, interruption)
+        key = interruption.__name__
+        await log.append([put(topic, key), put(topic, key, 1)], epoch)
+    assert await keys(log, topic) == 2 * ["_claims_behind"] + 2 * ["_claims_instead"]
+
+
+async def test_a_failed_transaction_is_repeated(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If aiokafka takes no second batch, because the first one has failed, both are repeated."""
+
+    async def refused(*_: Any) -> None:
+        raise IllegalOperation("not in transaction")
+
+    epoch = await log.claim()
+    _interrupt(monkeypatch, "send_batch", _no_claim, refused)
+    await log.append([put(topic, "a"), put(topic, "b", 1)], epoch)
+    assert await keys(log, topic) == ["a", "b"]
+
+
+async def _no_claim() -> None:
+    """No other writer claims the log."""
 
 
 # --- topics ---------------------------------------------------------------------------------------
 
 
-async def test_created_topics(log: KafkaLog, topic: str) -> None:
+async def test_new_topics_are_compacted(log: KafkaLog, topic: str) -> None:
     """A new topic is compacted and has the brokers' defaults for -1; reads create none."""
     name = f"{topic}-new"
     await log.create_topic(name, 4)
@@ -321,7 +339,7 @@ async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: New
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-async def test_compression(broker: Broker, topic: str, codec: str) -> None:
+async def test_every_codec_is_written(broker: Broker, topic: str, codec: str) -> None:
     """Every codec of Kafka, in both kinds of appends."""
     async with opened(broker.bootstrap, writing=WriteLimits(compression=codec)) as log:
         await log.append([put(topic, "a", value=b"v" * 10_000)])
@@ -333,7 +351,9 @@ LOGINS = [("SSL", None), *((name, how) for name, offered in SASL.items() for how
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
-async def test_logins(broker: Broker, topic: str, protocol: str, mechanism: str | None) -> None:
+async def test_producers_log_in_as_readers(
+    broker: Broker, topic: str, protocol: str, mechanism: str | None
+) -> None:
     """Producers log in as the reader does."""
     tls = Tls(trusted=broker.certificates.authority, identity=broker.certificates.identity("alice"))
     security = KafkaSecurity(
@@ -350,7 +370,7 @@ def _login(name: str, mechanism: str = "PLAIN") -> Sasl:
     return Sasl(mechanism, name, Secret(USERS[name]))
 
 
-async def test_no_access(broker: Broker, topic: str) -> None:
+async def test_each_missing_right_is_named(broker: Broker, topic: str) -> None:
     """Bob has no right; each request names its missing right."""
     async with opened(broker.address("SASL_PLAINTEXT"), KafkaSecurity(sasl=_login("bob"))) as log:
         with pytest.raises(LogNotUsable, match=f"{ID} may not be used: allow this user WRITE"):

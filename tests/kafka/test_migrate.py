@@ -64,7 +64,7 @@ class MovingCluster:
     async def until_states(self, name: str, *states: str) -> None:
         """Wait until a connector and its tasks are in these states."""
         async with asyncio.timeout(PATIENCE_S):
-            while await self.states(name) != list(states):  # noqa: ASYNC110 - nothing tells of it
+            while await self.states(name) != list(states):  # noqa: ASYNC110 - no event reports it
                 await asyncio.sleep(PAUSE_S)
 
     async def until_offset(self, name: str, offset: dict[str, int]) -> None:

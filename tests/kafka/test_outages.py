@@ -35,20 +35,20 @@ AWAY_S = 4
 """Time for several retries, in which a second notice could come."""
 
 
-async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
+async def test_an_outage_of_the_only_broker_is_reported(tmp_path: Path) -> None:
     """The follower reports the outage and its end once each, and serves its state meanwhile."""
     async with up(RELEASE, tmp_path) as broker:
         await create_topic_on(broker, CONFIGS, 1)
         await _outage(broker, broker.kill9, broker.start)
 
 
-async def test_only_the_leader_is_gone(tmp_path: Path) -> None:
+async def test_an_outage_of_the_leader_is_reported(tmp_path: Path) -> None:
     """The outage is noticed, although the other broker still answers, also for its topic."""
     async with _two(tmp_path) as (first, second):
         await _outage(first, second.kill9, second.start)
 
 
-async def test_only_the_leader_hangs(tmp_path: Path) -> None:
+async def test_a_hanging_leader_is_reported(tmp_path: Path) -> None:
     """The outage is noticed, although the cluster still takes the hanging broker for the leader."""
     async with _two(tmp_path, broker__session__timeout__ms=60_000) as (first, second):
         await _outage(first, second.hang, second.go_on)

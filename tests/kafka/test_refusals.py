@@ -31,7 +31,9 @@ def login(name: str = "alice", mechanism: str = "PLAIN", password: str | None = 
     ("protocol", "mechanism"),
     [(protocol, mechanism) for protocol, offered in SASL.items() for mechanism in offered],
 )
-async def test_logging_in(broker: Broker, topic: str, protocol: str, mechanism: str) -> None:
+async def test_every_mechanism_logs_in(
+    broker: Broker, topic: str, protocol: str, mechanism: str
+) -> None:
     """Readers and tails log in by every mechanism, with and without TLS."""
     tls = Tls(trusted=broker.certificates.authority) if protocol == "SASL_SSL" else None
     security = KafkaSecurity(sasl=login(mechanism=mechanism), tls=tls)
@@ -93,7 +95,9 @@ async def test_a_wrong_password(broker: Broker, case: str) -> None:
     assert "wrong" not in str(refused.value)
 
 
-async def test_tokens(broker: Broker, topic: str, tmp_path: Path) -> None:
+async def test_a_token_file_is_read_at_each_login(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
     """A token file is read at each login; after a rewrite the broker sees another user."""
     file = tmp_path / "token"
     flags = [
@@ -131,7 +135,7 @@ async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
         await KafkaReader.open(broker.address("SASL_SSL"), security=security)
 
 
-async def test_no_access(broker: Broker, topic: str) -> None:
+async def test_topics_look_missing_without_rights(broker: Broker, topic: str) -> None:
     """Bob can log in without any right: topics look missing to him."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
@@ -178,7 +182,9 @@ async def test_a_certificate_for_another_name(broker: Broker) -> None:
         assert await reader.check([]) == []
 
 
-async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
+async def test_requests_about_a_missing_topic_do_not_create_it(
+    reader: KafkaReader, topic: str
+) -> None:
     """Every request about a missing topic names it and does not create it."""
     missing = f"{topic}-missing"
     for question in (
@@ -192,7 +198,7 @@ async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
     assert missing not in await reader.topics()
 
 
-async def test_check(reader: KafkaReader, new_topic: NewTopic) -> None:
+async def test_the_check_reports_unusable_topics(reader: KafkaReader, new_topic: NewTopic) -> None:
     """The check reports only missing topics and topics that are not compacted, as a worker does."""
     good, deleted, both = (
         await new_topic(),

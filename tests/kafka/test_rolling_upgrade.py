@@ -26,13 +26,13 @@ from replay.compat import (
     assess,
     roll,
 )
-from replay.compat.worker_views import ReleaseView
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
 from tests.kafka.live_cluster import TOPICS
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.kafka.test_verify_against import request_until_done, until, waited
+from tests.replay.compat.test_roll_history import view_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -129,11 +129,6 @@ def _lists(names: set[str | None], shown: list[str]) -> bool:
 
 def _has_tasks(tasks: int | None, shown: dict[str, Any]) -> bool:
     return len(shown["tasks"]) == tasks
-
-
-def view_of(assessed: ConnectorAssessment, release: str) -> ReleaseView:
-    """Connector as a worker of one of the releases reads it."""
-    return next(view for view in assessed.views if view.release == release)
 
 
 def _check_records(predicted: ClusterAssessment, written: list[Entry]) -> None:

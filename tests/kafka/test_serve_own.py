@@ -56,22 +56,17 @@ def offsets(position: int | None) -> dict[str, Any]:
     return {"offsets": [{"partition": PLACE, "offset": offset}]}
 
 
-@pytest.fixture
-def topics() -> Topics:
-    """Names of missing topics."""
-    name = unused_name()
-    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
-
-
 async def ended(client: httpx.AsyncClient) -> bool:
     """True if each command has ended and none is half done."""
     commands = (await client.get("/commands")).json()["commands"]
     return all(command["outcome"] is not None for command in commands)
 
 
-async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_state_outlives_the_process(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """The next process has the state, which is in Kafka's topics alone."""
-    file = worker_file(tmp_path, topics, config__storage__min__cleanable__dirty__ratio=0.1)
+    file = worker_file(tmp_path, own_topics, config__storage__min__cleanable__dirty__ratio=0.1)
     async with serving_own(broker, file) as (service, client):
         created = await client.post("/connectors", json={"name": "a", "config": SOURCE})
         assert created.status_code == httpx.codes.CREATED, created.text
@@ -89,11 +84,12 @@ async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_pa
     async with reading(broker.bootstrap) as reader:
         partition_counts = await reader.topics()
         sizes = [
-            partition_counts[topic] for topic in (topics.config, topics.offsets, topics.commands)
+            partition_counts[topic]
+            for topic in (own_topics.config, own_topics.offsets, own_topics.commands)
         ]
         assert sizes == [1, 5, 1]
     async with admin(broker) as client:
-        topic = ConfigResource(ConfigResourceType.TOPIC, topics.config)
+        topic = ConfigResource(ConfigResourceType.TOPIC, own_topics.config)
         described = await client.describe_configs([topic])
         configs = {name: value for name, value, *_ in described[0].resources[0][4]}
     assert configs["cleanup.policy"] == "compact"
@@ -101,10 +97,10 @@ async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_pa
 
 
 async def test_a_second_process_fences_the_first(
-    broker: Broker, topics: Topics, tmp_path: Path
+    broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """The fenced process answers with Connect's message, continues to read, and writes nothing."""
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     async with serving_own(broker, file) as (_, first), serving_own(broker, file) as (_, second):
         body = {"name": "a", "config": SOURCE}
         fenced = await first.post("/compat/3.9/connectors", json=body)
@@ -125,9 +121,9 @@ async def test_a_second_process_fences_the_first(
 
 
 @NEWEST
-async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_killed_between_commands(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """Acknowledged commands stay, and none is half done, after `kill -9` at any time."""
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     acknowledged: set[str] = set()
     for life in range(3):
         async with serving_own(broker, file) as (service, client):
@@ -157,16 +153,16 @@ async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path:
 class Forwarder:
     """Server that forwards connections to a broker, and at times accepts them without an answer."""
 
-    def __init__(self, broker: Broker, spoken: int) -> None:
-        """`spoken` is the number of connections before the silence."""
+    def __init__(self, broker: Broker, forwarded: int) -> None:
+        """`forwarded` is the number of connections that reach the broker; later ones are silent."""
         self.silent_to = asyncio.Event()
-        """Set once a connection meets silence."""
+        """Set once a connection gets no answer."""
         self._broker = broker.bootstrap.split(":")
-        self._spoken: float = spoken
+        self._forwarded: float = forwarded
 
-    def speak(self) -> None:
+    def forward_all(self) -> None:
         """Forward every connection from now on."""
-        self._spoken = float("inf")
+        self._forwarded = float("inf")
 
     @asynccontextmanager
     async def address(self) -> AsyncIterator[str]:
@@ -176,8 +172,8 @@ class Forwarder:
             yield f"{host}:{port}"
 
     async def _serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        self._spoken -= 1
-        if self._spoken < 0:
+        self._forwarded -= 1
+        if self._forwarded < 0:
             self.silent_to.set()
             await reader.read()
             out.close()
@@ -194,11 +190,11 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 async def test_killed_within_a_command(
-    broker: Broker, topics: Topics, topic: str, tmp_path: Path
+    broker: Broker, own_topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     """The next process completes a sink that was created with offsets and not yet its group."""
-    file, group = worker_file(tmp_path, topics), unused_name()
-    forwarder = Forwarder(broker, spoken=READS_BEFORE)
+    file, group = worker_file(tmp_path, own_topics), unused_name()
+    forwarder = Forwarder(broker, forwarded=READS_BEFORE)
     async with forwarder.address() as address:
         config = {
             **SINK,
@@ -217,7 +213,7 @@ async def test_killed_within_a_command(
                 with pytest.raises(httpx.TransportError):
                     await creation
             assert await groups.committed(group) == {}
-            forwarder.speak()
+            forwarder.forward_all()
             async with serving_own(broker, file) as (_, client):
                 assert await ended(client)
                 assert (await client.get("/connectors")).json() == ["s"]
@@ -226,10 +222,10 @@ async def test_killed_within_a_command(
             assert await groups.committed(group) == {(topic, 0): 5}
 
 
-async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) -> None:
+async def test_broker_killed_within_a_command(own_topics: Topics, tmp_path: Path) -> None:
     """A command during an outage is completed after it, or has failed; the service continues."""
     async with up(RELEASES[-1], tmp_path) as broker:
-        file = worker_file(tmp_path, topics)
+        file = worker_file(tmp_path, own_topics)
         async with serving_own(broker, file) as (_, client):
             body = {"name": "a", "config": SOURCE, "initial_offsets": offsets(3)["offsets"]}
             await broker.hang()
@@ -252,35 +248,35 @@ async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) ->
 
 
 async def test_a_connect_cluster_is_left_alone(
-    broker: Broker, topics: Topics, tmp_path: Path
+    broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """Topics of a Connect cluster, running or not, are refused and stay unchanged."""
     worker = KafkaWorker(
         broker.release,
         broker,
-        **cluster_settings(topics),
+        **cluster_settings(own_topics),
     )
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     async with reading(broker.bootstrap, isolation="read_uncommitted") as reader:
         async with worker:
             sentence = refusal(await refused_own(broker, file))
-            assert f"group {topics.config} has 1 member of the protocol connect, on" in sentence
+            assert f"group {own_topics.config} has 1 member of the protocol connect, on" in sentence
             created = await worker.rest.post("/connectors", json={"name": "a", "config": SOURCE})
             assert created.is_success
             await worker.stop()
-        written = await reader.ends([topics.config])
+        written = await reader.ends([own_topics.config])
         sentence = refusal(await refused_own(broker, file))
         assert "another Connect cluster wrote them" in sentence
-        assert topics.commands not in await reader.topics()
-        assert await reader.ends([topics.config]) == written
+        assert own_topics.commands not in await reader.topics()
+        assert await reader.ends([own_topics.config]) == written
 
 
 @NEWEST
-async def test_bad_topics(
-    broker: Broker, topics: Topics, new_topic: NewTopic, tmp_path: Path
+async def test_topics_that_a_worker_would_refuse_are_refused(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """Topics that a worker would refuse are refused before the log is claimed."""
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     split, deleting = await new_topic(2), await new_topic(1, cleanup__policy="delete")
     for wrong, sentence in (
         (("--config-topic", split), f"topic {split} has 2 partitions and must have one"),
@@ -288,19 +284,21 @@ async def test_bad_topics(
         (("--override", "config.storage.replication.factor=3"), "too few brokers"),
         (("--override", "config.storage.no.such=1"), "cannot be created"),
     ):
-        said = await refused_own(broker, file, *wrong)
-        assert said.code == 2
-        assert sentence in said.err.strip().splitlines()[-1], said
+        result = await refused_own(broker, file, *wrong)
+        assert result.code == 2
+        assert sentence in result.err.strip().splitlines()[-1], result
 
 
-async def test_foreign_writer(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_records_of_another_program_are_read(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """A record of another program is read like any other, and the next command uses it."""
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     async with serving_own(broker, file) as (_, client):
         body = {"name": "a", "config": SOURCE}
         assert (await client.post("/connectors", json=body)).is_success
         async with writer(broker) as out:
-            await out.put(topics.config, 0, b"connector-a", None)
+            await out.put(own_topics.config, 0, b"connector-a", None)
 
         async def gone() -> bool:
             return bool((await client.get("/connectors")).json() == [])
@@ -309,27 +307,27 @@ async def test_foreign_writer(broker: Broker, topics: Topics, tmp_path: Path) ->
         assert (await client.put("/connectors/a/stop")).status_code == httpx.codes.NOT_FOUND
 
 
-async def test_no_broker_and_no_access(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+async def test_no_broker_and_no_access(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """A stopped broker, a user without rights, and a wrong password give one sentence each."""
-    file = worker_file(tmp_path, topics)
+    file = worker_file(tmp_path, own_topics)
     (nowhere,) = free_ports(1)
     quick = ("--port", "0", "--override", "reader.connect.timeout.ms=1000")
     arguments = (f"kafka://127.0.0.1:{nowhere}", "--own", "--worker", str(file), *quick)
-    said = await asyncio.to_thread(shell, "serve", *arguments)
-    assert f"127.0.0.1:{nowhere}" in refusal(said)
+    result = await asyncio.to_thread(shell, "serve", *arguments)
+    assert f"127.0.0.1:{nowhere}" in refusal(result)
     for line in login("bob"):
         file.write_text(f"{file.read_text('utf-8')}{line}\n", "utf-8")
     own = ("--worker", str(file), "--port", "0")
     where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
-    said = await asyncio.to_thread(shell, "serve", where, "--own", *own)
-    assert said.code == 2
-    assert f"allow this user DESCRIBE on group {topics.config}" in said.err.splitlines()[-1]
+    result = await asyncio.to_thread(shell, "serve", where, "--own", *own)
+    assert result.code == 2
+    assert f"allow this user DESCRIBE on group {own_topics.config}" in result.err.splitlines()[-1]
     file.write_text(file.read_text("utf-8").replace(USERS["bob"], "other-secret"), "utf-8")
-    said = await asyncio.to_thread(shell, "serve", where, "--own", *own)
-    assert "refuses the name or the password" in said.err.splitlines()[-1]
-    assert "other-secret" not in said.err
+    result = await asyncio.to_thread(shell, "serve", where, "--own", *own)
+    assert "refuses the name or the password" in result.err.splitlines()[-1]
+    assert "other-secret" not in result.err
     async with reading(broker.bootstrap) as reader:
-        assert not {topics.config, topics.commands} & {*await reader.topics()}
+        assert not {own_topics.config, own_topics.commands} & {*await reader.topics()}
 
 
 def skewed(by_ms: int) -> int:
@@ -337,13 +335,13 @@ def skewed(by_ms: int) -> int:
     return now_ms() + by_ms
 
 
-async def test_clock_skew(broker: Broker, topics: Topics) -> None:
+async def test_a_wrong_clock_changes_no_outcome(broker: Broker, own_topics: Topics) -> None:
     """A wrong clock that later goes back changes no outcome, no order and no fencing."""
-    settings = Settings(topics=topics)
+    settings = Settings(topics=own_topics)
     for number, skew_ms in enumerate((HOUR_MS, -HOUR_MS), 1):
         around = Surroundings(now_ms=partial(skewed, skew_ms))
         async with (
-            opened(broker.bootstrap, transactional_id=topics.config) as log,
+            opened(broker.bootstrap, transactional_id=own_topics.config) as log,
             ControlPlane.open(log, settings, around) as plane,
         ):
             await plane.execute(PutConfig("a", {**SOURCE, "topic": f"t{number}"}))
@@ -359,10 +357,10 @@ async def test_clock_skew(broker: Broker, topics: Topics) -> None:
 
 @pytest.mark.parametrize("broker", RELEASES[-1:], indirect=True)
 async def test_consumers_of_the_new_protocol(
-    broker: Broker, topics: Topics, topic: str, tmp_path: Path
+    broker: Broker, own_topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     """Members of a group of KIP-848 are seen: the service refuses the group's name."""
-    file, group = worker_file(tmp_path, topics), topics.config
+    file, group = worker_file(tmp_path, own_topics), own_topics.config
     consumer = java_consumer(broker, topic, group, group__protocol="consumer")
     consumer.start()
     try:
@@ -377,6 +375,6 @@ async def test_consumers_of_the_new_protocol(
         await consumer.end()
     assert f"group {group} has 1 member of the protocol consumer, on 127.0.0.1" in sentence
     async with reading(broker.bootstrap) as reader:
-        assert not {topics.config, topics.commands} & {*await reader.topics()}
+        assert not {own_topics.config, own_topics.commands} & {*await reader.topics()}
     async with serving_own(broker, file) as (_, client):
         assert (await client.get("/connectors")).json() == []

@@ -17,7 +17,7 @@ from tests.kafka.real_kafka import KafkaWorker
 from tests.kafka.side_by_side import ComparedExchange, side_by_side
 from tests.kafka.side_by_side_requests import script
 from tests.kafka.worker_harvest import catalogue_of
-from tests.rest.running_plane import at_work
+from tests.rest.running_plane import running_plane_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -49,7 +49,7 @@ async def test_answers_are_equal(
     excepted = EXCEPTIONS[release]
     async with up(release, tmp_path) as broker, KafkaWorker(release, broker) as worker:
         plugins = catalogued(await catalogue_of(worker))
-        async with at_work(release, plugins, {str(file): LINES}) as ours:
+        async with running_plane_of(release, plugins, {str(file): LINES}) as ours:
             exchanges = await side_by_side(worker, ours, script(str(file), release), excepted)
     differing = [exchange for exchange in exchanges if exchange.differences]
     with capsys.disabled():

@@ -202,7 +202,7 @@ async def test_changes_of_a_stopped_sink(scene: SinkScene, tmp_path: Path) -> No
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_active_groups(scene: SinkScene, tmp_path: Path) -> None:
+async def test_an_active_group_refuses_equally(scene: SinkScene, tmp_path: Path) -> None:
     """A foreign member keeps the group of a stopped sink active: both refuse equally."""
     await created(scene, NAME, tmp_path)
     await stopped(scene, NAME)
@@ -235,15 +235,15 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
     words = "Failed to retrieve consumer group offsets for sink connector lost"
     assert (status, json.loads(body)["message"]) == (500, words)
     assert (await scene.service.rest.get("/connectors/lost/status")).status_code == 200
-    said = (await scene.service.rest.get("/connectors/lost/progress")).json()["message"]
-    assert said.endswith(
+    message = (await scene.service.rest.get("/connectors/lost/progress")).json()["message"]
+    assert message.endswith(
         f"no broker listens at 127.0.0.1:{port} (connection refused): check address and broker"
     )
     await accepted(scene.worker.rest, "DELETE", "/connectors/lost")
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_lag(scene: SinkScene) -> None:
+async def test_lag_per_partition_and_in_sum(scene: SinkScene) -> None:
     """Committed offset, end and lag per partition and in sum; a deleted topic has a reason."""
     answer = await scene.service.rest.get("/connectors/running/progress")
     assert answer.is_success, answer.text

@@ -248,7 +248,7 @@ async def test_a_killed_worker_loses_no_line(broker: Broker, pipeline: Pipeline)
     lines = [str(number) for number in range(20_000)]
     pipeline.write("\n".join(lines) + "\n")
     soon = {
-        "consumer.session.timeout.ms": "6000",  # a killed member holds its partitions so long
+        "consumer.session.timeout.ms": "6000",  # a killed member holds its partitions for this time
         "consumer.max.poll.records": "100",
     }
     files = pipeline.source(batch__size="50"), pipeline.sink()
@@ -305,8 +305,8 @@ class TestNoBroker:
         await java.rest.aclose()
 
         ours = {"bootstrap.servers": nowhere, "reader.admin.patience.ms": "500"}
-        said = await asyncio.to_thread(ended_worker, pipeline.folder, settings=ours)
-        assert refusal(said) == (
+        result = await asyncio.to_thread(ended_worker, pipeline.folder, settings=ours)
+        assert refusal(result) == (
             f"no broker listens at {nowhere} (connection refused): check address and broker"
         )
         assert not pipeline.offsets.exists()

@@ -179,6 +179,8 @@ async def test_a_tail_that_is_left_gives_back_its_connections(
         async for batch in batches:
             assert len(batch) == 1
             break
+        else:
+            pytest.fail("the tail has ended without a record")
 
 
 async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> None:
@@ -255,7 +257,7 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
             await broker.kill9()
             with pytest.raises(LogUnavailable):
                 await reader.ends(["followed"])
-            # The tail notices by itself, with its next fetch; a property tells, no event.
+            # The tail notices the outage with its next fetch, and reports it in a property.
             async with asyncio.timeout(PATIENCE_S):
                 while not isinstance(_interruption(reader), LogUnavailable):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)

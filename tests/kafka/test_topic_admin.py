@@ -56,7 +56,7 @@ async def test_existing_topics_stay(topics: TopicAdmin) -> None:
     assert (await topics.configs([name]))[name]["cleanup.policy"] == "compact"
 
 
-async def test_refused_topics(topics: TopicAdmin) -> None:
+async def test_refusals_name_topic_and_cause(topics: TopicAdmin) -> None:
     """Each refusal names the topic, the cause and Kafka's code."""
     name = unused_name()
     for spec, words in (
@@ -81,7 +81,7 @@ async def test_other_settings_stay(topics: TopicAdmin) -> None:
         await topics.alter_configs({name: {"retention.ms": "soon"}})
 
 
-async def test_missing_topic(topics: TopicAdmin) -> None:
+async def test_a_missing_topic_cannot_be_described_or_altered(topics: TopicAdmin) -> None:
     """A topic that is not there cannot be described or altered."""
     name = unused_name()
     with pytest.raises(LogNotUsable, match=f"{name} cannot be described: .*code 3"):
@@ -90,7 +90,7 @@ async def test_missing_topic(topics: TopicAdmin) -> None:
         await topics.alter_configs({name: {"retention.ms": "1"}})
 
 
-async def test_missing_acls(broker: Broker) -> None:
+async def test_each_missing_right_is_named(broker: Broker) -> None:
     """A user without rights gets the sentence about ACLs, for each request."""
     security = KafkaSecurity(sasl=Sasl("PLAIN", "bob", Secret(USERS["bob"])))
     cluster = Cluster(addresses(broker.address("SASL_PLAINTEXT")), security, ReadLimits())
@@ -113,7 +113,7 @@ async def test_missing_acls(broker: Broker) -> None:
         await cluster.close()
 
 
-async def test_no_broker() -> None:
+async def test_retries_without_a_broker_end() -> None:
     """Retries end after the patience, with the sentence about the address."""
     (port,) = free_ports(1)
     cluster = Cluster((("127.0.0.1", port),), KafkaSecurity(), QUICK)

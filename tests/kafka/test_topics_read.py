@@ -113,7 +113,7 @@ async def run_replay(
 
 
 async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
-    """Audits and other readers leave a user's 4 MB unread beside a few records."""
+    """Each command fetches the few records of Connect's topics, and not 4 MB of a user's topic."""
     async with relayed(tmp_path) as (broker, relay):
         await fill(broker)
         for words, expected in COMMANDS.items():

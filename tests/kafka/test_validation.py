@@ -15,13 +15,15 @@ async def test_workers_give_the_recorded_answers(broker: Broker) -> None:
     """A worker of the broker's release validates every recorded config with the recorded answer."""
     recorded = read()
     assert [record.config for record in recorded] == list(cases())
-    said = await answers(broker, broker.release, [record.config for record in recorded])
-    assert said == [record.answers[broker.release] for record in recorded]
+    present = await answers(broker, broker.release, [record.config for record in recorded])
+    assert present == [record.answers[broker.release] for record in recorded]
 
 
 async def test_workers_give_the_recorded_answers_about_classes(broker: Broker) -> None:
     """The worker gives the recorded answers about classes that it cannot find or create."""
     questions = ask_of_classes(broker.release)
-    said = await answers(broker, broker.release, questions.configs, questions.classes)
+    present = await answers(broker, broker.release, questions.configs, questions.classes)
     answers_by_config = {str(record.config): record.answers for record in read(CLASSES_FILE)}
-    assert said == [answers_by_config[str(config)][broker.release] for config in questions.configs]
+    assert present == [
+        answers_by_config[str(config)][broker.release] for config in questions.configs
+    ]

@@ -97,7 +97,7 @@ async def until_status(worker: KafkaWorker, path: str, status: int) -> None:
 async def waited(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a condition of a living cluster."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110 - nothing tells of it
+        while not await condition():  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(PAUSE_S)
 
 

@@ -63,10 +63,12 @@ async def orders_in(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
 
 @NEWEST
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
-async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support: str) -> None:
+async def test_killed_workers_lose_no_record(
+    broker: Broker, own_topics: Topics, tmp_path: Path, support: str
+) -> None:
     """The topic has every order up to the committed one; under exactly-once each one once.
 
-    At least once, a life repeats only the orders since the last commit before it.
+    At least once: a restarted worker repeats only the orders since the last commit.
     """
     data, draw = unused_name(), seeded(f"kills on brokers, {support}")
     file = connectors_file(
@@ -162,7 +164,7 @@ async def test_a_process_that_hangs_commits_no_offsets(
             count = len(await records_in(broker, data))
             await until(lambda: _has_records(broker, data, count + 1_000))
             hanging.process.send_signal(signal.SIGCONT)
-            await until(lambda: _knows_of_the_newer(client))
+            await until(lambda: _is_fenced(client))
             count = len(await records_in(broker, data)) + 100  # its last batch may follow
             await until(lambda: _has_records(broker, data, count + 500))
             orders = [json.loads(value or b"") for _, value in (await records_in(broker, data))]
@@ -178,7 +180,7 @@ async def test_a_process_that_hangs_commits_no_offsets(
     assert commits == {task: sorted(committed) for task, committed in commits.items()}
 
 
-async def _knows_of_the_newer(client: httpx.AsyncClient) -> bool:
+async def _is_fenced(client: httpx.AsyncClient) -> bool:
     """True if the process refuses commands because another one has claimed the log."""
     return not (await client.get("/health")).is_success
 

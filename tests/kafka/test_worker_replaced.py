@@ -101,7 +101,7 @@ async def rival_log(broker: Broker, topics: Topics) -> AsyncIterator[KafkaLog]:
         await log.close()
 
 
-async def test_its_tasks_end_without_a_status(
+async def test_tasks_of_the_old_worker_end_without_a_status(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
     """The old worker, which never asks, learns of the new owner by its statuses; it writes none."""

@@ -76,7 +76,7 @@ def pipeline(name: str) -> dict[str, dict[str, str]]:
     }
 
 
-async def until_through(worker: ConnectWorker, name: str) -> None:
+async def until_delivered(worker: ConnectWorker, name: str) -> None:
     """Wait until all records have gone through the topic, and the source's offset is committed."""
     await until(lambda: sorted(put.get(f"{name}-sink", ())) == ["1", "2", "3"])
     committed = {"{'source': 'numbers'}": {"at": 3}}
@@ -113,7 +113,7 @@ async def test_records_and_groups_of_another_cluster(
     async with worker_on(broker, own_topics, *classes, others=[Picky], **settings) as worker:
         for connector, config in pipeline(name).items():
             await worker.plane.execute(CreateConnector(connector, config | overrides))
-        await until_through(worker, name)
+        await until_delivered(worker, name)
         await check_only_elsewhere(broker, elsewhere, name)
     assert await values_in(elsewhere, name)
 
@@ -130,7 +130,7 @@ async def test_offsets_that_were_altered(
     async with worker_on(broker, own_topics, *classes, others=[Picky]) as worker:
         for connector, config in pipeline(name).items():
             await worker.plane.execute(CreateConnector(connector, config | overrides))
-        await until_through(worker, name)
+        await until_delivered(worker, name)
         for connector in (source, sink):
             await worker.plane.execute(StopConnector(connector))
             await until_state(worker, connector, "STOPPED")
@@ -165,7 +165,7 @@ async def test_offsets_on_another_cluster_are_refused(
             assert name not in await reader.topics()
 
 
-async def test_relative_paths(
+async def test_a_relative_path_survives_a_change_of_the_directory(
     broker: Broker,
     own_topics: Topics,
     elsewhere: Broker,
@@ -183,7 +183,7 @@ async def test_relative_paths(
         monkeypatch.chdir(tmp_path)
         for connector, config in pipeline(name).items():
             await worker.plane.execute(CreateConnector(connector, config | overrides))
-        await until_through(worker, name)
+        await until_delivered(worker, name)
 
 
 async def test_a_wrong_password_fails_the_task(

@@ -16,7 +16,7 @@ from controlplane.core.state import Topics
 from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST
-from tests.kafka.producer import NewTopic, writer
+from tests.kafka.producer import NewTopic, produce
 from tests.kafka.real_kafka import Broker
 from tests.kafka.test_worker_sinks import until_committed
 from tests.kafka.worker_service import until as until_true
@@ -59,7 +59,7 @@ class SlowSink(Sink):
         cls.go_on.clear()
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep the values, and the partitions for as long as this takes."""
+        """Keep the values; the partitions are in `busy` during the call."""
         partitions = {(record.topic, record.kafka_partition) for record in records}
         self.overlaps.extend(partition for partition in partitions if partition in self.busy)
         self.busy.update(dict.fromkeys(partitions, task.connector))
@@ -96,15 +96,6 @@ def _nothing_put() -> None:
     sinks.reset()
 
 
-async def write_values(
-    broker: Broker, topic: str, values: Sequence[str], partitions: int = 2
-) -> None:
-    """Write values, one partition after another."""
-    async with writer(broker) as out:
-        for number, value in enumerate(values):
-            await out.put(topic, number % partitions, None, value.encode())
-
-
 def slow(topic: str, **consumer: str) -> dict[str, str]:
     """Config of a sink in a test's group, with its own consumer settings."""
     settings = {"group.id": f"group-{topic}", "heartbeat.interval.ms": "200"} | consumer
@@ -120,7 +111,7 @@ async def test_a_rebalance_waits_for_a_slow_put(
     Kafka's consumer lets a rebalance wait for `max.poll.interval.ms`.
     """
     topic = await new_topic(2, cleanup__policy="delete")
-    await write_values(broker, topic, VALUES)
+    await produce(broker, topic, *VALUES, partitions=2)
     config = slow(topic, **{"request.timeout.ms": "6000"})
     async with worker_on(broker, own_topics, SlowSink) as worker:
         await worker.plane.execute(CreateConnector("slow", config))
@@ -130,7 +121,7 @@ async def test_a_rebalance_waits_for_a_slow_put(
         assert not SlowSink.taken.get("other")
         SlowSink.go_on.set()
         await until_committed(worker, f"group-{topic}", 4, 4)
-        await write_values(broker, topic, ["a", "b"])
+        await produce(broker, topic, "a", "b", partitions=2)
         await until_committed(worker, f"group-{topic}", 5, 5)
         assert task_trace(worker, "slow") == task_trace(worker, "other") == ""
     taken = SlowSink.taken
@@ -143,7 +134,7 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
 ) -> None:
     """The other member puts the records again, and the late commit is refused: nothing is lost."""
     topic = await new_topic(2, cleanup__policy="delete")
-    await write_values(broker, topic, VALUES)
+    await produce(broker, topic, *VALUES, partitions=2)
     notices = RecordedNotices()
     config = slow(topic, **{"max.poll.interval.ms": "1000"})
     async with worker_on(broker, own_topics, SlowSink, notices=notices) as worker:
@@ -156,14 +147,14 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
         await until(lambda: SlowSink.taken.get("slow"))
 
         async def member_again() -> bool:
-            await write_values(broker, topic, ["later", "later"])
+            await produce(broker, topic, "later", "later", partitions=2)
             return "later" in SlowSink.taken["slow"]
 
         await until_true(member_again)
         assert task_trace(worker, "slow") == task_trace(worker, "other") == ""
     assert {*VALUES} <= {*SlowSink.taken["other"]}
     late = [value for value in SlowSink.taken["slow"] if value in VALUES]
-    assert len(late) == len({*late})  # the records in its hands, and no others
+    assert len(late) == len({*late})  # the records of its `put`, and no others
 
 
 @asynccontextmanager
@@ -177,7 +168,7 @@ async def partitions_lost(
             assert sinks.released.wait(PATIENCE_S)
 
     sinks.acts["slow.put"] = held_put
-    await write_values(broker, topic, VALUES)
+    await produce(broker, topic, *VALUES, partitions=2)
     config = slow(topic, **{"max.poll.interval.ms": "1000"}) | config_of(ScriptedSink)
     async with worker_on(broker, topics, ScriptedSink, limits=RARELY) as worker:
         await worker.plane.execute(CreateConnector("slow", config))
@@ -223,7 +214,7 @@ async def test_a_failing_close_of_lost_partitions(
 async def test_a_sink_seeks(broker: Broker, own_topics: Topics, new_topic: NewTopic) -> None:
     """A rewind in `open` precedes all records; one in `put` repeats records, also earlier ones."""
     topic = await new_topic(1, cleanup__policy="delete")
-    await write_values(broker, topic, ["0", "1", "2"], partitions=1)
+    await produce(broker, topic, "0", "1", "2")
     config = config_of(SeekingSink) | {
         "topics": topic,
         "consumer.override.group.id": f"group-{topic}",

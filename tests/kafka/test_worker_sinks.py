@@ -17,7 +17,7 @@ from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.consumers import groups_of, has_committed, java_consumer
-from tests.kafka.producer import create_topic, reading, writer
+from tests.kafka.producer import create_topic, produce, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import until as until_true
 from tests.worker.failing_records import KeepingSink, Picky, forget_records, put, transformed_by
@@ -48,13 +48,6 @@ async def sink_topic(broker: Broker, partitions: int = 1) -> str:
     name = unused_name()
     await create_topic(broker, name, partitions, cleanup__policy="delete")
     return name
-
-
-async def produce(broker: Broker, topic: str, *values: str, partitions: int = 1) -> None:
-    """Write values, one partition after another."""
-    async with writer(broker) as out:
-        for number, value in enumerate(values):
-            await out.put(topic, number % partitions, None, value.encode())
 
 
 async def until_committed(worker: ConnectWorker, group: str, *offsets: int) -> None:
@@ -220,7 +213,7 @@ async def test_offset_reset_none_fails_the_task(broker: Broker, own_topics: Topi
 
 
 @NEWEST
-async def test_dead_letters(broker: Broker, own_topics: Topics) -> None:
+async def test_bad_records_go_to_the_dead_letter_topic(broker: Broker, own_topics: Topics) -> None:
     """A bad record is in the dead-letter topic, which the task has created."""
     topic = await sink_topic(broker)
     letters = f"{topic}-letters"

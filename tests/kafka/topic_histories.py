@@ -145,7 +145,7 @@ class TopicHistory:
         return max(position.offset for position in positions) > 2 * len(positions)
 
 
-async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
+async def cluster_with_history(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     """Cluster in which Kafka has compacted, removed and marked some records."""
     config = await new_topic(1, **COMPACTED_SOON)
     own = await new_topic(cleanup__policy="delete")  # brokers remove records only here

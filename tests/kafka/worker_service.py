@@ -57,7 +57,7 @@ async def create(client: httpx.AsyncClient, configs: Mapping[str, Mapping[str, s
 async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
     """Wait until a condition holds; return its value."""
     async with asyncio.timeout(PATIENCE_S):
-        while not (value := await condition()):  # noqa: ASYNC110 - many things make it true
+        while not (value := await condition()):  # noqa: ASYNC110 - no single event makes it true
             await asyncio.sleep(POLL_S)
     return value
 

@@ -73,7 +73,7 @@ ORIGINS = (
     ),
     Origin(
         "validation error",
-        "an answer of a real worker about one value of a config, told by `/compat`, too",
+        "an answer of a real worker about one value of a config; `/compat` gives it, too",
         lambda text: text.field == "errors" and "recommended_values" in text.beside,
     ),
     Origin(

@@ -100,7 +100,7 @@ COMMANDS = (
     ("state {archive} -o json", ROOM_BYTES),
     pytest.param("state {archive} --from-segments -o json", ROOM_BYTES, marks=pytest.mark.prove),
     pytest.param("verify {archive} -o json", ROOM_BYTES, marks=pytest.mark.prove),
-    ("timeline {archive} -o parquet --to {told}", 4 * ROOM_BYTES),
+    ("timeline {archive} -o parquet --to {file}", 4 * ROOM_BYTES),
 )
 """A timeline has records as Python has them: all of the large archive's would be 360 MB more."""
 
@@ -115,7 +115,7 @@ def test_more_records_take_no_more_memory(
 ) -> None:
     """The peak is bounded with all segments read, and with snapshots or winners in their place."""
     small, large = (
-        peak_bytes(command.format(archive=archives / name, told=tmp_path / f"{name}.parquet"))
+        peak_bytes(command.format(archive=archives / name, file=tmp_path / f"{name}.parquet"))
         for name in ("small", "large")
     )
     assert large - small < room_bytes

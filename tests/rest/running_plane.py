@@ -21,7 +21,7 @@ from tests.worker.recorded_connectors import FILE_SOURCE as SOURCE
 from tests.worker.recorded_connectors import recorded_classes
 from tests.worker.worker_fixture import QUICK, connector_status, offsets, task_states, until
 
-__all__ = ["JSON", "SINK", "SOURCE", "AtWork", "Files", "at_work"]
+__all__ = ["JSON", "SINK", "SOURCE", "Files", "RunningPlane", "running_plane_of"]
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -39,7 +39,7 @@ _FINAL = {
 """State of a connector after it has followed its target state."""
 
 
-class AtWork(NamedTuple):
+class RunningPlane(NamedTuple):
     """Address of the service, and the worker that runs its connectors."""
 
     url: str
@@ -59,7 +59,7 @@ class AtWork(NamedTuple):
         config = self.worker.plane.state.config
         # The first time the task configs are published; the second time their tasks are started.
         for name in [*config.connectors] * 2:
-            with suppress(Exception):  # the status says so
+            with suppress(Exception):  # the status has the failure
                 await self.worker.started(name, PATIENCE_S)
         for _ in range(TURNS):
             await asyncio.sleep(0)
@@ -97,9 +97,9 @@ class AtWork(NamedTuple):
 
 
 @asynccontextmanager
-async def at_work(
+async def running_plane_of(
     release: str, plugins: Plugins | None = None, files: Files | None = None
-) -> AsyncIterator[AtWork]:
+) -> AsyncIterator[RunningPlane]:
     """Serve a control plane on a socket that answers as a worker of a release."""
     settings = Settings(
         profile=release, worker=DecisionSettings(key_converter=JSON, value_converter=JSON)
@@ -114,4 +114,4 @@ async def at_work(
             ) as worker,
             serving(worker.plane.app, listening := listen("127.0.0.1", 0)),
         ):
-            yield AtWork(f"{url_of(listening)}/compat/{release}", worker, Path(folder))
+            yield RunningPlane(f"{url_of(listening)}/compat/{release}", worker, Path(folder))

@@ -29,7 +29,7 @@ EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborte
 
 NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"
 NO_LOG4J = "the worker ran without log4j-core and could set no logger level at all"
-OLD_LEADER = "the leader was of an older release, which has never heard of what it was asked"
+OLD_LEADER = "the leader was of an older release, which does not know the request"
 
 EXCEPTIONS: Mapping[tuple[str, int], str] = {
     ("exactly-once-3.9", 21): NINETY_SECONDS,
@@ -103,7 +103,7 @@ class HistoryReplay:
             answers += [await self._observed(step, path) for path in step.answers]
         return answers
 
-    # --- what happens to the cluster --------------------------------------------------------------
+    # --- events of the cluster --------------------------------------------------------------------
 
     async def _start(self, step: StoryStep) -> None:
         """Open a new control plane, with the settings of the worker that starts."""
@@ -165,7 +165,7 @@ class HistoryReplay:
                 self._broker.ends[topic] = entry["offset"]["kafka_offset"]
                 self._broker.consume(f"connect-{name}", topic)
 
-    # --- what is asked ----------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     async def _request(self, step: StoryStep) -> ComparedAnswer:
         """Send a request, and match its records with the recorded ones."""

@@ -21,7 +21,7 @@ from tests.rest.served_history import client_of, following, served, service_of, 
 
 NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
 NO_METHOD = {"error_code": 405, "message": "HTTP 405 Method Not Allowed"}
-UGLY = "gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
+ENCODED_NAME = "gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
 """A connector of the history: `größe/ümläut 😀 %;+`."""
 
 
@@ -32,7 +32,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_root(client: httpx.AsyncClient) -> None:
+async def test_the_root_document(client: httpx.AsyncClient) -> None:
     """`GET /` shows the release of the dialect, in Connect's form."""
     response = await client.get("/")
     assert response.json() == {
@@ -46,9 +46,9 @@ async def test_root(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        f"/connectors/{UGLY}",
-        f"/connectors/{UGLY}/",
-        f"/connectors;a=b/{UGLY};c=d/?x=y",
+        f"/connectors/{ENCODED_NAME}",
+        f"/connectors/{ENCODED_NAME}/",
+        f"/connectors;a=b/{ENCODED_NAME};c=d/?x=y",
     ],
 )
 async def test_raw_paths(client: httpx.AsyncClient, path: str) -> None:
@@ -140,7 +140,7 @@ async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> 
 
 
 async def test_head(client: httpx.AsyncClient) -> None:
-    """HEAD tells the length and the type of what GET would bring."""
+    """HEAD has the length and the type of the response to GET."""
     head, get = await client.head("/connectors/pages"), await client.get("/connectors/pages")
     assert head.content == b""
     assert head.headers["content-length"] == str(len(get.content))
@@ -168,7 +168,9 @@ async def test_options(client: httpx.AsyncClient) -> None:
         ("garbage", 406),
     ],
 )
-async def test_accept(client: httpx.AsyncClient, accept: str, status: int) -> None:
+async def test_clients_that_do_not_accept_json_get_406(
+    client: httpx.AsyncClient, accept: str, status: int
+) -> None:
     """A client that does not accept JSON gets a 406, in JSON without a content type."""
     response = await client.get("/connectors", headers={"accept": accept})
     assert response.status_code == status
@@ -187,7 +189,7 @@ async def test_accept(client: httpx.AsyncClient, accept: str, status: int) -> No
         ("/", "text/plain", b"", 200),
     ],
 )
-async def test_content_type(
+async def test_requests_that_are_not_json_are_refused(
     client: httpx.AsyncClient, path: str, sent: str, body: bytes, status: int
 ) -> None:
     """A request that is not JSON is refused even if its body is unused, except at the root."""
@@ -294,7 +296,10 @@ async def test_gaps_of_a_vector_are_noticed(
     client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
 ) -> None:
     """A header lists topics that a vector omits and offsets beyond the log."""
-    for path in ("/connectors", "/connectors/nix"):  # asked twice: a kept answer tells it, too
+    for path in (
+        "/connectors",
+        "/connectors/nix",
+    ):  # sent twice: the cached answer has the notice, too
         response = await client.get(f"{path}?as_of={vector(ends)}")
         notice = response.headers.get("x-controlplane-notice", "")
         assert notice == "; ".join(notices)
@@ -338,7 +343,9 @@ async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
         ("profile=", "unknown release ''"),
     ],
 )
-async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -> None:
+async def test_invalid_queries_are_refused(
+    client: httpx.AsyncClient, query: str, says: str
+) -> None:
     """An invalid query is refused with one sentence, in Connect's form."""
     response = await client.get(f"/connectors?{query}")
     assert response.status_code == 400, response.text
@@ -354,14 +361,14 @@ async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> No
     assert response.json()["version"] == "3.4.0"
 
 
-async def test_mounted() -> None:
+async def test_the_application_works_beneath_a_mount() -> None:
     """The application works beneath a path of another one, and gets raw names."""
     async with following("life-3.9") as follower:
         app = App(service_of(follower, "3.9"))
         outer = Starlette(routes=[Mount("/compat/3.9", app)])
         transport = httpx.ASGITransport(outer)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
-            response = await client.get(f"/compat/3.9/connectors/{UGLY}/config")
+            response = await client.get(f"/compat/3.9/connectors/{ENCODED_NAME}/config")
             root = await client.get("/compat/3.9/")
     assert response.json()["name"] == "größe/ümläut 😀 %;+"
     assert root.status_code == 200
@@ -380,7 +387,7 @@ async def test_topics_that_are_not_tracked() -> None:
     )
 
 
-async def test_only_http() -> None:
+async def test_websockets_are_refused() -> None:
     """The application refuses a websocket."""
     async with following("life-3.9") as follower:
         app = App(service_of(follower, "3.9"))

@@ -70,7 +70,7 @@ def kafkas(release: str, requests: list[tuple[str, bytes]]) -> Iterator[str | No
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
-def test_words_are_jacksons(release: str) -> None:
+def test_messages_are_jacksons(release: str) -> None:
     """For 300 bodies, mostly malformed, our messages equal those of the release's worker."""
     requests = [(kind, body) for kind, samples in BODIES.items() for body in samples]
     requests += [("config", body) for body in BAD_CHARACTERS]
@@ -108,7 +108,7 @@ def test_a_release_fails_at_a_bad_body(body: bytes, text: str, column: int) -> N
 
 
 @pytest.mark.parametrize("body", [None, b"", b" \n", b" null "])
-def test_a_release_fails_at_no_body(body: bytes | None) -> None:
+def test_a_release_fails_at_a_missing_body(body: bytes | None) -> None:
     """A worker answers a missing body with the JVM's message about a null."""
     message = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
     assert refusal(bodies.config, body, V39) == (500, message)

@@ -17,7 +17,7 @@ from tests.rest.plane import ORDERS, orders_plane
 NEW = {"name": "new", "config": ORDERS}
 
 
-async def test_a_connector_lives() -> None:
+async def test_life_of_a_connector() -> None:
     """A connector is created and stopped, its offsets are reset, and it is deleted."""
     async with orders_plane() as (_, client):
         created = await client.post("/connectors", json=NEW)
@@ -48,7 +48,7 @@ async def test_each_release_answers_as_itself() -> None:
 
 
 @pytest.mark.parametrize("release", ["3.8", "3.9", "4.1", "4.3"])
-async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
+async def test_the_connector_is_looked_up_before_a_null_patch(
     release: str,
 ) -> None:
     """A worker looks up the connector before it reads the patch."""
@@ -137,7 +137,7 @@ async def test_a_dry_run_writes_nothing() -> None:
         assert plane.state is before
 
 
-async def test_an_idempotency_key_is_worth_one_command() -> None:
+async def test_an_idempotency_key_runs_one_command() -> None:
     """A repeated key gets the first answer; another command with the key gets a conflict."""
     async with orders_plane() as (plane, client):
         key = {"idempotency-key": "deploy-7"}
@@ -154,7 +154,7 @@ async def test_an_idempotency_key_is_worth_one_command() -> None:
         assert "new" not in views.connectors(plane.state)
 
 
-async def test_an_empty_idempotency_key_is_none() -> None:
+async def test_an_empty_idempotency_key_is_refused() -> None:
     """An empty idempotency key is refused: all clients without a key would share it."""
     async with orders_plane() as (plane, client):
         before = plane.state
@@ -166,7 +166,7 @@ async def test_an_empty_idempotency_key_is_none() -> None:
         assert plane.state is before
 
 
-async def test_the_past_is_not_changed() -> None:
+async def test_commands_with_as_of_are_refused() -> None:
     """A command with `as_of=` is refused."""
     async with orders_plane() as (_, client):
         answer = await client.put("/connectors/orders/pause?as_of=config@0")
@@ -247,7 +247,7 @@ async def test_content_types_between_workers(release: str, path: str, status: in
 
 
 async def test_another_writer_takes_over() -> None:
-    """After another writer takes over, commands fail for good; each answer has the notice."""
+    """After another writer takes over, commands fail permanently; each answer has the notice."""
     async with orders_plane() as (plane, client):
         assert NOTICE not in (await client.get("/connectors")).headers
         await plane.log.claim()

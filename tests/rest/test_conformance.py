@@ -30,7 +30,7 @@ from tests.rest.settled_cluster import FAILURE, FILE, at_rest
 
 BASE = "/compat/3.9"
 JSON = {"content-type": "application/json"}
-SICK = FILE | {"fail": "connector"}
+FAILING = FILE | {"fail": "connector"}
 NO_TYPE = [
     ("GET", "/nix", {}, 404),
     ("DELETE", "/connectors", {}, 405),
@@ -61,7 +61,7 @@ async def test_errors_before_a_method_is_found_have_no_type(
         ("?includeTasks=false&includeTasks=true", 204),
     ],
 )
-async def test_booleans(query: str, status: int) -> None:
+async def test_only_true_is_true(query: str, status: int) -> None:
     """Every value but `true` is false; the first value counts."""
     async with at_rest() as scene:
         path = f"{BASE}/connectors/orders/restart{query}"
@@ -108,7 +108,7 @@ async def test_a_no_break_space_is_not_trimmed() -> None:
         assert (await client.get(f"{BASE}/connectors/a")).status_code == 404
 
 
-async def test_control_characters_are_no_name() -> None:
+async def test_control_characters_in_a_name_are_refused() -> None:
     """The message lists the numbers of the characters if Connect's own definitions are known."""
     async with plane_on(MemoryLog()) as plane, client_of(plane.app) as client:
         named = {"name": "a\x01\x7fb", "config": FILE}
@@ -132,7 +132,7 @@ async def test_names_on_every_route(name: str, dialect: str) -> None:
         created = await client.post(
             f"{dialect}/connectors", json={"name": name, "config": FILE | {"name": name}}
         )
-        if not dialect:  # a release's `Location` keeps what means something in an address
+        if not dialect:  # a release's `Location` keeps characters that have a meaning in a URL
             assert (await client.get(created.headers["location"])).json()["name"] == name
         await scene.runtime.settle(long=True)
         for path in ("", "/config", "/tasks", "/status", "/tasks/0/status", "/topics", "/offsets"):
@@ -200,7 +200,7 @@ async def test_without_status_a_connector_is_not_expanded() -> None:
 async def test_a_trace_is_shown_where_there_is_one() -> None:
     """A status without a trace has no such member."""
     async with at_rest() as scene:
-        await scene.client.put(f"{BASE}/connectors/sick/config", json=SICK)
+        await scene.client.put(f"{BASE}/connectors/sick/config", json=FAILING)
         await scene.runtime.settle(long=True)
         failed = (await scene.client.get(f"{BASE}/connectors/sick/status")).json()
         runs = (await scene.client.get(f"{BASE}/connectors/orders/status")).json()
@@ -269,7 +269,7 @@ async def test_an_unknown_connector_is_not_stopped() -> None:
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
 
 
-async def test_no_offsets_come_before_no_connector() -> None:
+async def test_missing_offsets_are_refused_before_the_connector_is_looked_up() -> None:
     """An alteration without offsets is refused before the connector is looked up."""
     async with orders_plane() as (_, client):
         answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
@@ -345,7 +345,7 @@ async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) 
 
 
 @pytest.mark.parametrize("connector", ["copies", "sink"])
-async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
+async def test_a_second_reset_succeeds(connector: str) -> None:
     """A second reset gets 200, too."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/{connector}/offsets"
@@ -401,7 +401,9 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
         (_signed(b""), 204, ""),
     ],
 )
-async def test_signatures(headers: dict[str, str], status: int, text: str) -> None:
+async def test_right_wrong_and_missing_signatures(
+    headers: dict[str, str], status: int, text: str
+) -> None:
     """A signature may be missing, of an unknown algorithm, of a wrong key, or right."""
     async with at_rest() as scene:
         answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)

@@ -16,8 +16,7 @@ from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.read_only.read_only_service import ReadOnlyPlanner
 from controlplane.rest.app import App
-from controlplane.rest.endpoints.router import find
-from controlplane.rest.endpoints.table import ENDPOINTS
+from controlplane.rest.endpoints.router import ENDPOINTS, find
 from controlplane.rest.service import compose
 from tests.rest.probes.runtime import KEY
 from tests.rest.running_plane import JSON
@@ -88,7 +87,7 @@ async def _send_signed(client: httpx.AsyncClient, case: DryRunCase, **query: str
     return await client.send(request)
 
 
-async def test_nothing_is_changed() -> None:
+async def test_a_dry_run_changes_nothing() -> None:
     """Every changing endpoint shows the plan of its change."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
@@ -118,7 +117,7 @@ def test_no_endpoint_is_left_out() -> None:
     assert covered == changing
 
 
-# --- where the log is only read -----------------------------------------------------------------
+# --- read-only services -------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -187,18 +186,18 @@ async def test_a_read_only_service_beneath_compat() -> None:
         assert unknown.json() == {"error_code": 404, "message": "Unknown connector nix"}
 
 
-@pytest.mark.parametrize("said", ["", "yes", "1"])
-async def test_neither_yes_nor_no(said: str) -> None:
+@pytest.mark.parametrize("dry_run", ["", "yes", "1"])
+async def test_other_values_of_dry_run_are_refused(dry_run: str) -> None:
     """Any other value of `dry_run=` is refused, and nothing is written."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:
-            answer = await _send_signed(scene.client, case, dry_run=said)
+            answer = await _send_signed(scene.client, case, dry_run=dry_run)
             assert (answer.status_code, "dry_run=" in answer.json()["message"]) == (400, True)
         assert await scene.changeable_state() == before
 
 
-async def test_nothing_is_done_to_the_past() -> None:
+async def test_a_dry_run_with_as_of_is_refused() -> None:
     """A dry run with `as_of=` is refused."""
     async with at_rest() as scene:
         before = await scene.changeable_state()

@@ -31,7 +31,7 @@ READS = {
         "from controlplane.rest.requests import _ACCEPTED as pattern;"
         "assert pattern.fullmatch('a/b' + ';c= ' * 1_900 + '=;!') is None"
     ),
-    "a reference that nobody closes in the value of a secret": (
+    "an unclosed reference in the value of a secret": (
         "from controlplane.core.text.redaction import redacted_text as hide;"
         "assert ':' not in hide('password=${' + ':' * 250_000)[10:]"
     ),

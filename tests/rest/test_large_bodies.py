@@ -218,6 +218,14 @@ def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
             assert outcome(read, body, profile) == plainly
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_plain_large_body_is_read_by_the_fast_parser(release: str) -> None:
+    """A plain body needs no process of its own: the fast parser reads it in any size."""
+    plain = json.dumps({"connector.class": "A", **{f"key{at}": "v" for at in range(2_000)}})
+    config = bodies.config(LargeBody(plain.encode()), Profile.of(release))
+    assert config == json.loads(plain)
+
+
 def outcome(read: Any, body: bytes, profile: Profile) -> Any:
     """The value of a body, or its error; number types differ."""
     try:

@@ -118,7 +118,9 @@ async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
     assert running
     assert all(value == ("state=running," in labels) for labels, value in running.items())
     numbers = {"failed": 0, "running": 1, "unassigned": 2, "paused": 3}
-    for labels, value in history.of_family("kafka_connect_connector_tasks_state").items():
+    tasks = history.of_family("kafka_connect_connector_tasks_state")
+    assert tasks
+    for labels, value in tasks.items():
         state = labels.partition("state=")[2].partition(",")[0]
         assert value == numbers[state]
 
@@ -212,7 +214,7 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
         assert texts[0] == texts[1] != {}
 
 
-async def test_formats() -> None:
+async def test_prometheus_and_openmetrics_formats() -> None:
     """Metrics come in Prometheus' own format, or in OpenMetrics if the client accepts it.
 
     HEAD is allowed; other methods are not.
@@ -241,7 +243,7 @@ async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None
         assert (await measured_plane.client.get("/metrics")).status_code == 200
 
 
-async def test_names_that_are_no_text() -> None:
+async def test_names_with_any_characters_are_escaped() -> None:
     """Names in metrics may contain any text: quotes, line ends, half of a surrogate pair."""
     async with measured() as measured_plane:
         log = measured_plane.plane.log
@@ -265,7 +267,7 @@ class AwaitableNotices(FollowerNotices):
     exception = FollowerNotices.warning
 
 
-async def test_a_log_that_is_away() -> None:
+async def test_the_last_known_state_is_exposed_during_an_outage() -> None:
     """The last known state is exposed, marked as old; unknown values are not exposed."""
     metrics, notices, log = Metrics(), AwaitableNotices(), MemoryLog()
     for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
@@ -291,8 +293,8 @@ async def test_a_log_that_is_away() -> None:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
 
 
-class Undecided(Cable):
-    """A log whose ends nobody but its follower can read: other reads wait for ever."""
+class UnansweredEnds(Cable):
+    """A log whose ends only its follower can read: other reads wait for ever."""
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         if self.cut.is_set():
@@ -300,11 +302,11 @@ class Undecided(Cable):
         return await self.log.ends(topics)
 
 
-async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_without_the_ends_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other metrics are answered in time, without the ends of the log."""
     monkeypatch.setattr(exposition, "ENDS_PATIENCE_S", 0.01)
     async with following("life-3.9") as follower:
-        log = Undecided(MemoryLog())
+        log = UnansweredEnds(MemoryLog())
         log.cut.set()
         service = service_of(follower, "kip", catalogue(), log=log)
         transport = httpx.ASGITransport(Metrics().with_metrics(App(service), service))

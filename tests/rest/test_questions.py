@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.endpoints.table import ENDPOINTS
+from controlplane.rest.endpoints.router import ENDPOINTS
 from controlplane.rest.worker_endpoints import NO_PAST
 from tests.rest.settled_cluster import at_rest
 
@@ -41,7 +41,7 @@ async def _get(client: httpx.AsyncClient, path: str, **query: str) -> httpx.Resp
     return await client.get(f"/{path}", params={**needed, **release, **query})
 
 
-async def test_every_endpoint_has_its_moments() -> None:
+async def test_every_endpoint_accepts_as_of() -> None:
     """`as_of` works for every endpoint; one without a past says so in a notice."""
     async with at_rest() as scene:
         assert len((await _get(scene.client, "connectors")).json()) == 3
@@ -54,7 +54,7 @@ async def test_every_endpoint_has_its_moments() -> None:
 
 
 @pytest.mark.parametrize("question", [{"as_of": "yesterday"}, {"profile": "9x"}])
-async def test_every_endpoint_refuses_nonsense(question: dict[str, str]) -> None:
+async def test_every_endpoint_refuses_invalid_values(question: dict[str, str]) -> None:
     """An invalid value gets 400, and the message repeats it."""
     (nonsense,) = question.values()
     async with at_rest() as scene:
@@ -63,7 +63,7 @@ async def test_every_endpoint_refuses_nonsense(question: dict[str, str]) -> None
             assert (answer.status_code, nonsense in answer.text) == (400, True), path
 
 
-async def test_every_endpoint_is_that_of_a_release() -> None:
+async def test_endpoints_are_missing_in_releases_that_lack_them() -> None:
     """An endpoint that a release lacks is missing under that `profile`."""
     async with at_rest() as scene:
         for release in ("2.3", "3.4", "3.9", "4.3"):

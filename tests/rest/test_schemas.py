@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.conftest import PROVE, sampled
 from tests.patience import PATIENCE_S
 from tests.rest.openapi import kafkas_description
-from tests.rest.running_plane import SINK, SOURCE, at_work
+from tests.rest.running_plane import SINK, SOURCE, running_plane_of
 
 RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 EXAMPLES = 10
@@ -86,7 +86,7 @@ def described(file: Path) -> schemathesis.BaseSchema:
 async def test_answers_are_as_described(release: str, shared: Path) -> None:
     """Every operation conforms to the description, for valid and invalid requests."""
     schema = described(kafkas_description(shared, release))
-    async with at_work(release, files=FILES) as world:
+    async with running_plane_of(release, files=FILES) as world:
         await asyncio.to_thread(_create, world.url)
         await world.settle()
         statuses = await asyncio.to_thread(_ask_everything, schema, world.url)

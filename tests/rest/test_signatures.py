@@ -36,7 +36,7 @@ def refusal(request_headers: Mapping[str, str], key: SessionKey | None = KEY) ->
 
 
 @pytest.mark.parametrize("signed", [SIGNED, SIGNED.rstrip("=")])
-def test_signed(signed: str) -> None:
+def test_valid_signatures_are_accepted(signed: str) -> None:
     """A signature is accepted with or without its padding, as in Java's decoder."""
     assert SIGNED.endswith("=")
     session_signature = signature(headers(signed=signed), KEY)
@@ -45,14 +45,14 @@ def test_signed(signed: str) -> None:
 
 
 @pytest.mark.parametrize("missing", headers())
-def test_unsigned(missing: str) -> None:
+def test_a_request_without_both_headers_is_refused(missing: str) -> None:
     """A request needs both headers; one alone is no signature."""
     incomplete = {name: value for name, value in headers().items() if name != missing}
     assert signature(incomplete, KEY) is None
 
 
 @pytest.mark.parametrize("signed", ["", "AAAA", b64encode(b"x" * 32).decode()])
-def test_signed_by_somebody_else(signed: str) -> None:
+def test_wrong_signatures_are_forbidden(signed: str) -> None:
     """A wrong signature of any length is forbidden."""
     assert isinstance(refusal(headers(signed=signed)), Forbidden)
 
@@ -68,13 +68,15 @@ def test_signed_by_somebody_else(signed: str) -> None:
         (headers("HmacMD5", signed="!"), "Illegal base64 character 21"),
     ],
 )
-def test_no_signature_of_ours(request_headers: Mapping[str, str], text: str) -> None:
+def test_unreadable_signatures_are_client_errors(
+    request_headers: Mapping[str, str], text: str
+) -> None:
     """An unreadable signature, or another algorithm, is a client error."""
     message = refusal(request_headers)
     assert isinstance(message, BadRequest)
     assert str(message).startswith(text)
 
 
-def test_before_there_is_a_key() -> None:
+def test_a_worker_without_the_key_is_not_ready() -> None:
     """A worker that has not read the key yet is not ready."""
     assert isinstance(refusal(headers(), key=None), NotReady)

@@ -10,7 +10,7 @@ from controlplane.rest.app import App
 from controlplane.rest.http.server import NoListener, listen, serving, url_of
 from tests.rest.served_history import following, service_of
 
-UGLY = b"gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
+ENCODED_NAME = b"gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def get(target: bytes, *headers: bytes, method: bytes = b"GET") -> bytes:
 @pytest.mark.parametrize(
     "target",
     [
-        b"/connectors/" + UGLY + b"/config",
-        b"/connectors/" + UGLY + b"/config/",
-        b"/connectors;v=1/" + UGLY + b";v=2/config;v=3?x=y",
-        b"http://anywhere:1/connectors/" + UGLY + b"/config",
+        b"/connectors/" + ENCODED_NAME + b"/config",
+        b"/connectors/" + ENCODED_NAME + b"/config/",
+        b"/connectors;v=1/" + ENCODED_NAME + b";v=2/config;v=3?x=y",
+        b"http://anywhere:1/connectors/" + ENCODED_NAME + b"/config",
     ],
 )
 async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
@@ -111,7 +111,7 @@ async def test_ends_with_idle_connections() -> None:
         await writer.wait_closed()
 
 
-def test_port_taken() -> None:
+def test_a_port_in_use_is_one_error() -> None:
     """A port in use is one clear error."""
     with listen("127.0.0.1", 0) as taken, pytest.raises(NoListener) as error:
         listen("127.0.0.1", taken.getsockname()[1])
@@ -120,7 +120,7 @@ def test_port_taken() -> None:
     assert not error.value.wrong_host
 
 
-def test_unknown_host() -> None:
+def test_an_invalid_address_is_one_error() -> None:
     """An invalid address is one clear error."""
     with pytest.raises(NoListener, match=r"cannot listen on 256\.0\.0\.1:0") as error:
         listen("256.0.0.1", 0)
@@ -128,7 +128,7 @@ def test_unknown_host() -> None:
 
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
-def test_url(host: str, shown: str) -> None:
+def test_the_printed_url_can_be_requested(host: str, shown: str) -> None:
     """The printed URL can be requested; an IPv6 address is in brackets."""
     if host == "::1" and not _has_ipv6():
         host, shown = "localhost", "127.0.0.1"  # a container without IPv6

@@ -44,7 +44,7 @@ async def lived(history: str, *, until: int | None = None) -> list[ComparedAnswe
 
 
 @pytest.mark.parametrize("history", ANSWERS)
-async def test_every_answer_is_given_again(history: str) -> None:
+async def test_every_answer_equals_the_recorded_one(history: str) -> None:
     """Every answer equals the recorded one, and every written record has recorded bytes."""
     answers = await lived(history)
     differing = [answer for answer in answers if not answer.agrees]
@@ -60,7 +60,7 @@ async def test_every_answer_is_given_again(history: str) -> None:
 
 
 @pytest.mark.parametrize(("history", "step"), EXCEPTIONS)
-async def test_exceptions_are_some(history: str, step: int) -> None:
+async def test_each_exception_is_needed(history: str, step: int) -> None:
     """Each excepted request really gets another answer."""
     *_, last = await lived(history, until=step)
     assert last.step.n == step

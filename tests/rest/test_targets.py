@@ -11,8 +11,8 @@ from controlplane.core.commands import CreateConnector
 from controlplane.core.plan import AdminOverrides, AlterGroup
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
-from controlplane.rest.http.request_targets import parse_target
 from controlplane.rest.jetty_errors import BadMessage, BadTarget, UnreadableRequest
+from controlplane.rest.requests import parse_target
 from tests.rest.broker import SimulatedBroker
 from tests.rest.plane import orders_plane
 
@@ -75,7 +75,7 @@ def test_decodable_names_are_accepted(name: str) -> None:
     assert target.segments == ("connectors", unquote(name))
 
 
-async def test_a_media_type_that_is_none() -> None:
+async def test_an_invalid_media_type_gets_json() -> None:
     """At the root an invalid media type gets JSON, not the server's page."""
     async with orders_plane() as (_, client):
         answer = await client.get("/connectors", headers={"content-type": "garbage"})
@@ -84,7 +84,7 @@ async def test_a_media_type_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
-async def test_pages_are_kept_or_not(release: str) -> None:
+async def test_pages_for_bad_media_types_are_not_cached(release: str) -> None:
     """Jetty's error page for a bad media type forbids caching."""
     async with orders_plane() as (_, client):
         sent = {"content-type": "garbage"}
@@ -137,7 +137,7 @@ async def test_offsets_of_an_unreachable_group_get_500() -> None:
     assert (theirs.status_code, theirs.json()["message"]) == (500, words)
 
 
-async def test_a_group_without_offsets_is_gone() -> None:
+async def test_a_group_is_deleted_with_its_last_offset() -> None:
     """A group is deleted with its last offset; a second removal fails, as in the probe."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5

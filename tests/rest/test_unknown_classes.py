@@ -40,7 +40,7 @@ async def test_a_connector_of_an_unknown_class_is_not_created(base: str) -> None
         assert (await client.get(f"{base}/connectors")).json() == []
 
 
-async def test_it_is_created_where_unknown_classes_are_trusted() -> None:
+async def test_a_setting_trusts_unknown_classes() -> None:
     """A setting, which is off by default, allows the creation of connectors of unknown classes."""
     async with asking(MemoryLog(), trust_unknown_classes=True) as client:
         posted = await client.post("/connectors", json={"name": "a", "config": CONFIG})

@@ -88,7 +88,7 @@ again
 """
 
 
-def test_a_row_becomes_a_block_at_last(histories: Path) -> None:
+def test_a_narrow_window_shows_each_row_as_a_block(histories: Path) -> None:
     """A block has the row's name, then a line for each column; no cell is left out."""
     log = histories / "compacted-3.9.log.jsonl"
     result = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)

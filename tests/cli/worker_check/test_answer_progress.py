@@ -30,7 +30,7 @@ def test_agreement_counts_at_once() -> None:
     assert standing((0, compared_answers([1, 2], [2, 1], [2, 1]))) is Agreement.AGREES
 
 
-def test_a_difference_must_stay() -> None:
+def test_a_difference_counts_after_a_while_without_changes() -> None:
     """A difference counts after `settle_s` without a change on either side."""
     same = compared_answers(1, 2, 2)
     assert standing((0, same)) is Agreement.MOVES

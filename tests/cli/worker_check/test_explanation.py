@@ -141,7 +141,7 @@ def test_a_batch_that_is_lost() -> None:
 
 
 def test_a_log_thread_that_has_ended() -> None:
-    """Up to 3.8 a null key ends the log thread for good; from 3.9 on it costs one batch."""
+    """Up to 3.8 a null key ends the log thread permanently; from 3.9 on it costs one batch."""
     many = [("configs", 0, f"connector-{number}", OTHER) for number in range(600)]
     poison = Entry("connect-configs", 0, 3, 3, None, OTHER)
     later = [

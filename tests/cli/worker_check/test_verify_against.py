@@ -182,7 +182,7 @@ async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) 
         (["--against", "http://w1", "--timeout", "0"], "'--timeout'"),
     ],
 )
-def test_bad_options(tmp_path: Path, words: list[str], sentence: str) -> None:
+def test_bad_options_are_refused(tmp_path: Path, words: list[str], sentence: str) -> None:
     """Bad options are refused with exit code 2, before the worker is asked."""
     log = empty(tmp_path)
     result = call("verify", log, *words)

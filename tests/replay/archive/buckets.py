@@ -101,7 +101,7 @@ def bucket(name: str) -> Iterator[Bucket]:
     with serving() as endpoint, pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.getLogger("werkzeug"), "disabled", True)
         key = _key(f"http://{endpoint}", name)
-        # From now on, keys are looked at.
+        # From now on, keys are checked.
         patch.setattr(settings, "INITIAL_NO_AUTH_ACTION_COUNT", 0)
         patch.setattr(ActionAuthenticatorMixin, "request_count", 0)
         yield Bucket(endpoint, name, key["AccessKeyId"], key["SecretAccessKey"])

@@ -45,7 +45,7 @@ def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
         assert len(archived(again)) == whole
         assert verified(again).flaws == ()
     assert replayed(cluster_in(folders[len(folders) // 2]), None, kip) == expected
-    assert record_counts == sorted(record_counts), "from some step on the append is there"
+    assert record_counts == sorted(record_counts), "a kill at a later step never loses the append"
     assert {half, whole} == {*record_counts}
     assert leftovers > len(folders) // 2
 

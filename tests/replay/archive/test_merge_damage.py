@@ -98,8 +98,8 @@ def test_a_read_only_archive_stays_unchanged(open_path: Path) -> None:
     for path in open_path.rglob("*"):
         path.chmod(0o555 if path.is_dir() else 0o444)
     with unprivileged():
-        said = refusal(call("compact-archive", open_path))
-    assert f"{open_path} cannot be written (Permission denied)" in said
+        sentence = refusal(call("compact-archive", open_path))
+    assert f"{open_path} cannot be written (Permission denied)" in sentence
     assert content(open_path) == before
 
 
@@ -287,9 +287,9 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
     expected = replayed(cluster_in(small), None, KIP)
     merged(small)
     assert replayed(cluster_in(small), None, KIP) == expected
-    said = call("verify", small, "--head", head)
-    assert said.code == 0
-    assert "merged segments of an earlier version had no hash of records" in said.out
+    result = call("verify", small, "--head", head)
+    assert result.code == 0
+    assert "merged segments of an earlier version had no hash of records" in result.out
 
 
 @pytest.mark.slow
@@ -312,6 +312,6 @@ def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
         expected = expected or replayed(cluster_in(folder), None, KIP)
         assert replayed(cluster_in(folder), None, KIP) == expected
     assert manifest_counts == sorted(manifest_counts, reverse=True), (
-        "from some step on the archive is merged"
+        "a kill at a later step never undoes the merge"
     )
     assert {*manifest_counts} == {3, 1}

@@ -84,7 +84,9 @@ def test_commands_print_the_same_as_for_a_folder(
     assert result == call(name, folder, *options)
 
 
-def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_report_is_the_same_page_as_from_a_folder(
+    store: Bucket, archives: tuple[str, Path], tmp_path: Path
+) -> None:
     """A report from an object store is the same page as from a folder."""
     where, folder = archives
     store_page, folder_page, roll = (
@@ -129,10 +131,10 @@ def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -
     assert call(*words).code == 0
 
 
-# --- where settings come from ---------------------------------------------------------------------
+# --- sources of settings --------------------------------------------------------------------------
 
 
-def test_a_core_site(
+def test_core_site_gives_the_settings(
     store: Bucket, archives: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`core-site.xml` gives the settings; it may leave secrets to the environment."""
@@ -153,7 +155,7 @@ def test_a_core_site(
     assert "INVALID_ACCESS_KEY" in refusal(call("state", where, *nearer))
 
 
-def test_the_environment(
+def test_environment_variables_give_the_settings(
     store: Bucket, archives: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS's environment variables apply, and URLs of Arrow's and AWS's form."""
@@ -221,12 +223,12 @@ def test_every_setting_that_hadoop_knows() -> None:
         try:
             hadoop_settings.check_known([name])
         except BadStoreSetting as error:
-            assert f"fs.s3a.{name} is not supported" in str(error)  # noqa: PT017 - of some of many
+            assert f"fs.s3a.{name} is not supported" in str(error)  # noqa: PT017 - only some names are refused
             refused.add(name)
     assert refused == REFUSED
 
 
-# --- what is wrong --------------------------------------------------------------------------------
+# --- wrong settings and places --------------------------------------------------------------------
 
 WRONG = [
     (
@@ -283,7 +285,7 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
     assert store.system.get_file_info(["fleet/x"])[0].type == fs.FileType.NotFound
 
 
-def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_unreadable_core_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing `core-site.xml` is ignored; an unreadable one is an error."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert "is no archive" in refusal(call("state", tmp_path))
@@ -344,7 +346,7 @@ def test_a_refusal_without_a_message() -> None:
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 
 
-# --- names that are taken -------------------------------------------------------------------------
+# --- taken names ----------------------------------------------------------------------------------
 
 RACES = examples(6, proved=25)
 
@@ -407,7 +409,7 @@ def test_a_first_append_that_died(objects: BucketStore) -> None:
     assert [cluster.name for cluster in open_clusters(objects)] == [NAME]
 
 
-def test_a_claim_lapses(tmp_path: Path) -> None:
+def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
     """A claim of a dead owner lapses. Only files in folders can have a chosen age."""
     objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
     claim = tmp_path / "a" / "_claims" / "b-somebody"

@@ -110,7 +110,7 @@ def test_an_unreadable_file_is_no_archive(tmp_path: Path) -> None:
         open_store(str(tmp_path)).read("a")
 
 
-def test_missing_files(store: ArchiveStore) -> None:
+def test_a_missing_file_raises_file_not_found(store: ArchiveStore) -> None:
     """A missing file is `FileNotFoundError`, unlike an unreadable one."""
     store.add("a/b", b"")
     for name in ("a/c", "b"):
@@ -118,7 +118,7 @@ def test_missing_files(store: ArchiveStore) -> None:
             store.read(name)
 
 
-def test_urls(tmp_path: Path) -> None:
+def test_only_urls_of_folders_and_buckets_are_accepted(tmp_path: Path) -> None:
     """The URL of a file names a folder; other URLs than of folders and buckets are refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
     assert open_cluster(FolderStore(str(tmp_path / "x")), NAME).parts

@@ -23,7 +23,7 @@ SECRET = "horse-battery-staple"
 
 
 @given(logs(), profiles)
-def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
+def test_any_bytes_can_be_audited(entries: list[Entry], profile: Profile) -> None:
     """Untrusted bytes never end an audit.
 
     Its evidence exists in the log; each sentence is one line.
@@ -116,7 +116,7 @@ def test_no_secret_is_shown() -> None:
     assert kinds >= {"config-changed", "status-flapping", "offsets-regressed", "command-unfinished"}
 
 
-def test_the_worst_comes_first() -> None:
+def test_findings_are_ordered_by_severity() -> None:
     """Findings are ordered by severity: DANGER, WARNING, INFO. The evidence is bounded."""
     log = PlantedLog().config("a", password="x")
     for number in range(2 * EVIDENCE_KEPT):
@@ -158,7 +158,7 @@ def test_a_given_threshold_applies() -> None:
         ("stall-ms", "9" * 40, "give a whole number"),
     ],
 )
-def test_bad_thresholds(name: str, text: str, words: str) -> None:
+def test_bad_thresholds_are_refused(name: str, text: str, words: str) -> None:
     """The error lists the valid names or values in one sentence."""
     with pytest.raises(BadThreshold, match=words):
         thresholds({name: text})

@@ -37,7 +37,7 @@ def write_log(log: PlantedLog, path: Path) -> str:
     return str(path)
 
 
-def test_exit_codes() -> None:
+def test_exit_codes_depend_on_severity() -> None:
     """Exit code 0: no finding above INFO. Exit code 1: other findings."""
     assert run(MIRROR).exit_code == 0
     assert run(LIFE).exit_code == 1
@@ -45,7 +45,7 @@ def test_exit_codes() -> None:
     assert run(LIFE, "--kind", "config-changed").exit_code == 0
 
 
-def test_table() -> None:
+def test_findings_as_a_table() -> None:
     """The table has a row for each finding, each advice once, and the number of findings."""
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
     assert "warning   offsets-inherited  pages" in result.stdout
@@ -55,7 +55,7 @@ def test_table() -> None:
     assert run(MIRROR, "--least", "danger", "--cluster", "lab").stdout == "lab: no findings\n"
 
 
-def test_json() -> None:
+def test_findings_as_json() -> None:
     """JSON has all fields of a finding; with several logs each finding names its cluster."""
     result = run(LIFE, MIRROR, "--cluster", "east", "--cluster", "west", "-o", "json")
     document: dict[str, Any] = json.loads(result.stdout)

@@ -21,7 +21,7 @@ STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exist
 
 
 @pytest.mark.parametrize("history", names())
-def test_reviewed(history: str) -> None:
+def test_findings_equal_the_reviewed_list(history: str) -> None:
     """The findings equal the pinned list; review each line that changes.
 
     `test_users_of_changes` also checks changes of configs and target states against the stories.
@@ -58,7 +58,9 @@ def test_users_of_changes(history: str) -> None:
     trail = read_trail(_line(step) for step in requests)
     assert not trail.problems
     findings = audit([recorded_cluster(history)._replace(trail=RequestTrail(trail.requests))])
-    for finding in (finding for finding in findings if finding.kind in CHANGES):
+    changes = [finding for finding in findings if finding.kind in CHANGES]
+    assert changes
+    for finding in changes:
         causes = [step for step in requests if _wrote(step, finding.evidence[0])]
         named = re.findall(r"step \d+", finding.sentence)
         assert named[:1] == [f"step {step.n}" for step in causes], finding

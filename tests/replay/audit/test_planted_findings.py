@@ -17,7 +17,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_planted(case: AuditCase) -> None:
+def test_each_planted_finding_is_reported_once(case: AuditCase) -> None:
     """An audit reports the planted finding with its records, or no finding of its kind."""
     everything = audit(case.clusters())
     assert {finding.kind for finding in everything} <= set(KINDS)

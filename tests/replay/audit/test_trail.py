@@ -23,7 +23,7 @@ def event(**facts: Any) -> str:
 
 
 READ = {
-    "our own names": (
+    "names of our fields": (
         event(at_ms=AT_MS, principal="ada", method="PUT", path="/connectors/a/config"),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.CONFIG),
     ),
@@ -31,7 +31,7 @@ READ = {
         event(ts=AT_MS / 1_000, user="ada", method="DELETE", path="/connectors/a"),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.DELETE),
     ),
-    "nothing but when, who and whom": (
+    "time, user and connector alone": (
         event(timestamp=AT, actor={"name": "ada"}, connector="a"),
         TrailRequest(AT_MS, "ada", "a", None),
     ),
@@ -39,7 +39,7 @@ READ = {
         event(time=AT, user="ada", method="POST", url="/connectors", body={"name": "a"}),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.CREATE),
     ),
-    "behind a prefix, the name escaped": (
+    "a path with a prefix and an escaped name": (
         event(time=AT, user="ada", method="PUT", path="/compat/3.9/connectors/a%2Fb/stop?x=1"),
         TrailRequest(AT_MS, "ada", "a/b", TrailVerb.STOP),
     ),
@@ -71,11 +71,11 @@ READ = {
         COMMON.format("PUT /connectors/a/pause HTTP/1.1", 202),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.PAUSE),
     ),
-    "combined log format, nobody logged in": (
+    "combined log format without a login": (
         '10.1.2.3 - - [21/Nov/2026:10:00:00 +0000] "POST /connectors HTTP/1.1" 201 17 "-" "curl"',
         TrailRequest(AT_MS, "an unknown user at 10.1.2.3", None, TrailVerb.CREATE),
     ),
-    "an error after all was written": (
+    "an error after the record was written": (
         COMMON.format("POST /connectors/a/restart HTTP/1.1", 500),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.RESTART),
     ),
@@ -83,7 +83,7 @@ READ = {
 
 
 @pytest.mark.parametrize("which", READ)
-def test_read(which: str) -> None:
+def test_lines_of_changes_are_read(which: str) -> None:
     """Lines of changes are read with user, time and connector."""
     line, request = READ[which]
     read = read_trail([line])
@@ -130,7 +130,7 @@ def test_unreadable_lines_are_reported(line: str) -> None:
     assert UNREADABLE[line] in problem
 
 
-# --- who ---------------------------------------------------------------------------------------
+# --- users -------------------------------------------------------------------------------------
 
 
 def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
@@ -155,26 +155,26 @@ def test_headers_win_over_the_audit_stream() -> None:
 
 
 NAMED = {
-    "before it": ([trail_request("bob", -5 * SECOND)], " by bob (audit stream) at"),
-    "a bit after it": ([trail_request("bob", 5 * SECOND)], " by bob (audit stream) at"),
+    "before the record": ([trail_request("bob", -5 * SECOND)], " by bob (audit stream) at"),
+    "soon after the record": ([trail_request("bob", 5 * SECOND)], " by bob (audit stream) at"),
     "too early": ([trail_request("bob", -HOUR)], "STOPPED at"),
     "too late": ([trail_request("bob", HOUR)], "STOPPED at"),
-    "about another connector": ([trail_request("bob", connector="b")], "STOPPED at"),
-    "who wanted something else": ([trail_request("bob", verb=TrailVerb.PAUSE)], "STOPPED at"),
-    "who does not say whom": ([trail_request("bob", connector=None)], "most likely by bob"),
-    "the one who says whom": (
+    "another connector": ([trail_request("bob", connector="b")], "STOPPED at"),
+    "another change": ([trail_request("bob", verb=TrailVerb.PAUSE)], "STOPPED at"),
+    "no connector in the request": ([trail_request("bob", connector=None)], "most likely by bob"),
+    "one of two requests with a connector": (
         [trail_request("eve", connector=None), trail_request("bob")],
         " by bob (audit",
     ),
-    "two": (
+    "two users": (
         [trail_request("bob", -3 * SECOND), trail_request("eve", SECOND)],
         "by one of eve, bob (all of them",
     ),
-    "the same twice": (
+    "two requests of one user": (
         [trail_request("bob", -3 * SECOND), trail_request("bob", SECOND)],
         " by bob (audit",
     ),
-    "nobody": ([], "STOPPED at"),
+    "no request": ([], "STOPPED at"),
 }
 
 

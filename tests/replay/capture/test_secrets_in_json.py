@@ -382,7 +382,7 @@ def test_sealed_parts_of_a_text_can_be_opened(
     assert redacted_text(sealed) == redacted_text(redacted_text(text))
 
 
-# --- what it looks like ----------------------------------------------------------------------
+# --- examples --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

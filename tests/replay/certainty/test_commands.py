@@ -42,7 +42,7 @@ def archived(folder: Path, log: list[Entry]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("moment", "is_told"),
+    ("moment", "is_reported"),
     [
         ('{"connect-configs":[1]}', False),
         ('{"connect-configs":[2]}', True),
@@ -56,14 +56,14 @@ def archived(folder: Path, log: list[Entry]) -> Path:
     ],
 )
 def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
-    compacted: Path, moment: str, *, is_told: bool
+    compacted: Path, moment: str, *, is_reported: bool
 ) -> None:
     """The state is certain before the hole, and again from the end of the look on."""
     result = call("state", compacted, "--as-of", moment, "-o", "json")
     assert result.code == 0
-    assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_told
+    assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_reported
     doubts = [(doubt["kind"], doubt["after"], doubt["until"]) for doubt in result.json[0]["doubts"]]
-    assert doubts == ([("state unknown", 0, 6)] if is_told else [])
+    assert doubts == ([("state unknown", 0, 6)] if is_reported else [])
 
 
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(

@@ -43,10 +43,10 @@ def wait_for(path: Path) -> None:
     wait_until(path.exists, f"{path} written")
 
 
-def refusal(said: CommandResult) -> str:
+def refusal(result: CommandResult) -> str:
     """Error sentence of a command that refused with exit code 2."""
-    lines = said.err.strip().splitlines()
-    assert (said.code, len(lines)) == (2, 1), said
+    lines = result.err.strip().splitlines()
+    assert (result.code, len(lines)) == (2, 1), result
     assert lines[0].startswith("Error: ")
     return lines[0].removeprefix("Error: ")
 

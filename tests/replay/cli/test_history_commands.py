@@ -208,8 +208,8 @@ def test_explain_shows_the_reading_plan(
         (count, tasks, 0) for count in rows
     ]
     assert {plan["backend"] for plan in document} == {"spark" if "spark" in words else "local"}
-    said = call(command, archive, *rest, "--explain").out
-    assert ("in 2 processes: no JVM is started" in said) == ("--jobs" in words)
+    printed = call(command, archive, *rest, "--explain").out
+    assert ("in 2 processes: no JVM is started" in printed) == ("--jobs" in words)
 
 
 def test_a_diff_reads_both_sides_from_snapshots(archive: Path) -> None:

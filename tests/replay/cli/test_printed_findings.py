@@ -22,7 +22,7 @@ def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_audits(case: AuditCase, tmp_path: Path) -> None:
+def test_audits_of_archive_and_log_agree(case: AuditCase, tmp_path: Path) -> None:
     """The findings of archive and log are equal, word for word; the worst sets the exit code."""
     for cluster in case.clusters():
         archived(tmp_path, cluster.name, list(cluster.entries))
@@ -60,7 +60,7 @@ def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str,
 
 
 @pytest.mark.parametrize("number", PAIRS)
-def test_situations(number: int, tmp_path: Path) -> None:
+def test_situations_are_seen_in_an_archive(number: int, tmp_path: Path) -> None:
     """A situation is seen once in its own log, and never in a similar log."""
     pair = PAIRS[number]
     for name, log in (("planted", pair.planted), ("alike", pair.alike)):

@@ -78,8 +78,10 @@ CASES = {
     "tasks of a deleted connector": PreparationCase(13, running(tasks=2).gone("a")),
     "tasks of a name used again": PreparationCase(13, PAIRS[13].planted),
     "offsets that the older release does not find": PreparationCase(14, PAIRS[14].planted),
-    "the same of a paused connector": PreparationCase(14, with_own_topic(quiet())),
-    "the same while both releases live": PreparationCase(
+    "offsets of a paused connector that the older release does not find": PreparationCase(
+        14, with_own_topic(quiet())
+    ),
+    "offsets that the older release does not find in a rolling change": PreparationCase(
         14, own_topic("own"), "3.2", "3.9", RolloutMode.ROLLING
     ),
     "offsets that the newer release does not find": PreparationCase(
@@ -91,14 +93,14 @@ CASES = {
     "an offset of an aborted transaction": PreparationCase(
         14, running().offset("a", 1).abort().offset("a", 2).commit()
     ),
-    "the same, and it is the only one": PreparationCase(
+    "the only offset, of an aborted transaction": PreparationCase(
         14, running().abort().offset("a", 2).commit()
     ),
-    "the same of a stopped connector": PreparationCase(
+    "an offset of an aborted transaction of a stopped connector": PreparationCase(
         14, stopped().abort().offset("a", 2).commit()
     ),
     "an aborted pause": PreparationCase(15, PAIRS[15].planted),
-    "an aborted pause of a paused one": PreparationCase(
+    "an aborted pause of a paused connector": PreparationCase(
         15, quiet().abort().target("a", V2_STARTED).commit().config("b")
     ),
     "an aborted stop": PreparationCase(
@@ -110,7 +112,7 @@ CASES = {
     "an aborted config": PreparationCase(
         15, running().abort().config("a", rows="2").commit().config("b")
     ),
-    "an aborted config of a paused one": PreparationCase(
+    "an aborted config of a paused connector": PreparationCase(
         15, quiet().abort().config("a", rows="2").tasks("a", 2).commit().config("b")
     ),
     "an aborted creation": PreparationCase(
@@ -126,18 +128,18 @@ CASES = {
     "an aborted end of a stopped connector": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), mode=RolloutMode.ROLLING
     ),
-    "the same in releases without STOPPED": PreparationCase(
+    "an aborted end of a connector in releases without STOPPED": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", RolloutMode.ROLLING
     ),
-    "aborted while both forms of offsets differ": PreparationCase(
+    "an aborted record while both forms of offsets differ": PreparationCase(
         15, with_own_topic(running().abort().target("a", V2_PAUSED).commit()), "3.9", "3.2"
     ),
 }
 
 LOST_OFFSETS = {
     "offsets that the older release does not find",
-    "the same of a paused connector",
-    "the same while both releases live",
+    "offsets of a paused connector that the older release does not find",
+    "offsets that the older release does not find in a rolling change",
     "offsets that the newer release does not find",
 }
 """Cases in which one of the releases does not find the offsets: the change is unsafe."""
@@ -225,7 +227,7 @@ HISTORIES = (
 
 
 @pytest.mark.parametrize(("name", "goal"), HISTORIES)
-def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
+def test_a_plan_for_a_recorded_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
     """The plan restores all states, for members with and without exactly-once support."""
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))
@@ -319,7 +321,7 @@ def test_quiet_connectors_stay_quiet_afterwards(tmp_path: Path) -> None:
         assert targets(cluster.state(change.goal)) == {"a": target}
 
 
-# --- the sixteenth ------------------------------------------------------------------------------
+# --- situation 16: envelopes --------------------------------------------------------------------
 
 
 def wrapped(log: Planted) -> Planted:

@@ -209,6 +209,6 @@ def test_each_stage_has_its_situations(
     assert numbers_by_connector == SITUATIONS[change.step]
     prepared = change.step == 30
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE, (
-        "what is only done afterwards is no preparation"
+        "steps after the change are no preparation"
     )
     assert [step.command for step in assessment.plan] == ["controlplane stop pages"] * prepared

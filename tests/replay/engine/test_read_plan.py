@@ -115,7 +115,9 @@ def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> 
 def test_folded_configs_are_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
     """Offsets are rows in the snapshot: the folded configs may even be missing."""
     cluster = archive(tmp_path, log, SegmentSizes(8, 4))
-    for snapshot in cluster.snapshots:
+    snapshots = list(cluster.snapshots)
+    assert len(snapshots) == 3
+    for snapshot in snapshots:
         assert snapshot.folded is not None
         (tmp_path / snapshot.folded.file).unlink()
     cut = FittedEnds({"connect-offsets": cluster.ends["connect-offsets"]})

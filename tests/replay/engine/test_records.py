@@ -23,7 +23,7 @@ NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("at_once", [1, 2, module.ROWS_AT_ONCE])
-def test_recorded_logs(
+def test_a_recorded_log_is_archived_whole(
     name: str, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive has every record with its headers, also aborted ones, in portions of any size."""
@@ -33,7 +33,7 @@ def test_recorded_logs(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_prefixes(name: str, tmp_path: Path) -> None:
+def test_a_prefix_has_the_first_records(name: str, tmp_path: Path) -> None:
     """A prefix up to a record or a time has the first records in log order."""
     entries = recorded_entries(name)
     cluster = archive(tmp_path, entries)
@@ -46,7 +46,7 @@ def test_prefixes(name: str, tmp_path: Path) -> None:
 
 @settings(max_examples=examples(15, proved=300))
 @given(log=logs())
-def test_any_log(log: list[Entry]) -> None:
+def test_any_log_is_archived_whole(log: list[Entry]) -> None:
     """The archive has the records of all archived topics."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)

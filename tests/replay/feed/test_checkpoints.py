@@ -32,7 +32,7 @@ from tests.replay.feed.feed_laws import (
     feed_in,
     rows_of,
 )
-from tests.replay.fleet.fleets import hurt
+from tests.replay.fleet.fleets import damage_files
 from tests.replay.retention.retention_archives import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
@@ -208,7 +208,7 @@ def test_a_damaged_cluster_is_named_and_read_later(tmp_path: Path) -> None:
     assert by_cluster["b"] is None
     assert "was altered" in str(by_cluster["a"])
     assert {row["cluster"] for row in feed.tables.rows("state_changes", 1)} == {"b"}
-    assert feed.advance() is None, "the problem is told once"
+    assert feed.advance() is None, "the problem is reported once"
     shutil.rmtree(tmp_path / "archive" / "cluster=a")
     (tmp_path / "saved").rename(tmp_path / "archive" / "cluster=a")
     feed = feed_in(tmp_path)
@@ -258,7 +258,7 @@ def test_selected_clusters_only(tmp_path: Path) -> None:
 def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
     """The batch reports the problem, and has no rows."""
     archived(tmp_path, ENTRIES, "a")
-    hurt(tmp_path / "archive", "a")
+    damage_files(tmp_path / "archive", "a")
     feed = feed_in(tmp_path)
     feed.advance()
     assert "was altered" in str(problems(feed, 0)["a"])

@@ -44,6 +44,6 @@ def test_a_repeated_batch_has_the_same_rows(tmp_path: Path) -> None:
             "batch=1",
         }
     assert_adds_up(feed_in(folders[0]), archive_in(folders[0]))
-    assert counted == sorted(counted), "from some step on the batch counts"
+    assert counted == sorted(counted), "a kill at a later step never undoes the batch"
     assert {*counted} == {0, 1}
     assert drafts, "some crashes leave rows of a batch that does not count"

@@ -37,7 +37,7 @@ LOOKS = 4
 
 
 @pytest.mark.parametrize("name", sampled(STORIES, *USUAL))
-def test_recorded_clusters(name: str, tmp_path: Path) -> None:
+def test_feeds_of_recorded_clusters_add_up(name: str, tmp_path: Path) -> None:
     """State, digest and findings are right after each of a few random looks."""
     options = {"exactly_once": name in EXACTLY_ONCE}
     for entries in looks_at(recorded_entries(name), Random(name), LOOKS):
@@ -50,7 +50,7 @@ def test_recorded_clusters(name: str, tmp_path: Path) -> None:
 
 @settings(max_examples=examples(3, proved=600))  # half a second each, on an idle core
 @given(logs(), st.randoms(use_true_random=False))
-def test_random_logs(entries: list[Entry], random: Random) -> None:
+def test_feeds_of_random_logs_add_up(entries: list[Entry], random: Random) -> None:
     """Logs have odd records, decreasing times, keys in several partitions, and aborted records."""
     with TemporaryDirectory() as folder:
         for known_entries in looks_at(entries, random, LOOKS) if entries else ():

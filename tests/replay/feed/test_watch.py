@@ -16,7 +16,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME
 from tests.replay.cli.replay_calls import call, content, refusal, started
 from tests.replay.feed.feed_laws import archive_in, archived, findings, states_of, summed
-from tests.replay.fleet.fleets import hurt
+from tests.replay.fleet.fleets import damage_files
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
@@ -26,9 +26,9 @@ def watched(folder: Path, *options: object) -> CommandResult:
     return call("watch", folder / "archive", "--once", *options)
 
 
-def rows_in(said: CommandResult, table: str) -> list[dict[str, Any]]:
+def rows_in(result: CommandResult, table: str) -> list[dict[str, Any]]:
     """Rows of a table in JSON lines."""
-    rows = [json.loads(line) for line in said.out.splitlines()]
+    rows = [json.loads(line) for line in result.out.splitlines()]
     return [row for row in rows if row.pop("rows_of") == table]
 
 
@@ -38,9 +38,9 @@ def test_lines_for_people(tmp_path: Path) -> None:
     progress = ("--checkpoint", tmp_path / "checkpoint")
     assert watched(tmp_path, *progress).code == 0
     archived(tmp_path, ENTRIES)
-    said = watched(tmp_path, *progress)
-    assert (said.code, said.err) == (0, "")
-    lines = said.out.splitlines()
+    result = watched(tmp_path, *progress)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
     assert any(
         line.startswith(f"{NAME} pages connector changed: ")
         and "config tasks.max 2 → 1" in line
@@ -60,15 +60,15 @@ def test_json_lines_add_up(tmp_path: Path) -> None:
     lines: list[CommandResult] = []
     for end in (60, None):
         archived(tmp_path, ENTRIES[:end])
-        said = watched(tmp_path, "-o", "json", "--checkpoint", tmp_path / "checkpoint")
-        lines.append(said)
-    changes = [row for said in lines for row in rows_in(said, "state_changes")]
+        printed = watched(tmp_path, "-o", "json", "--checkpoint", tmp_path / "checkpoint")
+        lines.append(printed)
+    changes = [row for printed in lines for row in rows_in(printed, "state_changes")]
     for row in changes:
         for side in ("before", "after"):
             row[side] = row[side] and json.dumps(row[side], separators=(",", ":"))
     expected = states_of(archive_in(tmp_path))
     assert {_parsed(place) for place in summed(changes)} == {_parsed(place) for place in expected}
-    raised = [row for said in lines for row in rows_in(said, "finding_changes")]
+    raised = [row for printed in lines for row in rows_in(printed, "finding_changes")]
     assert findings(raised).total() == archive_in(tmp_path).audit().num_rows
 
 
@@ -90,11 +90,11 @@ def test_each_change_is_printed_once(tmp_path: Path) -> None:
 def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
     """`watch` can omit mild findings; the tables keep them."""
     archived(tmp_path, recorded_entries("life-3.9"))
-    said = watched(tmp_path, "--least", "warning", "-o", "json")
-    severities = {row["severity"] for row in rows_in(said, "finding_changes")}
+    printed = watched(tmp_path, "--least", "warning", "-o", "json")
+    severities = {row["severity"] for row in rows_in(printed, "finding_changes")}
     assert severities == {"warning"}
-    (batch,) = rows_in(said, "batches")
-    assert batch["finding_changes"] > len(rows_in(said, "finding_changes"))
+    (batch,) = rows_in(printed, "batches")
+    assert batch["finding_changes"] > len(rows_in(printed, "finding_changes"))
 
 
 def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_a_damaged_cluster_is_an_error(tmp_path: Path) -> None:
     """`watch` names the damaged cluster, prints the others and exits with code 2."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
-    hurt(tmp_path / "archive", "a")
-    said = watched(tmp_path)
-    assert said.code == 2
-    assert said.err.startswith("Error: cluster=a/")
-    assert {line.split()[0] for line in said.out.splitlines()} == {"b", "b:"}
+    damage_files(tmp_path / "archive", "a")
+    result = watched(tmp_path)
+    assert result.code == 2
+    assert result.err.startswith("Error: cluster=a/")
+    assert {line.split()[0] for line in result.out.splitlines()} == {"b", "b:"}
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def fleet_in(folder: Path, clusters: Mapping[str, str] = CLUSTERS) -> Path:
     return folder
 
 
-def hurt(folder: Path, cluster: str, place: str = "topic=*/*") -> None:
+def damage_files(folder: Path, cluster: str, place: str = "topic=*/*") -> None:
     """Alter a byte in each file of some partitions of a cluster."""
     for path in folder.glob(f"cluster={cluster}/{place}/*.parquet"):
         content = bytearray(path.read_bytes())

@@ -22,7 +22,7 @@ from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
 from tests.replay.archive.archives import capture, log_of
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.fleet.fleets import CLUSTERS as NAMES
-from tests.replay.fleet.fleets import fleet_in, hurt, rows_of
+from tests.replay.fleet.fleets import damage_files, fleet_in, rows_of
 
 HIDDEN = "[hidden]"
 
@@ -199,7 +199,7 @@ def test_a_damaged_file_concerns_one_cluster(tmp_path: Path) -> None:
         name: [row for row in rows_of(whole.state(name)) if "'life'" not in row]
         for name in STATE_SCHEMAS
     }
-    hurt(folder, "life")
+    damage_files(folder, "life")
     archive = replay.open(str(folder))
     problems = {
         row["cluster"]: row["problem"] for row in archive.summaries().to_pylist() if row["problem"]
@@ -227,14 +227,16 @@ def test_missing_manifests_are_a_problem(tmp_path: Path) -> None:
 def test_a_problem_can_end_the_query(tmp_path: Path) -> None:
     """With `unreadable="raise"` nothing is left out silently."""
     folder = fleet_in(tmp_path)
-    hurt(folder, "life")
+    damage_files(folder, "life")
     archive = replay.open(str(folder), unreadable="raise")
     for ask in (archive.state, archive.timeline, archive.audit):
         with pytest.raises(UnreadableCluster, match=r"^life: .* was altered"):
             ask()
 
 
-def test_wrong_arguments(folder: Path, archive: OpenArchive[pa.Table], tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused(
+    folder: Path, archive: OpenArchive[pa.Table], tmp_path: Path
+) -> None:
     """Each wrong argument is refused before any read."""
     with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, tasks"):
         archive.state("nothing")
@@ -291,7 +293,7 @@ def full_disk(*_: object, **__: object) -> None:
 def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
     """The other clusters have files; the summaries name the unreadable one."""
     archive = fleet_in(tmp_path / "archive")
-    hurt(archive, "life")
+    damage_files(archive, "life")
     folder = tmp_path / "state"
     summaries = replay.open(str(archive)).write_state(str(folder)).to_pylist()
     assert [row["cluster"] for row in summaries if row["problem"]] == ["life"]
@@ -304,7 +306,9 @@ def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
     """Files without rows have all columns; no file has an empty row group."""
     alone(tmp_path / "archive", b'{"properties":{"name":"a"}}')
     replay.open(str(tmp_path / "archive")).write_state(str(tmp_path / "state"))
-    for path in (tmp_path / "state").rglob("*.parquet"):
+    files = [*(tmp_path / "state").rglob("*.parquet")]
+    assert files
+    for path in files:
         metadata = pq.read_metadata(path)
         groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         assert all(group.num_rows for group in groups)

@@ -51,7 +51,7 @@ TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
 
 
 @pytest.mark.parametrize("release", TARGETED)
-def test_the_recorded_log(log: list[Entry], release: str) -> None:
+def test_findings_of_the_recorded_log(log: list[Entry], release: str) -> None:
     """`quiet` loses its tasks. Before 3.7.1 `deleted` gets its tasks back. All others stay."""
     mended = RELEASES.index(release) >= RELEASES.index(FIXED)
     wrong = {("quiet", LOSES)} if mended else {("deleted", ZOMBIES)}
@@ -102,6 +102,7 @@ def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> No
     rewritten = {(entry.topic, entry.key) for entry in real if entry.offset >= _end(log, entry)}
     ours = {entry.position for entry in cleaned(log, Topics(), tombstones=False)}
     lost = [entry for entry in log if entry.position in ours - kept]
+    assert lost
     assert all((entry.topic, entry.key) in rewritten for entry in lost)
 
 

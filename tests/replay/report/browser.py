@@ -103,7 +103,7 @@ def started() -> Iterator[Browser]:
     for argument in QUIET:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    # Told where the driver is, Selenium looks for none in the world.
+    # With the path of the driver, Selenium downloads none.
     driver = Chrome(options, Service(shutil.which("chromedriver")))
     try:
         yield Browser(driver)

@@ -64,7 +64,7 @@ class _Parser(HTMLParser):
         self.open[-1].content.append(Element(tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop().name == tag, f"</{tag}> closes something else"
+        assert self.open.pop().name == tag, f"</{tag}> closes another element"
 
     def handle_data(self, data: str) -> None:
         self.open[-1].content.append(data)

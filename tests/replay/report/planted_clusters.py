@@ -12,7 +12,7 @@ from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
 
 WIDE = PageLimits.shared_by(1)
 GOALS = ("3.4", "3.9", "4.3")
-NASTY = (
+MARKUP_NAMES = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "a' onmouseover='alert(1)",

@@ -17,13 +17,13 @@ from replay.report import ClusterFacts, PageLimits, page
 from tests.recorded_requests import recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
 from tests.replay.report.browser import DESK, PAPER_HEIGHT, PHONE, Browser
-from tests.replay.report.planted_clusters import NASTY, called, cluster_facts, of
+from tests.replay.report.planted_clusters import MARKUP_NAMES, called, cluster_facts, of
 
 pytestmark = pytest.mark.browser
 
 LINES = ("2.8", *(f"3.{minor}" for minor in range(10)), "4.0", "4.1", "4.2", "4.3")
 
-NAMES = (*NASTY, "漢字 😀 ünïcödé", "\u05d0\u05d1\u05d2 \u0661", "long" * 60)
+NAMES = (*MARKUP_NAMES, "漢字 😀 ünïcödé", "\u05d0\u05d1\u05d2 \u0661", "long" * 60)
 
 ELEMENTS = "[...document.all].map((one) => one.tagName)"
 
@@ -31,7 +31,7 @@ SMALLEST = 12
 """The least height of a text (CSS pixels)."""
 
 
-TOLD_APART = 1.4
+LEAST_CONTRAST = 1.4
 """The least contrast of two states that look the same otherwise."""
 
 
@@ -92,7 +92,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
 
 
-# --- what these tests are able to see -----------------------------------------------------------
+# --- defects that the checks notice -------------------------------------------------------------
 
 
 def test_defects_are_noticed(browser: Browser, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_defects_are_noticed(browser: Browser, tmp_path: Path) -> None:
     assert browser.ask("hidden()") == ['P "up"', 'DIV "cutoff"']
 
 
-# --- anywhere -----------------------------------------------------------------------------------
+# --- every page ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["life", "odd", "fleet"])
@@ -194,12 +194,12 @@ def test_states_differ_without_colours(browser: Browser, life: Path, scheme: str
         (state.name, other.name)
         for state, other in combinations(states, 2)
         if (state.height, state.is_hollow) == (other.height, other.is_hollow)
-        and state.contrast(other) < TOLD_APART
+        and state.contrast(other) < LEAST_CONTRAST
     ]
     assert alike == []
 
 
-# --- ways about ---------------------------------------------------------------------------------
+# --- links and the keyboard ---------------------------------------------------------------------
 
 
 def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:

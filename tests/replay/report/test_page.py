@@ -17,7 +17,7 @@ from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
 from tests.replay.report.page_reader import Element, parsed, read, unlinked_figures
-from tests.replay.report.planted_clusters import NASTY, busy, called, cluster_facts, of
+from tests.replay.report.planted_clusters import MARKUP_NAMES, busy, called, cluster_facts, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
@@ -45,7 +45,7 @@ def target_of(shown: Element, link: Element) -> Element:
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
 
 
-# --- what is told -------------------------------------------------------------------------------
+# --- content and links --------------------------------------------------------------------------
 
 
 def test_a_row_links_to_the_connectors_records() -> None:
@@ -71,7 +71,7 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_led"),
+    ("text", "has_evidence"),
     [
         ("<summary>6 for information</summary>", False),
         ("<summary><a href='#a'>6 for information</a></summary>", True),
@@ -81,9 +81,11 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
         ("<li><span class=chips><a href='#a'>config@1</a>and 4 more</span></li>", False),
     ],
 )
-def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led: bool) -> None:
+def test_a_sentence_that_counts_without_evidence_is_noticed(
+    text: str, *, has_evidence: bool
+) -> None:
     """The check of the page finds a count without a link."""
-    assert (list(unlinked_figures(parsed([text]))) == []) is is_led
+    assert (list(unlinked_figures(parsed([text]))) == []) is has_evidence
 
 
 def test_subjects_link_to_their_findings() -> None:
@@ -189,7 +191,7 @@ def test_findings_releases_and_compaction() -> None:
     assert "appends its task configs and their commit again" in reasons.text
 
 
-def test_a_fleet() -> None:
+def test_the_page_of_a_fleet() -> None:
     """The page has a row per cluster, findings between clusters, and unreadable clusters."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
@@ -215,11 +217,11 @@ def test_a_fleet() -> None:
     assert (tiles["clusters"], tiles["connectors"], tiles["records read"]) == ("2", "2", "14")
 
 
-# --- what does no harm --------------------------------------------------------------------------
+# --- untrusted names, secrets and any bytes -----------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_names_are_texts(name: str) -> None:
+@pytest.mark.parametrize("name", MARKUP_NAMES)
+def test_markup_in_names_is_shown_as_text(name: str) -> None:
     """Markup in names of connectors, topics, settings and workers is shown as text."""
     cluster = cluster_facts(of(called(name)), f"lab {name}")
     shown = read(page([cluster, cluster_facts([], "other")], {f"c{name}": name}))
@@ -256,7 +258,7 @@ def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
-def test_recorded_clusters(name: str) -> None:
+def test_pages_of_recorded_clusters(name: str) -> None:
     """The page of a recorded cluster is equal each time, and has a card for every connector."""
     facts = cluster_facts(recorded_entries(name))
     shown = "".join(page([facts]))
@@ -275,7 +277,7 @@ def test_pages_without_known_times(log: PlantedLog) -> None:
     assert not list(shown.all("article"))
 
 
-# --- how much -----------------------------------------------------------------------------------
+# --- sizes --------------------------------------------------------------------------------------
 
 
 def test_omitted_rows_are_counted() -> None:

@@ -141,6 +141,6 @@ def test_options_that_do_not_fit_are_refused(
     tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     """The command refuses before it captures a record."""
-    said = call("capture", "any=log.db", tmp_path / "archive", *words)
-    assert said.code == 2
-    assert sentence in said.err
+    result = call("capture", "any=log.db", tmp_path / "archive", *words)
+    assert result.code == 2
+    assert sentence in result.err

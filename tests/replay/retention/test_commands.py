@@ -78,10 +78,10 @@ def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
     """A moment before the cut exits with code 0; the sentence names its date and the cut."""
     (run,) = call("verify", thinned, "-o", "json").json[0]["retentions"]
     cut = time_text(run["cut_ms"])
-    said = call("state", thinned, "--as-of", "config@40")
-    assert said.code == 0
-    assert f"records after offset 10 were removed by retention on {cut[:4]}" in said.err
-    assert f"{CUT}{cut}" in said.err
+    result = call("state", thinned, "--as-of", "config@40")
+    assert result.code == 0
+    assert f"records after offset 10 were removed by retention on {cut[:4]}" in result.err
+    assert f"{CUT}{cut}" in result.err
     (state, *_) = call("state", thinned, "--as-of", "config@40", "-o", "json").json
     doubt = state["doubts"][0]
     assert (doubt["kind"], doubt["certain_from_ms"]) == ("removed by retention", run["cut_ms"])
@@ -165,9 +165,9 @@ def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["90", "d", "1.5h", "-1d", "9000000000d", "1w"])
 def test_a_duration_needs_a_unit(captured: Path, text: str) -> None:
     """A missing unit is a usage error, before any read."""
-    said = call("compact-archive", captured, f"--retain={text}")
-    assert said.code == 2
-    assert f"{text!r} is no duration: write a number and s, m, h or d, such as 90d" in said.err
+    result = call("compact-archive", captured, f"--retain={text}")
+    assert result.code == 2
+    assert f"{text!r} is no duration: write a number and s, m, h or d, such as 90d" in result.err
 
 
 @pytest.mark.parametrize("text", ["90d", "25h", "61m", "59s", "0d"])

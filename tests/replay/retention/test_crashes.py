@@ -74,7 +74,7 @@ def test_a_killed_retention_is_whole_or_absent(tmp_path: Path) -> None:
         remove_leftovers(FolderStore(str(killed)), NAME)
         assert verified(cluster_in(killed)).leftovers == ()
     assert record_counts == sorted(record_counts, reverse=True), (
-        "from some step on the records are gone"
+        "a kill at a later step never restores the records"
     )
     assert len({*record_counts}) == 2
 

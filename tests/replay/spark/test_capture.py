@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 
-class Both:
+class TwoCaptures:
     """One cluster, captured with and without Spark."""
 
     def __init__(
@@ -67,11 +67,11 @@ class Both:
 
 
 @pytest.fixture
-async def both(
+async def two_captures(
     spark: SparkSession, broker: Broker, reader: KafkaReader, new_topic: NewTopic, tmp_path: Path
-) -> Both:
+) -> TwoCaptures:
     """Cluster with topics of its own."""
-    captures = Both(spark, broker, reader, tmp_path)
+    captures = TwoCaptures(spark, broker, reader, tmp_path)
     keyless = await new_topic(2, cleanup__policy="delete")
     any_time = await new_topic(message__timestamp__after__max__ms=2**63 - 1)
     captures.topics = Topics(any_time, await new_topic(2), keyless, "none")
@@ -90,66 +90,68 @@ async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> N
     await out.put_nothing(topics.status, 1)
 
 
-async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -> None:
+async def test_an_archive_is_the_same_in_both_ways(
+    two_captures: TwoCaptures, broker: Broker
+) -> None:
     """Archives are equal before a transaction, during it, and after two are decided.
 
     A further capture adds no records.
     """
-    topics = both.topics
+    topics = two_captures.topics
     async with writer(broker) as plain:
         await some_records(plain, topics)
     entries = list(plain.written)
 
     async def while_open() -> None:
-        assert archived((await both.capture())[1]) == in_order(entries)
+        assert archived((await two_captures.capture())[1]) == in_order(entries)
 
     names = (topics.config, topics.offsets, topics.status)
     entries += await decided(broker, names, while_open)
     for _ in range(2):
-        plain_cluster, other = await both.capture()
+        plain_cluster, other = await two_captures.capture()
         assert archived(other) == archived(plain_cluster) == in_order(entries)
         assert other.parts == plain_cluster.parts
         assert (verified(other).flaws, verified(other).gaps) == ((), ())
     assert sum(entry.aborted for entry in entries) == 3
 
 
-async def test_removed_records_are_a_gap(both: Both, broker: Broker) -> None:
+async def test_removed_records_are_a_gap(two_captures: TwoCaptures, broker: Broker) -> None:
     """Records removed before their capture are a gap; offsets that Kafka skips are none."""
-    topics = both.topics
+    topics = two_captures.topics
     async with writer(broker) as out:
         await some_records(out, topics, 3)
-        await both.capture()
+        await two_captures.capture()
         await some_records(out, topics, 3)
         await removed(broker, topics.status, 1, 2)
         await some_records(out, topics, 1)
-        plain_cluster, other = await both.capture()
+        plain_cluster, other = await two_captures.capture()
     assert list(other.gaps) == list(plain_cluster.gaps) == [(topics.status, 1, range(1, 2))]
     assert archived(other) == archived(plain_cluster)
 
 
 async def test_topics_and_secrets(
-    both: Both, broker: Broker, new_topic: NewTopic, tmp_path: Path
+    two_captures: TwoCaptures, broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """The capture finds topics of single connectors while it reads the configs."""
     own = await new_topic()
     config = b'{"properties":{"password":"hunter2","offsets.storage.topic":"%s"}}' % own.encode()
     async with writer(broker) as out:
-        await out.put(both.topics.config, 0, b"connector-a", config)
+        await out.put(two_captures.topics.config, 0, b"connector-a", config)
         await out.put(own, 0, b'["a",{}]', b"1")
     key = tmp_path / "key"
     key.write_bytes(b64encode(bytes(64)))
-    secrets = encrypted_secrets(both.topics, key)
-    captured = await both.by_spark(secrets)
+    secrets = encrypted_secrets(two_captures.topics, key)
+    captured = await two_captures.by_spark(secrets)
     assert (captured.added, own in captured.cluster.ends) == (2, True)
     (value,) = (entry.value for entry in archived(captured.cluster) if entry.topic != own)
     assert value is not None
     assert (b"hunter2" in value, b"${encrypted:" in value) == (False, True)
-    assert (await both.by_spark(secrets)).added == 0
+    assert (await two_captures.by_spark(secrets)).added == 0
 
 
-async def test_a_time_beyond_sparks_range(both: Both, broker: Broker) -> None:
+async def test_a_time_beyond_sparks_range(two_captures: TwoCaptures, broker: Broker) -> None:
     """Spark counts microseconds in a timestamp, and cannot read a record with a later time."""
     async with writer(broker) as out:
-        await out.put(both.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)
+        await out.put(two_captures.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)
     with pytest.raises(NotCapturable, match=r"later than Spark can read .* --engine local"):
-        await both.by_spark()
+        await two_captures.by_spark()

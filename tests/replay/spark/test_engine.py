@@ -185,14 +185,16 @@ def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
 
 def test_both_engines_print_the_same(spark: SparkSession, folder: Path) -> None:
     """`--engine local` and `--engine spark` print the same."""
-    said = [
+    results = [
         call("state", folder, "--engine", engine, "-o", "json") for engine in ("local", "spark")
     ]
-    assert said[0] == said[1]
-    assert (said[0].code, said[0].err) == (0, "")
-    said = [call("state", folder, "--explain", "--engine", engine) for engine in ("local", "spark")]
-    assert [result.out.splitlines()[2].split()[1] for result in said] == ["local", "spark"]
-    assert "a task for each cluster at local[*]" in said[1].out
+    assert results[0] == results[1]
+    assert (results[0].code, results[0].err) == (0, "")
+    results = [
+        call("state", folder, "--explain", "--engine", engine) for engine in ("local", "spark")
+    ]
+    assert [result.out.splitlines()[2].split()[1] for result in results] == ["local", "spark"]
+    assert "a task for each cluster at local[*]" in results[1].out
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
@@ -216,12 +218,13 @@ def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
 @pytest.mark.parametrize("options", [["--master", "local"], ["--conf", "spark.x=1"]])
 def test_settings_of_spark_are_for_spark(folder: Path, options: list[str]) -> None:
     """Settings of Spark select Spark; with another engine they are refused with the reason."""
-    assert "spark" in call("state", folder, "--explain", *options).out
+    plan = call("state", folder, "--explain", *options).out.splitlines()[2]
+    assert plan.split()[1] == "spark"
     result = call("state", folder, "--engine", "local", *options)
     assert (result.code, "--master and --conf are for Spark" in result.err) == (2, True)
 
 
-def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_without_java_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is one sentence with the remedy."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -231,7 +234,7 @@ def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_setting_that_is_none(folder: Path) -> None:
+def test_a_setting_without_name_or_value_is_refused(folder: Path) -> None:
     """A setting without a name or a value is refused."""
     assert "'=x' is not KEY=VALUE" in call("state", folder, "--conf", "=x").err
     assert "'x' is not KEY=VALUE" in call("state", folder, "--conf", "x").err

@@ -17,7 +17,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.cli.replay_calls import call
 from tests.replay.crash_points import CrashPoint, killed_at
 from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, rows_of
-from tests.replay.fleet.fleets import hurt
+from tests.replay.fleet.fleets import damage_files
 from tests.replay.spark.class_archive import quick_settings
 
 pytestmark = pytest.mark.java
@@ -142,9 +142,9 @@ def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert rows_in(archive_in(tmp_path).follow(*places)) == rows_in(feed_in(tmp_path))
     for name, log in ENTRIES.items():
         archived(tmp_path, [*log, replace(log[-1], offset=log[-1].offset + 1)], name)
-    said = call(*words, *engine)
-    lines = said.out.splitlines()
-    assert (said.code, [line.partition(": batch 1: ")[0] for line in lines[-2:]]) == (
+    result = call(*words, *engine)
+    lines = result.out.splitlines()
+    assert (result.code, [line.partition(": batch 1: ")[0] for line in lines[-2:]]) == (
         0,
         sorted(ENTRIES),
     )
@@ -156,7 +156,7 @@ def test_a_repaired_cluster_is_read_again(spark: SparkSession, tmp_path: Path) -
     look(tmp_path, None)
     folder, saved = tmp_path / "archive" / "cluster=aborted-3.9", tmp_path / "saved"
     shutil.copytree(folder, saved)
-    hurt(tmp_path / "archive", "aborted-3.9")
+    damage_files(tmp_path / "archive", "aborted-3.9")
     feed = ran(spark, tmp_path)
     assert feed.unread == ["aborted-3.9"]
     shutil.rmtree(folder)

@@ -27,7 +27,7 @@ from tests.conftest import PROVE
 from tests.core.logs import config, connector, offsets
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import capture, log_of, served
-from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
+from tests.replay.fleet.fleets import CLUSTERS, damage_files, fleet_in, rows_of
 from tests.replay.spark.test_two_folds import random_asks
 
 pytestmark = pytest.mark.java
@@ -168,7 +168,7 @@ def split_spellings() -> list[Entry]:
     return log
 
 
-# --- where rows go ------------------------------------------------------------------------------
+# --- rows stay in the tasks ---------------------------------------------------------------------
 
 
 def test_no_row_reaches_the_driver(
@@ -246,7 +246,7 @@ def test_a_damaged_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) ->
     """The damaged cluster is named with the reason; the others have rows and files."""
     folder = fleet_in(tmp_path / "archive")
     expected = [row for row in rows_of(replay.open(str(folder)).state()) if "'life'" not in row]
-    hurt(folder, "life")
+    damage_files(folder, "life")
     archive = replay.open(str(folder), spark=spark)
     assert rows_of(archive.state()) == expected
     summaries = archive.write_state(str(tmp_path / "state")).to_pylist()
@@ -260,7 +260,7 @@ def test_a_damaged_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> No
     """A damaged slice removes the rows of all buckets, or ends the query with the reason."""
     folder = fleet_in(tmp_path)
     expected = {row["cluster"] for row in replay.open(str(folder)).state("offsets").to_pylist()}
-    hurt(folder, "life", "topic=connect-offsets/partition=0")
+    damage_files(folder, "life", "topic=connect-offsets/partition=0")
     frame = offsets_in_buckets(spark, folder)
     assert {row["cluster"] for row in frame.toArrow().to_pylist()} == expected - {"life"}
     question = FleetQuestion(ArchiveSource(str(folder)), None, (Profile.of("kip"),))

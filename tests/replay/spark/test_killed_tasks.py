@@ -70,7 +70,7 @@ COMMANDS = {
     ),
     "audit": PausedCommand(
         lambda _: ["audit", "-o", "json"],
-        lambda _, said: json.loads(said) if said else None,
+        lambda _, printed: json.loads(printed) if printed else None,
         None,
         "open",
         f"/cluster={MIDDLE}/_manifest/",
@@ -170,10 +170,10 @@ def test_a_killed_driver_leaves_nothing(
     with driver(*words, *fleet.spark.options(point.conf)) as process:
         processes = point.reached(process)
         kill_group(process)
-        said, _ = process.communicate()
+        printed, _ = process.communicate()
     for each in processes:
         wait_for_end(each)
-    assert command.answer(out, said) == command.nothing
+    assert command.answer(out, printed) == command.nothing
     result = run_driver(*words, *fleet.spark.options())
     outcome = result.code, command.answer(out, result.out)
     assert outcome == expected(command, fleet.archive, tmp_path / "here"), result.err

@@ -63,7 +63,9 @@ def test_the_command_uses_spark(spark: SparkSession, scenario_file: Path) -> Non
         assert "1 scenario, 5 steps: all as written" in result.out
 
 
-def test_without_java_it_cannot(scenario_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_without_java_is_one_error(
+    scenario_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`--spark` without Java is one error; without the option Java is not needed."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -20,7 +20,7 @@ from replay.engine.spark.tasks import reduced
 from tests.conftest import sampled
 from tests.replay.archive.archives import served
 from tests.replay.spark.smallest_log import disagreement
-from tests.replay.spark.three_answers import Three
+from tests.replay.spark.three_answers import ThreeFolds
 from tests.replay.sql.oracle import TOPICS, SqlOracle
 
 pytestmark = pytest.mark.java
@@ -98,13 +98,13 @@ RANK = "{'t': time, 'p': partition, 'o': \"offset\"})"
 RUNNING = 'max(timestamp) over (partition by cluster, topic, partition order by "offset") as time'
 
 SLIPS = {
-    "SQL passes over nulls": Slip(
+    "SQL ignores nulls": Slip(
         "SQL", 2, sql=("{'value': value}, " + RANK + ".value", "value, " + RANK)
     ),
-    "tasks that are too few are applied": Slip(
+    "an incomplete task set is applied": Slip(
         "SQL", 3, sql=("where c.complete and t.is_task", "where t.is_task")
     ),
-    "a moment is a filter on times": Slip("SQL", 3, sql=(RUNNING, "timestamp as time")),
+    "a moment only filters times": Slip("SQL", 3, sql=(RUNNING, "timestamp as time")),
     "tombstones are lost": Slip("service, SQL", 1, kernel=spoiled(without_tombstones)),
     "the last row is lost": Slip("service, SQL", 1, kernel=spoiled(without_the_last)),
     "aborted records are seen": Slip("service", 1, service=seeing_aborted),
@@ -115,7 +115,7 @@ SLIPS = {
 
 @pytest.mark.parametrize(
     "name",
-    sampled(SLIPS, "SQL passes over nulls", "tombstones are lost", "aborted records are seen"),
+    sampled(SLIPS, "SQL ignores nulls", "tombstones are lost", "aborted records are seen"),
 )
 def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report has two folds against one, or the core alone, and a short log."""
@@ -123,7 +123,7 @@ def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.M
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)
     profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)
-    three = Three(spark, SqlOracle(lambda text: text.replace(*slip.sql)))
+    three = ThreeFolds(spark, SqlOracle(lambda text: text.replace(*slip.sql)))
     asks = [FoldTask(LOG, profile, Topics(), support) for support in (False, True)]
     text = disagreement(asks, three.differ)
     assert text.count("Entry(") == slip.records

@@ -37,7 +37,7 @@ def test_the_smallest_log_is_minimal() -> None:
     assert len(smallest(ask(*range(5)), Rounds()).entries) == 1
 
 
-def test_it_is_printed_to_be_copied() -> None:
+def test_the_log_is_printed_only_after_a_disagreement() -> None:
     """The text appears only if there is a disagreement."""
     asks = [ask(1, 2), ask(1, 2, 3, 4)]
     assert disagreement(asks, Rounds(9)) == ""

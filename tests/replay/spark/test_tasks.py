@@ -83,7 +83,7 @@ def test_rows_become_the_records_of_the_log() -> None:
     assert list(batch(*CONFIG, table).entries()) == ODD
 
 
-def test_runs_of_several_partitions() -> None:
+def test_each_hole_ends_a_run() -> None:
     """Each hole ends a run, in any batches."""
     other = [Entry("t", 1, offset, 0, None, None) for offset in (7, 8)]
     spans = [

@@ -29,7 +29,7 @@ from tests.replay.spark.smallest_log import disagreement
 from tests.replay.spark.three_answers import (
     FoldAnswers,
     FoldQuestion,
-    Three,
+    ThreeFolds,
     jobs_done,
     sampled_prefixes,
 )
@@ -48,7 +48,7 @@ LEAST_QUESTIONS = 250 if PROVE else 70
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs. Some are duplicates, or have nothing that SQL can follow."""
 
-TOLD_BY_SQL = [Profile.of(release) for release in RELEASES]
+RELEASES_IN_SQL = [Profile.of(release) for release in RELEASES]
 
 
 def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Entry]]:
@@ -70,7 +70,7 @@ def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
         FoldTask(tuple(log), profile, Topics(), exactly_once)
         for log in logs
         for exactly_once in ((False, True) if any(entry.aborted for entry in log) else (False,))
-        for profile in TOLD_BY_SQL
+        for profile in RELEASES_IN_SQL
         if profile.exactly_once_support or not exactly_once
     ]
 
@@ -91,7 +91,7 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
     different = filter(None, dict.fromkeys(map(tuple, followed(oracle, named).values())))
     asks = asks_about_each(list(different)[:LOGS])
     assert len({ask.entries for ask in asks}) == LOGS
-    three, before = Three(spark, oracle), jobs_done(spark)
+    three, before = ThreeFolds(spark, oracle), jobs_done(spark)
     assert disagreement(asks, partial(three.differ, moments=sampled_prefixes), three.differ) == ""
     assert jobs_done(spark) - before == 2
 
@@ -99,7 +99,7 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
 def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: SqlOracle) -> None:
     """SQL's releases and the observed ones agree at each point; at the end all releases agree."""
     histories = {name: recorded_entries(name) for name in FOLLOWED}
-    three = Three(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
+    three = ThreeFolds(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
     questions = [question for name in FOLLOWED for question in asked_of(name, histories[name])]
     answers = list(three.answers(histories, questions))
     wrong = {
@@ -127,7 +127,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
     supported = name in EXACTLY_ONCE or any(entry.aborted for entry in log)
     for exactly_once in (False, True) if supported else (False,):
         for cut, others in moments:
-            readers = dict.fromkeys([*TOLD_BY_SQL, *others])
+            readers = dict.fromkeys([*RELEASES_IN_SQL, *others])
             able = [reader for reader in readers if reader.exactly_once_support or not exactly_once]
             yield FoldQuestion(cut._replace(exactly_once=exactly_once), able)
 

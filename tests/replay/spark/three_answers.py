@@ -62,11 +62,13 @@ class FoldAnswers(NamedTuple):
         """Per profile, the lines that some programs lack, with the programs; empty: they agree."""
         folded = zip(self.question.profiles, self.service, self.spark, strict=True)
         for profile, service, spark in folded:
-            said = {"service": lines_of(service), "Spark": lines_of(spark)}
+            lines_by_program = {"service": lines_of(service), "Spark": lines_of(spark)}
             release = _RELEASES.get(profile.release)
             if release is not None:
-                said["SQL"] = {line for line in self.sql[release] if _is_read(line, service)}
-            odd = [*_lines_with_missing_programs(said), *_differing(service, spark)]
+                lines_by_program["SQL"] = {
+                    line for line in self.sql[release] if _is_read(line, service)
+                }
+            odd = [*_lines_with_missing_programs(lines_by_program), *_differing(service, spark)]
             where = f"{profile.release} as of {self.question.moment}"
             yield "\n  ".join([where, *odd]) if odd else ""
 
@@ -80,10 +82,10 @@ def _is_read(line: TableLine, state: ClusterState) -> bool:
     return not of_topic or topic in state.ends_by_topic
 
 
-def _lines_with_missing_programs(said: Mapping[str, set[TableLine]]) -> Iterator[str]:
-    for line in sorted(set().union(*said.values())):
-        who = [name for name, lines in said.items() if line in lines]
-        if len(who) < len(said):
+def _lines_with_missing_programs(lines_by_program: Mapping[str, set[TableLine]]) -> Iterator[str]:
+    for line in sorted(set().union(*lines_by_program.values())):
+        who = [name for name, lines in lines_by_program.items() if line in lines]
+        if len(who) < len(lines_by_program):
             yield f"{', '.join(who)}: {line}"
 
 
@@ -116,7 +118,7 @@ def jobs_done(spark: SparkSession) -> int:
     return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
 
 
-class Three:
+class ThreeFolds:
     """Service, Spark and SQL, which fold the same logs."""
 
     def __init__(

@@ -111,28 +111,28 @@ def test_aborted_records_of_a_connectors_own_topic_are_ignored(oracle: SqlOracle
 
 
 FOLLOWED = {
-    "what comes behind an object": b'{"properties":{"k":"v"}}}, {"properties":{}}',
+    "text after an object": b'{"properties":{"k":"v"}}}, {"properties":{}}',
     "a trailing comma": b'{"properties":{"k":"v",}}',
-    "no number": b'{"properties":{"k":NaN}}',
-    "what looks like no number": b'{"properties":{"k":"NaN, Infinity, ]"}}',
+    "NaN for a number": b'{"properties":{"k":NaN}}',
+    "text that looks like NaN": b'{"properties":{"k":"NaN, Infinity, ]"}}',
     "a leading zero": b'{"properties":{"k":007}}',
     "a surrogate pair": b'{"properties":{"k":"\\ud83d\\ude00"}}',
     "escapes": b'{"\\u0070roperties":{"k":"\\u0000\\/"}}',
     "white space": b' {\t"properties" :\r\n{} } ',
     "a control character": b'{"properties":{"k":"\t"}}',
     "comments": b'/**/{"properties":{}}',
-    "no word": b"not json",
-    "no number, and no minus": b"- 1",
+    "an unknown word": b"not json",
+    "a minus without digits": b"- 1",
     "nothing": b"",
     "blanks": b" \n",
     "null": b" null ",
-    "a fraction where a count should be": b'{"tasks":2.0,"task-count":2.0}',
+    "a fraction for a count": b'{"tasks":2.0,"task-count":2.0}',
     "a count of more than 32 bits": b'{"tasks":4294967297,"task-count":-4294967297}',
 }
 
 
 @pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
-def test_odd_values_that_sql_can_follow(value: bytes, oracle: SqlOracle) -> None:
+def test_odd_values_are_read_as_by_the_fold(value: bytes, oracle: SqlOracle) -> None:
     """SQL reads odd values as the fold does, and reports no record as unreadable."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     log = configs(

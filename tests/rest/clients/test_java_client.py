@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.jars import SHORT_LIVED, JarsUnavailable, classpath, java
-from tests.rest.running_plane import SINK, SOURCE, AtWork, at_work
+from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
 
 pytestmark = pytest.mark.java
 
@@ -29,7 +29,7 @@ a path, encoded or not.
 class Client:
     """The client in its own JVM; each call waits until the connectors have settled."""
 
-    def __init__(self, process: asyncio.subprocess.Process, world: AtWork) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, world: RunningPlane) -> None:
         self._process = process
         self.world = world
 
@@ -62,7 +62,7 @@ async def client_of(release: str) -> AsyncIterator[Client]:
         path = classpath(CLIENT)
     except JarsUnavailable as missing:
         pytest.skip(str(missing))
-    async with at_work(release, files=FILES) as world:
+    async with running_plane_of(release, files=FILES) as world:
         process = await asyncio.create_subprocess_exec(
             *(str(java()), *SHORT_LIVED, "-cp", path, str(PROGRAM), world.url),
             stdin=asyncio.subprocess.PIPE,
@@ -81,14 +81,14 @@ async def test_a_whole_life(release: str, name: str) -> None:
     """The client creates, changes and deletes a connector with each of its methods."""
     async with client_of(release) as client:
         assert (await client("getConnectServerVersion"))["version"] == release
-        await _created(client, name)
+        await _check_creation(client, name)
         await client.world.append("/orders.txt", "three")
-        await _looked_at(client, name)
-        await _changed(client, name)
-        await _deleted(client, name)
+        await _check_reads(client, name)
+        await _check_state_changes(client, name)
+        await _check_deletion(client, name)
 
 
-async def _created(client: Client, name: str) -> None:
+async def _check_creation(client: Client, name: str) -> None:
     made = await client("addConnector", name, CONFIG)
     assert (made["name"], made["type"]) == (name, "source")
     assert made["config"] == {**CONFIG, "name": name}
@@ -100,7 +100,7 @@ async def _created(client: Client, name: str) -> None:
     assert updated["config"]["topic"] == "orders-2"
 
 
-async def _looked_at(client: Client, name: str) -> None:
+async def _check_reads(client: Client, name: str) -> None:
     assert await client("getConnectors") == [name]
     shown = await client("getConnector", name)
     assert await client("getConnectorConfig", name) == shown["config"]
@@ -118,7 +118,7 @@ async def _looked_at(client: Client, name: str) -> None:
     assert await client("resetConnectorTopics", name) is True
 
 
-async def _changed(client: Client, name: str) -> None:
+async def _check_state_changes(client: Client, name: str) -> None:
     for method, state in (
         ("pauseConnector", "PAUSED"),
         ("resumeConnector", "RUNNING"),
@@ -131,14 +131,14 @@ async def _changed(client: Client, name: str) -> None:
         assert (await client("getConnectorStatus", name))["connector"]["state"] == state
 
 
-async def _deleted(client: Client, name: str) -> None:
+async def _check_deletion(client: Client, name: str) -> None:
     assert await client("deleteConnector", name) is True
     assert await client("getConnectors") == []
     refused = await client.thrown("getConnector", name)
     assert refused.startswith("ResourceNotFoundException: ")
 
 
-async def test_plugins() -> None:
+async def test_plugins_are_listed_and_configs_validated() -> None:
     """The client lists plugins and validates a config."""
     async with client_of("3.9.1") as client:
         listed = {

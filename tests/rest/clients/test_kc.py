@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_connect import KafkaConnect
 
-from tests.rest.running_plane import SINK, SOURCE, AtWork, at_work
+from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
 
 KC = Path(sys.executable).parent / "kc"
 CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}
@@ -20,7 +20,7 @@ WORKER = "127.0.0.1:8083"
 class Kc:
     """The command: each call starts a new process and waits until the connectors have settled."""
 
-    def __init__(self, world: AtWork) -> None:
+    def __init__(self, world: RunningPlane) -> None:
         self._world = world
 
     async def __call__(self, *arguments: str) -> str:
@@ -53,17 +53,17 @@ def _status(state: str, *tasks: str) -> dict[str, Any]:
 
 async def test_a_whole_life() -> None:
     """`kc` creates, changes and deletes a connector with each of its commands."""
-    async with at_work("3.9.1", files=FILES) as world:
+    async with running_plane_of("3.9.1", files=FILES) as world:
         kc = Kc(world)
         assert (await kc.json_of("info"))["version"] == "3.9.1"
-        await _created(kc)
+        await _check_creation(kc)
         await world.append("/orders.txt", "three")
-        await _looked_at(kc)
-        await _paused_and_restarted(kc)
-        await _deleted(kc)
+        await _check_reads(kc)
+        await _check_pause_and_restart(kc)
+        await _check_deletion(kc)
 
 
-async def _created(kc: Kc) -> None:
+async def _check_creation(kc: Kc) -> None:
     body = json.dumps({"name": "orders", "config": CONFIG})
     assert await kc.json_of("create", "--config-data", body) == {
         "name": "orders",
@@ -79,7 +79,7 @@ async def _created(kc: Kc) -> None:
     assert updated["tasks"] == [{"connector": "orders", "task": 0}]
 
 
-async def _looked_at(kc: Kc) -> None:
+async def _check_reads(kc: Kc) -> None:
     shown = await kc.json_of("get", "orders")
     assert await kc.json_of("config", "orders") == shown["config"]
     assert await kc.json_of("list") == ["orders"]
@@ -98,7 +98,7 @@ async def _looked_at(kc: Kc) -> None:
     assert await kc("reset-topics", "orders") == "null"
 
 
-async def _paused_and_restarted(kc: Kc) -> None:
+async def _check_pause_and_restart(kc: Kc) -> None:
     assert await kc("pause", "orders") == ""
     assert await kc.json_of("status", "orders") == _status("PAUSED", "PAUSED")
     assert await kc("resume", "--all", "--state", "paused") == ""
@@ -109,7 +109,7 @@ async def _paused_and_restarted(kc: Kc) -> None:
     assert restarted == _status("RUNNING", "RUNNING")
 
 
-async def _deleted(kc: Kc) -> None:
+async def _check_deletion(kc: Kc) -> None:
     assert await kc("delete", "orders") == ""
     assert await kc.json_of("list") == []
     for verb in ("get", "status", "pause", "delete"):
@@ -117,12 +117,12 @@ async def _deleted(kc: Kc) -> None:
         assert refused.startswith("404 Client Error: Not Found for url: http://127.0.0.1:")
 
 
-async def test_plugins() -> None:
+async def test_plugins_are_listed_and_configs_validated() -> None:
     """`kc` lists plugins and validates a config.
 
     `kc validate-config` sends its config as a text within JSON; a worker fails on it, too.
     """
-    async with at_work("3.9.1") as world:
+    async with running_plane_of("3.9.1") as world:
         kc = Kc(world)
         classes = {plugin["class"]: plugin["type"] for plugin in await kc.json_of("list-plugins")}
         assert {SOURCE: "source", SINK: "sink"}.items() <= classes.items()
@@ -132,7 +132,7 @@ async def test_plugins() -> None:
 
 async def test_validating_and_stopping_by_the_library() -> None:
     """The library under `kc` validates and stops; the `kc` command cannot."""
-    async with at_work("3.9.1", files=FILES) as world:
+    async with running_plane_of("3.9.1", files=FILES) as world:
         client = KafkaConnect(world.url)
 
         async def ask(method: Callable[..., Any], *arguments: Any) -> Any:

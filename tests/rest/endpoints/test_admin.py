@@ -22,7 +22,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest import worker_endpoints
 from controlplane.rest.app import App
-from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until
@@ -58,7 +58,7 @@ def test_a_worker_is_healthy_starting_or_unhealthy() -> None:
     )
 
 
-async def test_a_worker_is_as_well_as_its_log() -> None:
+async def test_health_depends_on_the_log() -> None:
     """`/health`: starting until the log has been read; unhealthy while the log is unavailable."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -83,8 +83,8 @@ async def test_a_worker_is_as_well_as_its_log() -> None:
     assert unhealthy.json()["message"].endswith(" the leader is gone")
 
 
-class Long(Cable):
-    """A log whose reads wait for a permission."""
+class GatedLog(Cable):
+    """A log whose reads wait until `may_be_read` is set."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log)
@@ -95,7 +95,7 @@ class Long(Cable):
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """Wait for the permission, then read the log."""
+        """Wait for `may_be_read`, then read the log."""
         self.begun += 1
         await self.may_be_read.wait()
         async for batch in super().read(topics, start, stop):
@@ -109,20 +109,20 @@ async def test_health_requests_share_one_read_of_a_slow_log(
     monkeypatch.setattr(worker_endpoints, "HEALTH_S", 0.05)
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
-    long = Long(log)
-    follower = Follower(long, live=False)
+    gated = GatedLog(log)
+    follower = Follower(gated, live=False)
     async with (
         follower,
         client_of(App(service_of(follower, "3.9"))) as client,
     ):
-        long.may_be_read.clear()
-        long.begun = 0
+        gated.may_be_read.clear()
+        gated.begun = 0
         for _ in range(3):
             starting = await client.get("/health")
             assert (starting.status_code, starting.json()["status"]) == (503, "starting")
-        assert long.begun == 1
+        assert gated.begun == 1
         assert (await client.get("/")).json()["version"] == "3.9.2"
-        long.may_be_read.set()
+        gated.may_be_read.set()
         assert (await client.get("/health")).json()["status"] == "healthy"
     await log.close()
 
@@ -178,7 +178,7 @@ def test_levels_are_those_that_commands_know() -> None:
     assert list(LEVELS.values()) == sorted(LEVELS.values())
 
 
-def test_levels_between_those_of_log4j() -> None:
+def test_other_python_levels_are_shown_as_log4j_levels() -> None:
     """A level in between is shown as the lowest Log4j level that lets nothing more through."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of("3.9.1")
     for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):
@@ -256,7 +256,7 @@ async def test_a_read_only_worker_sets_only_its_own_loggers() -> None:
             assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
 
 
-# --- who is told --------------------------------------------------------------------------------
+# --- admin listeners ----------------------------------------------------------------------------
 
 ADMIN = {"/admin/loggers", "/admin/loggers/root"}
 PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}

@@ -107,7 +107,9 @@ async def test_health_detects_the_fence(tmp_path: Path) -> None:
             assert "another writer has taken over" in message
 
 
-async def test_asking_often_writes_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_within_a_second_share_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Requests within a second share one transaction: `/health` needs no role."""
     monkeypatch.setattr(probe, "LASTS_S", 3_600.0)
     path = tmp_path / "state.db"

@@ -20,26 +20,26 @@ SLIPS = (
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-@pytest.mark.parametrize("front", ["", "/compat/3.9", "/compat/2.3", "/compat/4.3"])
-async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None:
+@pytest.mark.parametrize("base", ["", "/compat/3.9", "/compat/2.3", "/compat/4.3"])
+async def test_a_misspelt_dry_run_deletes_nothing(base: str, slip: str) -> None:
     """The error suggests the intended parameter, in every dialect."""
     async with orders_plane() as (plane, client):
         before = plane.state
         for place in (f"?{slip}=true", f"?{slip}", f";{slip}=true"):
-            answer = await client.delete(f"{front}/connectors/orders{place}")
+            answer = await client.delete(f"{base}/connectors/orders{place}")
             assert answer.status_code == 400, place
             assert "did you mean dry_run=? Nothing has been done" in answer.json()["message"]
         assert plane.state is before
 
 
-@pytest.mark.parametrize("front", ["", "/compat/3.9"])
-async def test_contradicting_query_parameters_are_refused(front: str) -> None:
+@pytest.mark.parametrize("base", ["", "/compat/3.9"])
+async def test_contradicting_query_parameters_are_refused(base: str) -> None:
     """Two values of `dry_run=` or `profile=` contradict each other.
 
     The same value twice does not.
     """
     async with orders_plane() as (plane, client):
-        path = f"{front}/connectors/orders"
+        path = f"{base}/connectors/orders"
         for query in ("dry_run=false&dry_run=true", "dry_run=&dry_run=true"):
             assert (await client.delete(f"{path}?{query}")).status_code == 400
         read = await client.get(f"{path}?profile=3.4&profile=3.9")
@@ -112,14 +112,14 @@ async def test_reads_name_ignored_parameters_in_a_notice() -> None:
         assert (twice.status_code, "x-controlplane-notice" in twice.headers) == (200, False)
 
 
-@pytest.mark.parametrize("front", ["", "/compat/3.9"])
+@pytest.mark.parametrize("base", ["", "/compat/3.9"])
 @pytest.mark.parametrize(
     "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
 )
-async def test_a_release_ignores_the_parameters_that_kafka_ignores(query: str, front: str) -> None:
+async def test_a_release_ignores_the_parameters_that_kafka_ignores(query: str, base: str) -> None:
     """Other unknown parameters and meaningless values are handled as in Kafka."""
     async with orders_plane(Settings(profile="3.9")) as (_, client):
-        path = f"{front}/connectors/orders/restart"
+        path = f"{base}/connectors/orders/restart"
         plain = await client.post(path)
         answer = await client.post(f"{path}?{query}&forward=true")
         assert (answer.status_code, answer.content) == (plain.status_code, plain.content)

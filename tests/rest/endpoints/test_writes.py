@@ -17,10 +17,9 @@ from controlplane.core.records import State, Status, Target
 from controlplane.core.releases.behaviours import BEHAVIOURS
 from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from controlplane.core.state import ClusterState, ConfigState, StatusState
-from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import command_of
 from controlplane.rest.endpoints.router import Methods, find
-from controlplane.rest.endpoints.writes import ROUTES, answer_to
+from controlplane.rest.endpoints.writes import ROUTES, CompletedCommand, answer_to
 from controlplane.rest.errors import Answer, NoSuchMethod, NoSuchPath, RestError, refused
 
 OURS = Profile.of(KIP)
@@ -100,16 +99,16 @@ def test_a_path_that_is_only_read_is_a_path() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "ä", "a b", "50%", "a+b", "..", "x;y", "{}"])
-def test_names_come_encoded(name: str) -> None:
+def test_encoded_names_are_decoded(name: str) -> None:
     """A percent-encoded name may contain any characters."""
     encoded = "".join(f"%{byte:02X}" for byte in name.encode())
     assert command_from("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
 
 
-# --- what is asked --------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------
 
 
-def test_create() -> None:
+def test_a_creation_trims_the_name() -> None:
     """Java's `trim` shortens the name, and the config contains the name."""
     config = {"connector.class": "X"}
     command = command_from("POST", "/connectors", {"name": "\x01 a\u00a0 ", "config": config})
@@ -187,7 +186,7 @@ def test_task_numbers() -> None:
         assert status == (404, "HTTP 404 Not Found")
 
 
-def test_loggers() -> None:
+def test_only_levels_of_all_workers_are_commands() -> None:
     """A command exists only for the level of all workers; a release before KIP-976 has none."""
     target = "/admin/loggers/org.example?scope=Cluster"
     assert command_from("PUT", target, {"level": "debug", "x": 1}) == commands.SetLoggerLevel(
@@ -216,7 +215,7 @@ def test_internal_requests_are_signed() -> None:
     assert command_from("POST", target, [], Profile.of("2.3")) == commands.PublishTasks("a", ())
 
 
-# --- what is answered -----------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------
 
 PLUGINS = parse_catalogue(b'[{"class":"X","type":"source"}]')
 
@@ -265,7 +264,7 @@ def test_a_creation_returns_its_location() -> None:
     assert answer.headers == {"location": "/connectors/%C3%A4%2Fb%20c"}
 
 
-def test_changed_is_shown() -> None:
+def test_a_change_returns_the_config() -> None:
     """A changed connector gets 200 and its new config."""
     for command in (commands.PutConfig("a", {}), commands.PatchConfig("a", {})):
         answer = answered(command, Outcome())
@@ -296,7 +295,7 @@ def test_created_with_offsets() -> None:
         (commands.FenceTasks("a"), 204, 204),
     ],
 )
-def test_done_without_a_word(command: AnyCommand, release: int, ours: int) -> None:
+def test_answers_without_a_body(command: AnyCommand, release: int, ours: int) -> None:
     """The answer has neither body nor content type.
 
     A reset of topics gets 200 in KIP-558, but 202 in Kafka.

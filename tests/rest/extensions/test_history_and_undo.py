@@ -20,8 +20,8 @@ async def test_history_lists_every_change() -> None:
         assert history["next"] is None
 
 
-def behind_first(events: list[Any]) -> int:
-    """The number of events of the first record."""
+def events_of_first_record(events: list[Any]) -> int:
+    """Number of events of the first record."""
     return sum(event["at"] == events[0]["at"] for event in events)
 
 
@@ -45,7 +45,7 @@ async def test_history_page_by_page() -> None:
             for after in spellings
         ]
         assert spellings[0] == "config@0"
-        assert [page["events"] for page in behind] == [whole[behind_first(whole) :]] * 3
+        assert [page["events"] for page in behind] == [whole[events_of_first_record(whole) :]] * 3
         bad = await client.get("/connectors/orders/history?after=nix")
         assert (bad.status_code, "after=nix" in bad.json()["message"]) == (400, True)
         for limit in ("0", "-1", "x", "10001", "²"):
@@ -71,7 +71,7 @@ async def test_history_begins_behind_a_record_of_another_connector() -> None:
         assert "no record at config@999" in refused.json()["message"]
 
 
-async def test_history_of_the_past_and_of_strangers() -> None:
+async def test_history_of_the_past_and_of_unknown_connectors() -> None:
     """`as_of=` ends the history; a connector without records is not found."""
     async with orders_plane() as (_, client):
         await client.put("/connectors/orders/pause")
@@ -81,7 +81,7 @@ async def test_history_of_the_past_and_of_strangers() -> None:
         assert (await client.get("/compat/3.9/connectors/orders/history")).status_code == 404
 
 
-async def test_undo_puts_back() -> None:
+async def test_undo_restores_config_and_target_state() -> None:
     """A dry run shows the undo; the undo restores the config and the target state."""
     async with orders_plane() as (plane, client):
         config = (await client.get("/connectors/orders/config")).json()

@@ -43,7 +43,7 @@ class SilentBroker(SimulatedBroker):
         raise ExternalActionFailed("no broker answers")
 
 
-async def test_source() -> None:
+async def test_progress_of_a_source() -> None:
     """Each offset has the time and the record of its last change; equal records count once."""
     assert NOW_MS == 1_700_000_000_000
     async with orders_plane() as (_, client):
@@ -70,7 +70,7 @@ async def test_source() -> None:
         assert (await client.get("/compat/3.9/connectors/orders/progress")).status_code == 404
 
 
-async def test_sink() -> None:
+async def test_progress_of_a_sink() -> None:
     """Each partition has its end and lag; an unknown end has a reason, and no lag."""
     broker = BrokerWithEnds()
     broker.ends.update({"t": 5, "u": 2})

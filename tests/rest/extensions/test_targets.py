@@ -3,7 +3,7 @@
 from tests.rest.plane import ORDERS, orders_plane
 
 
-async def test_targets() -> None:
+async def test_targets_now_and_in_the_past() -> None:
     """Targets of all connectors, of one, at a past moment, and of a topic without targets."""
     async with orders_plane() as (_, client):
         for name, state in (("p", "PAUSED"), ("s", "STOPPED")):
@@ -40,14 +40,14 @@ async def test_targets_come_page_by_page() -> None:
         assert wrong.status_code == 400
 
 
-async def test_not_of_a_release() -> None:
+async def test_targets_are_unknown_beneath_compat() -> None:
     """Beneath `/compat/` the path is unknown, as in a worker."""
     async with orders_plane() as (_, client):
         answer = await client.get("/compat/3.9/targets")
         assert answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
-async def test_targets_speak_the_words_of_a_creation() -> None:
+async def test_targets_use_the_words_of_a_creation() -> None:
     """Targets use the words of `initial_state` (KIP-980): RUNNING in place of STARTED."""
     async with orders_plane() as (_, client):
         for word in ("RUNNING", "PAUSED", "STOPPED"):

@@ -5,7 +5,7 @@ import pytest
 from tests.rest.plane import ORDERS, orders_plane
 
 
-async def test_trail() -> None:
+async def test_the_trail_has_user_command_and_outcome() -> None:
     """The trail has the user, the command and the outcome of each request; secrets are hidden."""
     async with orders_plane() as (_, client):
         secret = {"name": "s", "config": ORDERS | {"db.password": "s3cret"}}
@@ -41,7 +41,7 @@ async def test_trail() -> None:
         ("connector=nobody", []),
     ],
 )
-async def test_filters(query: str, commands: list[str]) -> None:
+async def test_filters_are_combined(query: str, commands: list[str]) -> None:
     """A command is listed if all filters of the query match."""
     async with orders_plane() as (_, client):
         for path in ("orders/pause", "orders/resume", "nix/pause"):
@@ -50,7 +50,7 @@ async def test_filters(query: str, commands: list[str]) -> None:
         assert [command["command"] for command in trail] == commands
 
 
-async def test_pages() -> None:
+async def test_the_trail_page_by_page() -> None:
     """`next` is the value for `after=`; the last page has none."""
     async with orders_plane() as (_, client):
         for number in range(5):
@@ -63,7 +63,7 @@ async def test_pages() -> None:
 
 
 @pytest.mark.parametrize("query", ["outcome=fine", "since=monday", "limit=none", "after=nix"])
-async def test_bad_questions(query: str) -> None:
+async def test_invalid_filters_are_refused(query: str) -> None:
     """The error lists the allowed values."""
     async with orders_plane() as (_, client):
         answer = await client.get(f"/commands?{query}")

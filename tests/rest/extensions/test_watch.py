@@ -114,7 +114,7 @@ async def test_from_a_moment_on() -> None:
             assert (await client.get(f"/watch?{name}=nonsense")).status_code == 400
 
 
-async def test_as_a_release() -> None:
+async def test_a_watcher_may_read_as_a_release() -> None:
     """A watcher with `profile=3.4` sees a stopped connector as paused; others see it as stopped."""
     async with (
         orders_plane() as (plane, client),
@@ -143,7 +143,7 @@ async def test_folds_of_watched_releases_are_pinned() -> None:
             assert read(await blocks.get())["data"]["after"] == "PAUSED"
 
 
-async def test_one_connector_alone() -> None:
+async def test_a_watcher_of_one_connector_gets_other_positions_only() -> None:
     """Events of other connectors send their position only, so that a client can resume."""
     async with orders_plane() as (plane, client), watching(plane.app, "connector=nix") as blocks:
         await client.put("/connectors/orders/pause")
@@ -167,7 +167,7 @@ async def test_an_invalid_last_event_id_is_refused() -> None:
         assert (answer.status_code, "Last-Event-ID" in answer.json()["message"]) == (400, True)
 
 
-async def test_head_has_no_end_to_wait_for() -> None:
+async def test_head_is_answered_at_once() -> None:
     """HEAD is answered at once and registers no watcher."""
     async with orders_plane() as (plane, client):
         answer = await client.head("/watch")
@@ -184,7 +184,7 @@ async def test_a_closing_plane_sends_end() -> None:
 
 
 @pytest.mark.slow
-async def test_many_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watchers_above_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watchers above the limit are refused at once; disconnected watchers are removed."""
     monkeypatch.setattr(watch, "WATCHERS_MOST", WATCHERS)
     async with orders_plane() as (plane, client), AsyncExitStack() as stack:

@@ -94,7 +94,7 @@ async def test_a_repeated_request_is_answered_from_the_cache() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_something_has_changed() -> None:
+async def test_a_write_invalidates_cached_answers() -> None:
     """Every write invalidates all cached answers."""
     async with served() as service:
         assert await service.ask(GET) == b'["orders"]'
@@ -159,7 +159,7 @@ async def test_listeners_have_answers_of_their_own() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_questions_in_one_piece_and_in_pieces() -> None:
+async def test_requests_in_one_piece_and_in_pieces() -> None:
     """Each request gets its answer in order, however its bytes are split."""
     async with served() as service:
         assert await service.ask(GET) == b'["orders"]'
@@ -173,7 +173,7 @@ async def test_questions_in_one_piece_and_in_pieces() -> None:
 
 @pytest.mark.usefixtures("one_date")
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"])
-async def test_two_questions_that_come_together_again(line: bytes) -> None:
+async def test_two_requests_in_one_packet(line: bytes) -> None:
     """Two requests in one packet get both answers each time, also if the line ends differ."""
     two = GET.replace(b"\r\n", line) + GET.replace(b"/connectors", b"/connectors?expand=info")
     async with served() as service:
@@ -183,7 +183,7 @@ async def test_two_questions_that_come_together_again(line: bytes) -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_a_body_is_no_question() -> None:
+async def test_a_body_is_never_answered_as_a_request() -> None:
     """Bytes of a body are never answered as a request.
 
     A proxy would pass such an answer to another client (request smuggling).
@@ -200,7 +200,7 @@ async def test_a_body_is_no_question() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_a_question_with_a_body() -> None:
+async def test_a_request_with_a_body_reaches_the_application() -> None:
     """The repeated request reaches the app again, and its body is never answered as a request."""
     with_body = GET.replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % len(GET)) + GET
     async with served() as service:
@@ -226,7 +226,7 @@ async def test_head_requests_and_closing_requests() -> None:
         assert await service.reader.read() == b""
 
 
-async def test_a_connection_rests_behind_its_last_question() -> None:
+async def test_the_idle_limit_counts_from_the_last_request() -> None:
     """The idle limit counts from the last request, also if its answer was cached."""
     async with served(limits=HttpLimits(idle_ms=1_000)) as service:
         for _ in range(8):
@@ -247,7 +247,7 @@ async def test_no_answer_outlives_its_date() -> None:
     assert repeats.find(GET, "two") is None
 
 
-def test_bounds() -> None:
+def test_the_cache_limits_number_and_length_of_answers() -> None:
     """The cache limits the number and the length of its answers."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
@@ -261,7 +261,7 @@ def test_bounds() -> None:
 
 
 def test_listeners_of_cached_answers() -> None:
-    """Listeners hear of each repeated answer while the answer is valid."""
+    """Listeners are called for each repeated answer while the answer is valid."""
     repeats, repeat, notified = ResponseCache(), Cacheability(), list[str | None]()
     repeat.listeners.append(notified.append)
     repeat.is_valid = lambda: len(notified) < 2

@@ -48,7 +48,7 @@ async def ask(rest: httpx.AsyncClient, request: PluginRequest, release: str) -> 
 async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
     """Answers of a worker of a release to all cases, in their order."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
-    settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
+    settings["plugin__discovery"] = "hybrid_warn"  # the default of a worker
     parts = PARTS if release in WITHOUT_MIRROR else (*PARTS, MIRROR)
     loggers = (LOG4J,) if release.startswith("4") else ()
     async with KafkaWorker(

@@ -27,7 +27,7 @@ _TIMES = re.compile(r'"last_modified":\d+')
 class PluginAnswer(NamedTuple):
     """An answer: its status, type and text, in which the release is `RELEASE` and times are 0.
 
-    `text` has no documentation; `documentation` is the digest of it, None if there is none.
+    `text` has no documentation; `documentation` is its digest, or None without documentation.
     """
 
     status: int
@@ -52,12 +52,12 @@ def plain(answer: httpx.Response, release: str) -> PluginAnswer:
     )
 
 
-def write(said: Mapping[str, Sequence[PluginAnswer]]) -> None:
+def write(answers_by_release: Mapping[str, Sequence[PluginAnswer]]) -> None:
     """Write all answers to the file: one line per request, equal answers grouped by release."""
     lines = []
     for number, request in enumerate(cases()):
         answers: dict[PluginAnswer, list[str]] = {}
-        for release, all_said in said.items():
+        for release, all_said in answers_by_release.items():
             answers.setdefault(all_said[number], []).append(release)
         lines.append(json.dumps({"asked": request, "answers": list(answers.items())}))
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -71,8 +71,8 @@ def _lines() -> list[Any]:
 def read(release: str) -> list[tuple[PluginRequest, PluginAnswer]]:
     """Requests and answers of a worker of a release, in their order."""
     return [
-        (PluginRequest(*line["asked"]), PluginAnswer(*said))
+        (PluginRequest(*line["asked"]), PluginAnswer(*answer))
         for line in _lines()
-        for said, releases in line["answers"]
+        for answer, releases in line["answers"]
         if release in releases
     ]

@@ -57,7 +57,7 @@ def listed(release: str) -> list[dict[str, str]]:
 
 async def ours(release: str, catalogue: bytes) -> list[PluginAnswer]:
     """Our answers to all cases, in their order."""
-    # Log4j 2 has another level than Log4j 1 where nobody has configured it.
+    # The default level of Log4j 2 differs from that of Log4j 1.
     level = logging.ERROR if release.startswith("4") else logging.DEBUG
     around = Surroundings(
         catalogued(catalogue),
@@ -87,13 +87,13 @@ def test_every_case_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, *COMPARED))
-async def test_same_answers(release: str) -> None:
+async def test_answers_equal_the_recorded_ones(release: str) -> None:
     """All answers but the listed ones are equal, apart from the documentation of keys."""
     answers = await ours(release, json.dumps(listed(release)).encode())
-    own = [said.without_documentation() for said in answers]
-    theirs = [(ask, said.without_documentation()) for ask, said in read(release)]
+    own = [answer.without_documentation() for answer in answers]
+    theirs = [(ask, answer.without_documentation()) for ask, answer in read(release)]
     differing = [
-        ask for (ask, said), own_answer in zip(theirs, own, strict=True) if own_answer != said
+        ask for (ask, answer), own_answer in zip(theirs, own, strict=True) if own_answer != answer
     ]
     expected_parts = {part for part, releases, _ in DIFFERENT if release in releases}
     met = {part for part in expected_parts for ask in differing if part in ask.target}

@@ -103,7 +103,7 @@ def _canonical(value: Any, member: str) -> Any:
             return sorted(elements, key=repr) if member in SETS else elements
         case str():
             return _masked(value)
-    return type(value).__name__, value  # to Python, 1 and 1.0 and true are one
+    return type(value).__name__, value  # Python takes 1, 1.0 and True for equal
 
 
 def _masked(text: str) -> str:

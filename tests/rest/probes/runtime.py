@@ -118,7 +118,7 @@ class Runtime:
     async def settle(self, *, long: bool) -> None:
         """Write all outstanding records until all is quiet; offsets only if `long`.
 
-        Sources and sinks commit how far they have come every second, and requests come faster.
+        Sources and sinks commit their offsets every second, and requests come faster.
         """
         await self._make_tasks()
         if long:
@@ -157,7 +157,7 @@ class Runtime:
         ]
         await self._plane.follower.wait_for_records(await self._log.append(records))
 
-    # --- what a connector makes of its config ---------------------------------------------------
+    # --- task configs ---------------------------------------------------------------------------
 
     def _tasks(self, config: Properties) -> list[Properties]:
         """The configs of a connector's tasks."""
@@ -168,7 +168,7 @@ class Runtime:
         numbers = range(int(config.get("tasks.max", 1)))
         return [{**config, **task_class, "task.number": str(number)} for number in numbers]
 
-    # --- what is reported -----------------------------------------------------------------------
+    # --- statuses -------------------------------------------------------------------------------
 
     def _reports(self, state: ClusterState) -> Iterator[StatusRecord]:
         """Yield every status that differs from the current state."""
@@ -220,7 +220,7 @@ class Runtime:
                 return [config["topics"]] if self._broker.ends.get(config["topics"]) else []
         return config["topics"].split(",") if self._rows(config) else []
 
-    # --- how far sources have come --------------------------------------------------------------
+    # --- source offsets -------------------------------------------------------------------------
 
     def _offsets(self, state: ClusterState) -> Iterator[tuple[bytes, bytes | None]]:
         """Offsets of sources that are not committed yet."""

@@ -30,7 +30,7 @@ async def test_answers_of_workers(
     exchanges, missed = await replay(about, rest)
     differing = {exchange.row.n for exchange in exchanges if exchange.differences}
     excepted = {row.n for row in rest if row.n in REASONS}
-    # A plain dictionary: a process that runs tests beside others sends it to the one that reports.
+    # A plain dictionary: a worker process of pytest-xdist sends it to the reporting process.
     record_property("probe", dict(summary(exchanges)))
     assert [wait.n for wait in missed] == []
     wrong = [
@@ -40,7 +40,7 @@ async def test_answers_of_workers(
     ]
     assert not wrong, "\n".join(wrong)
     assert not excepted - differing, (
-        f"these are answered as they were: {sorted(excepted - differing)}"
+        f"these excepted answers equal the recorded ones: {sorted(excepted - differing)}"
     )
 
 

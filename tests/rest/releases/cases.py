@@ -31,8 +31,6 @@ LAST_STATELESS = 735
 LONG = 9_000
 """Length above the limit for the head of a request."""
 
-LEADERLESS = b"{hmac}"
-
 
 def request(
     method: str,
@@ -98,7 +96,7 @@ def bodies() -> Iterator[ProbeRow]:
         yield request("PATCH", "/connectors/nobody/config", body, JSON)
     for body in BODIES["offsets"]:
         yield request("PATCH", "/connectors/nobody/offsets", body, JSON)
-    yield from deep()
+    yield from limits_of_jackson()
     for body in TASKS:
         yield request("POST", "/connectors/nobody/tasks", body, JSON, *SIGNED)
         yield request("POST", "/connectors/nobody/tasks", body, JSON)
@@ -121,7 +119,7 @@ def bodies() -> Iterator[ProbeRow]:
         yield request("PUT", "/connectors/nobody/fence", None, *headers)
 
 
-def deep() -> Iterator[ProbeRow]:
+def limits_of_jackson() -> Iterator[ProbeRow]:
     """Numbers, names and nesting around the limits of Jackson 2.15."""
     for size in (1_000, 1_001, 5_000):
         nines = b"9" * size
@@ -203,7 +201,7 @@ def heads() -> Iterator[ProbeRow]:
     yield request("GET", "/connectors", None, ("Expect", "banana"))
 
 
-# --- what some releases have, or word otherwise -------------------------------------------------
+# --- differences between releases ---------------------------------------------------------------
 
 
 def creations() -> Iterator[ProbeRow]:
@@ -235,7 +233,7 @@ def _creation(name: str, config: Mapping[str, str]) -> ProbeRow:
     )
 
 
-def across() -> Iterator[ProbeRow]:
+def cors_requests() -> Iterator[ProbeRow]:
     """CORS requests: preflights and the requests themselves."""
     for origin in (ORIGIN, "https://elsewhere.example", f"{ORIGIN} https://elsewhere.example"):
         origin_header = ("Origin", origin)
@@ -264,7 +262,7 @@ def cases() -> list[ProbeRow]:
 
 def cross_origin_cases() -> list[ProbeRow]:
     """All requests for a worker with CORS settings."""
-    return _numbered(across())
+    return _numbered(cors_requests())
 
 
 def _numbered(made: Iterator[ProbeRow]) -> list[ProbeRow]:

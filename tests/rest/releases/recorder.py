@@ -47,7 +47,9 @@ async def sent(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Respo
         return None
 
 
-async def patiently(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Response | None:
+async def sent_until_ready(
+    address: ClientAddress, row: ProbeRow, prefix: str = ""
+) -> Response | None:
     """Answer to a request, which is repeated while the worker starts or rebalances."""
     for _ in range(TRIES):
         answer = await sent(address, row, prefix)
@@ -59,14 +61,14 @@ async def patiently(address: ClientAddress, row: ProbeRow, prefix: str = "") -> 
     return answer
 
 
-async def all_said(
+async def all_answers(
     address: ClientAddress, rows: Sequence[ProbeRow], prefix: str = ""
 ) -> list[ReleaseAnswer]:
     """Answers to all requests. A connector that a request creates is deleted after it."""
     host, port = address
     answers = []
     for row in rows:
-        answer = await patiently(address, row, prefix)
+        answer = await sent_until_ready(address, row, prefix)
         answers.append(plain(answer, f"{host}:{port}{prefix}"))
         if row.method in ("POST", "PUT") and row.sent:
             await delete_all(address, prefix)
@@ -75,11 +77,11 @@ async def all_said(
 
 async def delete_all(address: ClientAddress, prefix: str) -> None:
     """Delete every connector of the cluster."""
-    listed = await patiently(address, request("GET", "/connectors"), prefix)
+    listed = await sent_until_ready(address, request("GET", "/connectors"), prefix)
     assert listed is not None
     for name in json.loads(listed.body):
         path = f"/connectors/{quote(name, safe='')}"
-        await patiently(address, request("DELETE", path), prefix)
+        await sent_until_ready(address, request("DELETE", path), prefix)
 
 
 async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
@@ -96,7 +98,7 @@ async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
             where = urlsplit(worker.url)
             assert where.hostname is not None
             assert where.port is not None
-            answers.append(await all_said((where.hostname, where.port), rows))
+            answers.append(await all_answers((where.hostname, where.port), rows))
     return answers
 
 

@@ -48,7 +48,9 @@ def digest(row: ProbeRow) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def write(name: str, rows: Sequence[ProbeRow], said: Mapping[str, Sequence[ReleaseAnswer]]) -> None:
+def write(
+    name: str, rows: Sequence[ProbeRow], answers_by_release: Mapping[str, Sequence[ReleaseAnswer]]
+) -> None:
     """Write all answers to a file; equal answers of several releases share a line.
 
     Answers of other releases to the same requests stay.
@@ -59,9 +61,9 @@ def write(name: str, rows: Sequence[ProbeRow], said: Mapping[str, Sequence[Relea
         answers: dict[ReleaseAnswer, list[str]] = {}
         for (status, headers, text), releases in recorded.get(digest(row), []):
             answer = ReleaseAnswer(status, tuple((key, value) for key, value in headers), text)
-            kept = [release for release in releases if release not in said]
+            kept = [release for release in releases if release not in answers_by_release]
             answers.update({answer: kept} if kept else {})
-        for release, all_said in said.items():
+        for release, all_said in answers_by_release.items():
             answers.setdefault(all_said[number], []).append(release)
         lines.append(json.dumps([digest(row), list(answers.items())]))
     text = "\n".join(lines) + "\n"

@@ -32,7 +32,7 @@ from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY, Recording, Runtime
 from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases
 from tests.rest.releases.exceptions import reason_of
-from tests.rest.releases.recorder import RELEASES, delete_all, patiently
+from tests.rest.releases.recorder import RELEASES, delete_all, sent_until_ready
 from tests.rest.releases.recordings import read
 
 pytestmark = pytest.mark.slow
@@ -84,7 +84,7 @@ async def exchanged(
     for row in rows:
         plain = row.sent is None or "Content-Length" in dict(row.headers)
         if row.target.isascii() and plain:
-            response = await patiently(served.address, row, served.prefix)
+            response = await sent_until_ready(served.address, row, served.prefix)
         else:
             response = await call(served.app, row, served.prefix, KEY)
         results.append((row, _differences(row, response, served)))

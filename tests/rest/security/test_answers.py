@@ -89,7 +89,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_as_each_release(case: CorsCase) -> None:
+async def test_cors_headers_are_those_of_the_release(case: CorsCase) -> None:
     """The CORS headers equal those of a recorded worker (3.9.1: rows 1867 to 1878 of the probe)."""
     async with guarded(PROTECTION) as client:
         path = f"/compat/{case.release}{case.path}"
@@ -105,7 +105,7 @@ def _cross_origin(headers: httpx.Headers) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.startswith(named)}
 
 
-async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: Path) -> None:
+async def test_a_preflight_at_the_root_needs_no_credentials(tmp_path: Path) -> None:
     """An anonymous preflight shows the CORS settings only; the request itself needs credentials."""
     protection = PROTECTION._replace(auth=auth_settings(tmp_path))
     async with guarded(protection) as client:
@@ -133,14 +133,14 @@ async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: 
         ("null", False),
     ],
 )
-async def test_patterns(origin: str, may: bool) -> None:
+async def test_patterns_of_origins(origin: str, may: bool) -> None:
     """In a pattern, the star is the only wildcard."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/connectors", headers={"origin": origin})
         assert ("access-control-allow-origin" in answer.headers) is may
 
 
-async def test_every_origin() -> None:
+async def test_a_star_allows_every_origin() -> None:
     """With `*` alone the answer repeats the origin of the request."""
     protection = Protection(answers=ResponseHeaderSettings(access_control_allow_origin="*"))
     async with guarded(protection) as client:
@@ -159,24 +159,24 @@ async def test_without_settings_answers_have_no_cors_headers() -> None:
 FOREIGN = {
     "another host": ({"origin": ELSEWHERE}, 403),
     "a file": ({"origin": "null"}, 403),
-    "no origin at all": ({"origin": "nonsense://["}, 403),
-    "one that is allowed": ({"origin": HERE}, 404),
-    "our own": ({"origin": "http://connect"}, 404),
-    "our own behind a proxy": (
+    "an invalid origin": ({"origin": "nonsense://["}, 403),
+    "an allowed origin": ({"origin": HERE}, 404),
+    "the origin of the server": ({"origin": "http://connect"}, 404),
+    "the origin of the server behind a proxy": (
         {"origin": "https://connect.example.com", "sec-fetch-site": "same-origin"},
         404,
     ),
-    "another site, as the browser says": (
+    "another site by Sec-Fetch-Site": (
         {"origin": "http://connect", "sec-fetch-site": "cross-site"},
         403,
     ),
-    "no browser": ({}, 404),
+    "no headers of a browser": ({}, 404),
 }
 
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 @pytest.mark.parametrize("case", FOREIGN)
-async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
+async def test_changes_from_foreign_origins_are_refused(case: str, base: str) -> None:
     """A changing request from a foreign origin is refused.
 
     Browsers send such a POST without a preflight, with the user's credentials.
@@ -227,7 +227,7 @@ EXTRA_HEADERS = {
 
 
 @pytest.mark.parametrize("rule", EXTRA_HEADERS)
-def test_extra_headers(rule: str) -> None:
+def test_extra_headers_are_set_by_rules(rule: str) -> None:
     """Header rules are read in the form of KIP-577."""
     assert extra_headers(rule) == EXTRA_HEADERS[rule]
 
@@ -247,7 +247,7 @@ def test_extra_headers(rule: str) -> None:
         ("setDate Expires: 99999999999999999999", "the date"),
     ],
 )
-def test_headers_that_are_none(rule: str, reason: str) -> None:
+def test_invalid_header_rules_are_refused(rule: str, reason: str) -> None:
     """An invalid header rule is refused with a reason; no value can break a header line."""
     with pytest.raises(SettingsError, match=re.escape(reason)):
         extra_headers(rule)

@@ -61,7 +61,7 @@ async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
         {"authorization": f"{scheme.upper()}  {proof} "},
         {"authorization": f"bearer {TOKENS['vera']}"},
     ):
-        for _ in range(2):  # what is remembered is as good as what is computed
+        for _ in range(2):  # a remembered password is accepted, too
             assert (await client.get("/connectors", headers=headers)).json() == []
 
 
@@ -127,7 +127,7 @@ async def test_a_failed_login_costs_the_same_whoever_is_named(
             assert answer.status_code == 200
 
 
-async def test_passwords_do_not_wait_without_end(
+async def test_passwords_above_the_limit_get_503(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Passwords above the limit get 503; known passwords and tokens do not wait."""
@@ -159,25 +159,27 @@ async def test_passwords_do_not_wait_without_end(
 
 UNKNOWN_TOKEN = "the request has an unknown token"
 WRONG = {
-    "nothing": ({}, "the request has no credentials"),
+    "no credentials": ({}, "the request has no credentials"),
     "wrong password": (basic("vera", "otto"), "the name or the password is wrong"),
-    "nobody": (basic("nobody", "vera"), "the name or the password is wrong"),
+    "unknown user": (basic("nobody", "vera"), "the name or the password is wrong"),
     "no colon": ({"authorization": "Basic dmVyYQ=="}, "the name or the password is wrong"),
     "no Base64": ({"authorization": "Basic !!"}, "is not Base64"),
     "wrong token": ({"authorization": "Bearer token-of-nobody"}, UNKNOWN_TOKEN),
-    "no token": ({"authorization": "Bearer "}, UNKNOWN_TOKEN),
+    "empty token": ({"authorization": "Bearer "}, UNKNOWN_TOKEN),
     "password as token": ({"authorization": "Bearer vera"}, UNKNOWN_TOKEN),
-    "another kind": (
+    "another scheme": (
         {"authorization": "Digest username=vera"},
         "the scheme of the header Authorization is not accepted",
     ),
     "empty": ({"authorization": ""}, "the scheme of the header Authorization is not accepted"),
-    "a proxy's word": ({"x-forwarded-user": "ada"}, "the request has no credentials"),
+    "a proxy's header": ({"x-forwarded-user": "ada"}, "the request has no credentials"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> None:
+async def test_refusals_at_the_root_do_not_show_which_paths_exist(
+    client: httpx.AsyncClient, case: str
+) -> None:
     """At the root, existing and missing paths are refused alike, with a challenge."""
     headers, reason = WRONG[case]
     answers = [
@@ -209,7 +211,7 @@ async def test_head_is_refused_without_a_body(client: httpx.AsyncClient) -> None
     assert (answer.status_code, answer.content) == (401, b"")
 
 
-async def test_two_proofs_are_none(client: httpx.AsyncClient) -> None:
+async def test_two_authorization_headers_are_refused(client: httpx.AsyncClient) -> None:
     """A request with two Authorization headers is refused: a proxy may have checked either one."""
     sent = [("authorization", f"Bearer {TOKENS[name]}") for name in ("vera", "ada")]
     answer = await client.get("/connectors", headers=sent)
@@ -234,7 +236,9 @@ REQUESTS = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("method", "path"), REQUESTS, ids=lambda part: part.replace("/", " "))
-async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: str) -> None:
+async def test_a_role_allows_its_requests_and_those_below(
+    client: httpx.AsyncClient, name: str, method: str, path: str
+) -> None:
     """A user may do what the role allows, and the roles below it."""
     answer = await client.request(method, path, headers=bearer(name))
     role = REQUESTS[method, path]
@@ -282,7 +286,7 @@ async def test_beneath_a_mount(tmp_path: Path) -> None:
                 assert answer.status_code == status, (method, path, name)
 
 
-# --- what needs no name -------------------------------------------------------------------------
+# --- requests without a name --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("headers", "status"), [({}, 401), (basic("vera", "vera"), 403)])
@@ -316,7 +320,7 @@ async def test_health_is_open_by_default(client: httpx.AsyncClient, tmp_path: Pa
         assert (await closed.get("/health")).status_code == 401
 
 
-async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
+async def test_requests_without_credentials_may_have_a_role(tmp_path: Path) -> None:
     """Requests without credentials get `anonymous_role`; wrong credentials are refused."""
     async with guarded(Protection(auth_settings(tmp_path, anonymous_role="view"))) as client:
         assert (await client.get("/connectors")).status_code == 200
@@ -336,7 +340,9 @@ async def test_without_authentication_every_client_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("case", sorted({*WRONG} - {"no Base64"}))
-async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, case: str) -> None:
+async def test_refusals_beneath_compat_have_connects_text(
+    client: httpx.AsyncClient, case: str
+) -> None:
     """Beneath `/compat` the refusal has Connect's text, without a challenge.
 
     As in Connect, the content type says JSON, and 404, 405, 406 and 415 come before 401.
@@ -462,7 +468,7 @@ async def test_two_user_headers_are_refused() -> None:
         (AuthSettings(password_file="nowhere"), "nowhere cannot be read"),
     ],
 )
-async def test_settings_that_protect_nothing(settings: AuthSettings, reason: str) -> None:
+async def test_incomplete_settings_are_refused(settings: AuthSettings, reason: str) -> None:
     """Incomplete or unreadable authentication settings are refused at the start."""
     with pytest.raises(SettingsError, match=reason):
         async with guarded(Protection(settings)):

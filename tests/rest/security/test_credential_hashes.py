@@ -99,13 +99,13 @@ BAD_PASSWORDS = {
 
 
 @pytest.mark.parametrize("line", BAD_PASSWORDS)
-def test_lines_that_keep_no_password(line: str) -> None:
+def test_invalid_password_lines_are_refused(line: str) -> None:
     """The error says what is wrong with a password line."""
     with pytest.raises(BadCredentialLine, match=re.escape(BAD_PASSWORDS[line])):
         password_line(line)
 
 
-def test_lines_that_keep_no_token() -> None:
+def test_invalid_token_lines_are_refused() -> None:
     """A plain token in the file is refused; the error does not repeat it."""
     with pytest.raises(BadCredentialLine) as refused:
         token_line("ci:view:t0ken")
@@ -113,7 +113,7 @@ def test_lines_that_keep_no_token() -> None:
     assert "t0ken" not in str(refused.value)
 
 
-class Noted:
+class EventRecorder:
     """A logger that records its events."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Noted:
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     """A damaged or missing file keeps the last credentials; each change is reported once."""
-    path, logger = tmp_path / "tokens", Noted()
+    path, logger = tmp_path / "tokens", EventRecorder()
     ann, bob = (Credential(name, Role.VIEW, TokenHash.of(name)) for name in ("ann", "bob"))
     path.write_text(f"{ann}\n", "ascii")
     file = CredentialFile(path, token_line, logger)
@@ -162,7 +162,7 @@ def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path)
     assert f"file={path} line=2 " in printed.getvalue()
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_unusable_credential_files_are_refused(tmp_path: Path) -> None:
     """A missing, oversized or binary file is refused at the start."""
     path = tmp_path / "passwords"
     reasons = {"cannot be read .No such file": None, "has more than": b"#" * (FILE_BYTES + 1)}

@@ -64,7 +64,7 @@ async def test_a_client_that_sends_first_reads_the_refusal(framing: bytes) -> No
     assert status == b"HTTP/1.1 413 Request Entity Too Large"
 
 
-async def test_no_more_is_dropped_than_the_limit() -> None:
+async def test_bytes_beyond_the_limit_are_not_read() -> None:
     """Beyond the limit, the connection ends before the client has sent everything."""
     limits = HttpLimits(body_max_bytes=100_000, body_discarded_bytes=100_000)
     with pytest.raises(ConnectionError):
@@ -100,7 +100,7 @@ async def test_an_unread_body_breaks_no_limit(client: httpx.AsyncClient) -> None
 
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
-async def test_heads(client: httpx.AsyncClient, base: str) -> None:
+async def test_oversized_heads_are_refused(client: httpx.AsyncClient, base: str) -> None:
     """An oversized target gets 414, oversized headers 431: our message, or the page of Jetty."""
     fits = await client.get(f"{base}/connectors?" + "x" * 200)
     assert fits.status_code == 200
@@ -118,10 +118,10 @@ async def test_heads(client: httpx.AsyncClient, base: str) -> None:
             assert "longer than 500 bytes" in answer.json()["message"]
 
 
-# --- what only an application sees --------------------------------------------------------------
+# --- limits of running requests -----------------------------------------------------------------
 
 
-class Waiting:
+class WaitingApp:
     """An application that reads the body, and answers once `let` is set."""
 
     def __init__(self) -> None:
@@ -171,9 +171,9 @@ EMPTY = {"type": "http.request", "body": b"", "more_body": False}
 HALF = {"type": "http.request", "body": b"x", "more_body": True}
 
 
-async def test_as_many_at_once_as_may_be() -> None:
+async def test_requests_above_the_limit_get_503() -> None:
     """A request above the limit gets 503 at once; each answer frees a place."""
-    app = Waiting()
+    app = WaitingApp()
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
     clients = [RawClient(EMPTY) for _ in range(LIMITS.requests_max + 2)]
     tasks = [
@@ -186,7 +186,7 @@ async def test_as_many_at_once_as_may_be() -> None:
     assert clients[2].status == 503
     watching = RawClient(EMPTY)
     tasks.append(asyncio.create_task(bounds(scope("/watch"), watching.receive, watching.send)))
-    await app.inside.acquire()  # those who watch take no room of others
+    await app.inside.acquire()  # watchers have a limit of their own
     app.let.set()
     await asyncio.gather(*tasks)
     await bounds(scope(), clients[3].receive, clients[3].send)
@@ -195,7 +195,7 @@ async def test_as_many_at_once_as_may_be() -> None:
 
 async def test_watchers_above_the_limit_are_refused() -> None:
     """Watchers have their own limit; more get 503."""
-    app = Waiting()
+    app = WaitingApp()
     bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
     watcher, other = RawClient(EMPTY), RawClient(EMPTY)
     task = asyncio.create_task(bounds(scope("/watch"), watcher.receive, watcher.send))

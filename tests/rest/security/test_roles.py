@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.rest.endpoints.table import ENDPOINTS as TABLE
+from controlplane.rest.endpoints.router import ENDPOINTS as TABLE
 from controlplane.rest.security.roles import NEEDS, Role, needed
 
 CHANGES = {
@@ -19,7 +19,7 @@ ENDPOINTS = sorted({f"{row.method} {'/'.join(row.template)}" for row in TABLE})
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_every_endpoint(endpoint: str) -> None:
+def test_every_endpoint_needs_its_role(endpoint: str) -> None:
     """Reading takes VIEW, starting and stopping OPERATE, everything else ADMINISTER."""
     method, _, template = endpoint.partition(" ")
     path = tuple(template.replace("{}", "x").split("/")) if template else ()
@@ -27,7 +27,7 @@ def test_every_endpoint(endpoint: str) -> None:
     assert needed(method, path) is CHANGES.get(endpoint, usual)
 
 
-def test_no_need_is_of_nothing() -> None:
+def test_each_role_row_is_about_an_existing_endpoint() -> None:
     """Each row of the role table is about an existing endpoint."""
     assert {f"{method} {'/'.join(template)}" for method, template in NEEDS} <= {*ENDPOINTS}
 

@@ -50,11 +50,11 @@ async def ask(address: ServerAddress, sent: bytes, tls: ssl.SSLContext | None = 
     return line
 
 
-# --- clients that keep us waiting ---------------------------------------------------------------
+# --- slow clients -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
-async def test_a_head_that_does_not_come(sent: bytes) -> None:
+async def test_an_incomplete_head_closes_the_connection(sent: bytes) -> None:
     """A connection without a complete head is closed."""
     async with served(HttpLimits(head_patience_ms=50)) as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -63,7 +63,7 @@ async def test_a_head_that_does_not_come(sent: bytes) -> None:
         writer.close()
 
 
-async def test_the_second_head_is_waited_for_as_the_first() -> None:
+async def test_the_next_head_has_the_same_time_limit() -> None:
     """On a used connection, the next head has the same time limit as the first."""
     async with served(HttpLimits(head_patience_ms=300)) as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -117,7 +117,7 @@ async def test_too_many_connections() -> None:
             await writer.wait_closed()
 
 
-def test_room_for_connections() -> None:
+def test_the_limit_of_open_files_is_raised() -> None:
     """The usual file limit is raised as needed, and never above the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -132,7 +132,7 @@ def test_room_for_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_peer_is_who_connects() -> None:
+async def test_a_forwarded_address_is_not_the_peers() -> None:
     """`X-Forwarded-For` does not change the peer's address."""
     async with served() as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -221,7 +221,7 @@ def pkcs12(directory: Path, made: IssuedCertificate) -> dict[str, str]:
 
 @pytest.mark.parametrize("store", [pem, inline, pkcs12])
 @pytest.mark.parametrize("prefix", ["", "listeners_https_"])
-async def test_tls(
+async def test_tls_is_set_by_a_workers_settings(
     tmp_path: Path, store: Callable[[Path, IssuedCertificate], dict[str, str]], prefix: str
 ) -> None:
     """TLS is set by a worker's settings, with or without a prefix; plain requests get no answer."""
@@ -292,7 +292,7 @@ async def test_clients_with_certificates(tmp_path: Path) -> None:
     async with served(tls=tls) as address:
         assert await ask(address, GET, _showing(tmp_path, made, friend)) == b"HTTP/1.1 200 OK\r\n"
         for client in (trusting(made), _showing(tmp_path, made, stranger)):
-            # With TLS 1.3 a client learns only when it reads that it was not let in.
+            # With TLS 1.3 a client learns of the refusal only when it reads.
             with suppress(ssl.SSLError, ConnectionResetError):
                 assert await ask(address, GET, client) == b""
 
@@ -324,7 +324,7 @@ def test_without_https_there_is_no_tls() -> None:
     assert Protection.from_configuration(Configuration()).tls is None
 
 
-def test_url() -> None:
+def test_the_url_of_an_encrypted_listener() -> None:
     """The printed address of an encrypted listener begins with `https`."""
     with listen("127.0.0.1", 0) as listening:
         assert url_of(listening, encrypted=True).startswith("https://127.0.0.1:")

@@ -73,7 +73,7 @@ def paused() -> PlantedLog:
 
 
 @resembles("target-changed")
-def started_as_it_was() -> PlantedLog:
+def started_twice() -> PlantedLog:
     """STARTED is written for a started connector; a deletion then removes the target state."""
     return PlantedLog().config("a").target("a", STARTED).deleted("a")
 
@@ -303,7 +303,7 @@ def references() -> PlantedLog:
 
 
 @resembles("secret-in-clear")
-def speaks_of_secrets() -> PlantedLog:
+def names_without_secrets() -> PlantedLog:
     """Keys whose names suggest a secret but whose values are none, and an empty secret."""
     return PlantedLog().config(
         "a",
@@ -313,11 +313,11 @@ def speaks_of_secrets() -> PlantedLog:
     )
 
 
-# --- records that are none -------------------------------------------------------------------
+# --- unreadable records ----------------------------------------------------------------------
 
 
 @holds("unreadable-records", INFO, None, "config@1", "config@2")
-def passed_over() -> PlantedLog:
+def ignored_records() -> PlantedLog:
     """Records that workers ignore: an unknown key, and a value that is no JSON."""
     return (
         PlantedLog()
@@ -334,14 +334,14 @@ def no_offsets() -> PlantedLog:
 
 
 @holds("unreadable-records", WARNING, None, "config@1", "config@0")
-def thrown_at() -> PlantedLog:
+def rest_of_batch_lost() -> PlantedLog:
     """A commit whose count is no number: a worker loses the rest of its batch."""
     log = PlantedLog().put(TOPICS.config, "no-such-key", {})
     return log.put(TOPICS.config, "tasks-fencing-a", {"task-count": "one"})
 
 
 @resembles("unreadable-records")
-def all_is_well() -> PlantedLog:
+def harmless_records() -> PlantedLog:
     """Tombstones, empty offsets, and a topic that does not belong to the cluster."""
     log = PlantedLog().running("a").offset("a", {}).offset("a", None).deleted("a")
     return log.put("elsewhere", "no pair", b"{")

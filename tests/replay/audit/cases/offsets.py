@@ -98,7 +98,7 @@ def tombstones_without_an_offset() -> PlantedLog:
 
 
 @holds("source-stalled", WARNING, "a", "offsets@5")
-def stands_still() -> PlantedLog:
+def stalled() -> PlantedLog:
     """Offsets are written every minute, then none for a day, although the task is RUNNING."""
     return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).config("other")
 
@@ -113,7 +113,7 @@ def repeats_one_offset() -> PlantedLog:
 
 
 @holds("source-stalled", INFO, "a", "offsets@5", "offsets@6")
-def stood_still() -> PlantedLog:
+def paused_then_continued() -> PlantedLog:
     """Offsets pause for a day and then continue."""
     return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).offset("a", {"position": 6})
 
@@ -202,7 +202,7 @@ def created_again_after_a_reset() -> PlantedLog:
 
 
 @resembles("offsets-inherited")
-def brings_its_own() -> PlantedLog:
+def created_with_offsets() -> PlantedLog:
     """A connector is recreated with offsets in the request (KIP-995)."""
     log = PlantedLog().running("a").deleted("a").by("ada", "17").offset("a", {"n": 9})
     return log.config("a")

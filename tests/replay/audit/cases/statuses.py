@@ -47,7 +47,7 @@ def all_fail_once() -> PlantedLog:
 
 
 @holds("status-flapping", WARNING, "a", *(f"status@{2 * n}" for n in range(1, 11)))
-def never_stays() -> PlantedLog:
+def moved_in_each_rebalance() -> PlantedLog:
     """The task moves in ten rebalances within ten minutes."""
     log = PlantedLog().running("a")
     for generation in range(2, 12):
@@ -85,7 +85,7 @@ def both_in_one_generation() -> PlantedLog:
 
 
 @holds("two-owners", DANGER, "a", "status@0", "status@1")
-def not_dead_after_all() -> PlantedLog:
+def first_owner_still_alive() -> PlantedLog:
     """Two workers claim the task in one generation; the first later reports another connector."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 1)
     return log.status("task-a-0", "RUNNING", "w2", 1).status("connector-b", "RUNNING", "w1", 1)
@@ -99,7 +99,7 @@ def took_over_after_a_crash() -> PlantedLog:
 
 
 @resembles("two-owners")
-def gives_it_up_late() -> PlantedLog:
+def late_unassigned() -> PlantedLog:
     """The first worker reports UNASSIGNED after the second reports RUNNING (KAFKA-12525)."""
     log = PlantedLog().config("a").tasks("a", 1)
     log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
@@ -107,7 +107,7 @@ def gives_it_up_late() -> PlantedLog:
 
 
 @resembles("two-owners")
-def there_and_back() -> PlantedLog:
+def moved_and_returned() -> PlantedLog:
     """The task moves to the second worker and back, each time in a later generation."""
     log = PlantedLog().config("a").tasks("a", 1)
     log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
@@ -190,7 +190,7 @@ def one_session_key() -> list[PlantedLog]:
 
 
 @resembles("two-clusters-one-topic")
-def a_key_each() -> list[PlantedLog]:
+def different_session_keys() -> list[PlantedLog]:
     """Two clusters have different session keys at the same offset."""
     return [
         PlantedLog().session_key("b25lLWtleS1mb3ItZWFzdA=="),

@@ -30,7 +30,7 @@ def stores() -> Iterator[Bucket]:
         yield made
 
 
-def test_json(small: Path) -> None:
+def test_the_result_as_json(small: Path) -> None:
     """JSON has the numbers before and after, the removed files, and the last manifest's hash."""
     files = len(content(small))
     (done,) = call("compact-archive", small, "-o", "json").json
@@ -42,11 +42,11 @@ def test_json(small: Path) -> None:
     assert len(content(small)) == done["files"][1] + 1  # and the place of the first manifest
 
 
-def test_a_table(small: Path) -> None:
+def test_the_result_as_a_table(small: Path) -> None:
     """The table prints each number as `before → after`."""
-    said = call("compact-archive", small)
-    assert said.code == 0
-    assert said.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
+    result = call("compact-archive", small)
+    assert result.code == 0
+    assert result.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
 
 
 def test_nothing_to_merge(small: Path) -> None:
@@ -58,7 +58,7 @@ def test_nothing_to_merge(small: Path) -> None:
     assert content(small) == before
 
 
-def test_a_grace(small: Path) -> None:
+def test_replaced_files_stay_for_the_grace_period(small: Path) -> None:
     """Replaced files stay until a run after the grace period; `verify` counts them."""
     assert (
         "replaced files remain for --grace" in call("compact-archive", small, "--grace", "3600").out
@@ -71,7 +71,7 @@ def test_a_grace(small: Path) -> None:
     assert "replaced by a merge" not in call("verify", small).out
 
 
-def test_one_cluster(small: Path) -> None:
+def test_one_cluster_is_merged(small: Path) -> None:
     """`--cluster` merges one cluster and leaves the others; an unknown one is refused."""
     assert "no archive of a cluster other" in refusal(
         call("compact-archive", small, "--cluster", "other")
@@ -80,7 +80,7 @@ def test_one_cluster(small: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_object_store(stores: Bucket, small: Path, tmp_path: Path) -> None:
+def test_an_object_store_ends_as_a_folder(stores: Bucket, small: Path, tmp_path: Path) -> None:
     """An object store ends with the same numbers of files, and the same answers, as a folder."""
     store = in_bucket(stores, tmp_path)
     for look in range(1, LOOKS + 1):

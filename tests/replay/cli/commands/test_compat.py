@@ -117,7 +117,7 @@ def test_the_table_has_reasons_and_plan(dump: Any) -> None:
     assert "When all workers are changed:\n  controlplane stop a\n" in result.stdout
 
 
-def test_json(dump: Any) -> None:
+def test_the_assessment_as_json(dump: Any) -> None:
     """JSON has the same content; positions have the form that `--as-of` takes."""
     path = dump(DISAGREEING)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "-o", "json")
@@ -143,7 +143,7 @@ def test_json(dump: Any) -> None:
     assert [step_of_plan["command"] for step_of_plan in step["plan"]] == ["controlplane stop a"]
 
 
-def test_junit(dump: Any) -> None:
+def test_the_assessment_as_junit(dump: Any) -> None:
     """JUnit has a suite per release change and a case per connector; only compatible ones pass."""
     planted = QUIET.config("b").tasks("b", 1)
     result = run("compat", dump(planted), "--from", "3.4", "--to", "3.9", "-o", "junit")

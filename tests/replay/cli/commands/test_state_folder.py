@@ -8,7 +8,7 @@ import pytest
 import replay
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.replay.cli.replay_calls import call, content, refusal
-from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
+from tests.replay.fleet.fleets import CLUSTERS, damage_files, fleet_in, rows_of
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fleet with altered files in one cluster."""
     folder = fleet_in(tmp_path_factory.mktemp("damaged"))
-    hurt(folder, "life")
+    damage_files(folder, "life")
     return folder
 
 

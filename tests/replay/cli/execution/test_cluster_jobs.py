@@ -82,7 +82,7 @@ def test_a_given_file_mode_applies_to_archives(
     assert "CONTROLPLANE_FILE_MODE is 'everybody'" in message
 
 
-# --- which clusters -----------------------------------------------------------------------------
+# --- selected clusters --------------------------------------------------------------------------
 
 
 def test_all_clusters_and_a_summary(fleet: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_future_moment_is_refused(tmp_path: Path, archived: bool) -> None:
         assert "is in the future" in result.err
 
 
-# --- what cannot be read ------------------------------------------------------------------------
+# --- unreadable clusters ------------------------------------------------------------------------
 
 
 def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:

@@ -49,11 +49,11 @@ def vector(end: int) -> str:
     return f'{{"{CONFIG}":[{end}]}}'
 
 
-# --- which gaps ---------------------------------------------------------------------------------
+# --- gaps before a moment -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("moment", "is_told"),
+    ("moment", "is_reported"),
     [
         (None, True),
         (vector(LOST.start), False),
@@ -66,10 +66,10 @@ def vector(end: int) -> str:
         (at(LOST.stop), True),
     ],
 )
-def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_told: bool) -> None:
+def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_reported: bool) -> None:
     """A time also reports the gap right before it, because the lost records have no known time."""
     gaps = missing(cluster_in(archive), moment)
-    assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_told else ())
+    assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_reported else ())
 
 
 def test_a_record_bounds_no_times_of_other_partitions(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_record_bounds_no_times_of_other_partitions(tmp_path: Path) -> None:
     assert gaps_by_moment == {"config@0": (), "status@0": (), "config@1": (gap,)}
 
 
-# --- who is told --------------------------------------------------------------------------------
+# --- commands that report gaps ------------------------------------------------------------------
 
 CLUSTERS, LISTS = {NAME: [SENTENCE]}, [SENTENCE]
 """Gaps in JSON: by cluster, or as a list where each cluster has a document."""
