@@ -96,7 +96,7 @@ bench: $(READY) ## Measure everything, and compare it with other programs: three
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.boot
 	$(BIN)/python -m benchmarks.rest
-	$(BIN)/python -m benchmarks.health_latency
+	$(BIN)/python -m benchmarks.rest.health_latency
 	$(BIN)/python -m benchmarks.replay --folder .cache/fleet
 
 spark-jars: ## Fetch Spark's Kafka source into .cache/spark-jars, for `replay capture --engine spark`

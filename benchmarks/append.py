@@ -25,7 +25,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.sample_logs import OFFSETS, START_MS, offset
+from benchmarks.inputs.sample_logs import OFFSETS, START_MS, offset
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings, files
 from controlplane.logs.sqlite.ledger import INSERT

@@ -7,16 +7,15 @@ connectors. The clock starts with the process.
 
 - Connect's distributed worker runs with the options of its start script. Two times are taken: the
   topics are read, and `GET /connectors/{c}/offsets` has its first answer.
-- A process that embeds the library (`benchmarks.startup_probe`), until the same topics are folded.
+- A process that embeds the library (`processes/startup_probe.py`), until the same topics
+  are folded.
 - `controlplane inspect` of the same connector with its offsets, until the process has ended.
 
 The contestants take turns; the best round of each counts.
 """
 
 import asyncio
-import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -31,8 +30,9 @@ from aiokafka import AIOKafkaProducer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, RecordPair, offset
-from benchmarks.startup_probe import KNOWN
+from benchmarks.inputs.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, RecordPair, offset
+from benchmarks.processes.programs import PATIENCE_S, SCRIPT_JVM, started, until
+from benchmarks.processes.startup_probe import KNOWN
 from controlplane.core.topics.partitioner import partition_of
 from tests.kafka.process import ProgramNotReady
 from tests.kafka.producer import create_topic
@@ -43,18 +43,6 @@ KEYS = 200_000
 GOAL = 10
 """Required ratio to a worker's time."""
 
-SCRIPT_JVM = (
-    "-Xms256M",
-    "-Xmx2G",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-Djava.awt.headless=true",
-)
-"""Options that `connect-distributed.sh` gives the JVM by default."""
-
 LOG_WHEN_READ = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.util.KafkaBasedLog=info"
 """Option of a JVM with which a worker logs `READ_LINE`."""
 
@@ -63,10 +51,6 @@ READ_LINE = f"Started KafkaBasedLog for topic {CONFIG}"
 
 CONNECTOR = "connector-0007"
 OFFSETS_PATH = f"/connectors/{CONNECTOR}/offsets"
-POLL_S = 0.005
-"""Polling interval in seconds for log files and ports; a worker's time is at most this too long."""
-
-PATIENCE_S = 120
 
 
 class StartupTimes(NamedTuple):
@@ -90,22 +74,22 @@ async def ours(broker: Broker) -> StartupTimes:
 
 
 class ProbeRun(NamedTuple):
-    """Seconds until `benchmarks.startup_probe` knows the state, and its peak memory."""
+    """Seconds until `startup_probe` knows the state, and its peak memory."""
 
     seconds: float
     peak_kib: int
 
 
 async def probe_run(broker: Broker) -> ProbeRun:
-    """Run `benchmarks.startup_probe`: a program that embeds the library and loads the topics."""
+    """Run `startup_probe`: a program that embeds the library and loads the topics."""
     began = time.perf_counter()
-    process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
+    process = await started("benchmarks.processes.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
     line = await process.stdout.readline()
     took = time.perf_counter() - began
     peak_kib, _ = await process.communicate()
     if process.returncode or line.decode() != f"{KNOWN} {CONNECTORS}\n":
-        raise ProgramNotReady("benchmarks.startup_probe did not know the connectors")
+        raise ProgramNotReady("startup_probe did not know the connectors")
     return ProbeRun(took, int(peak_kib))
 
 
@@ -118,15 +102,6 @@ async def _inspect_seconds(broker: Broker) -> float:
     if process.returncode or CONNECTOR.encode() not in printed:
         raise ProgramNotReady("controlplane inspect did not print the connector")
     return took
-
-
-async def started(module: str, *arguments: str) -> asyncio.subprocess.Process:
-    """Start a module in a process of its own."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},  # compiled, like an installed package
-    )
 
 
 async def java(broker: Broker) -> StartupTimes:
@@ -170,17 +145,6 @@ async def answered(url: str, patience_s: float = PATIENCE_S) -> None:
                 return False
 
         await until(good, f"{url}{OFFSETS_PATH} is answered", patience_s)
-
-
-async def until(
-    condition: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S
-) -> None:
-    """Poll until a condition holds. Raises `ProgramNotReady` after a timeout."""
-    began = time.perf_counter()
-    while not await condition():
-        if time.perf_counter() - began > patience_s:
-            raise ProgramNotReady(f"not within {patience_s} s: {what}")
-        await asyncio.sleep(POLL_S)
 
 
 async def measure(records: int, rounds: int, folder: Path) -> list[StartupTimes]:

@@ -23,7 +23,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, mix, only_offsets
+from benchmarks.inputs.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, mix, only_offsets
 from controlplane.core.entry import Batch
 from controlplane.core.fold import Fold
 from controlplane.core.fold.bulk import load

@@ -24,7 +24,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.sample_logs import CONFIG, PARTITIONS, START_MS, STATUS, config, status
+from benchmarks.inputs.sample_logs import CONFIG, PARTITIONS, START_MS, STATUS, config, status
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import Record

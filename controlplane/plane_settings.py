@@ -19,7 +19,7 @@ from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import CONTROLLER, FOLLOWER, UPKEEP
 from controlplane.settings.sources import file_values
-from controlplane.settings.worker import BROKERS_DEFAULT, decision_settings
+from controlplane.settings.worker_settings import BROKERS_DEFAULT, decision_settings
 
 
 def plane_settings_of_file(

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import STEP_PREFIXES, ClusterPlanner, creation_parts
-from controlplane.attached.requests import request_of
 from controlplane.attached.trail import Trail
+from controlplane.attached.worker_requests import request_of
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
-from controlplane.attached.requests import validation_request
+from controlplane.attached.worker_requests import validation_request
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActionFailed, NoExternalSystems
 from controlplane.core.commands import (

@@ -24,7 +24,7 @@ from controlplane.settings.listeners import (
 )
 from controlplane.settings.security import Secret
 from controlplane.settings.sources import DEFAULT
-from controlplane.settings.worker import decision_settings
+from controlplane.settings.worker_settings import decision_settings
 from controlplane.terminal.log_options import output_option
 from controlplane.terminal.output import note, print_json
 from controlplane.terminal.tables import table

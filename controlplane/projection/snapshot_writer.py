@@ -1,16 +1,18 @@
 """Snapshot writer: stores snapshots of a log that is open for writing."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from controlplane.core.entry import Batch
 from controlplane.core.fold import Fold
 from controlplane.core.fold.snapshot_codec import freeze, kind_of
+from controlplane.core.order import running_max
 from controlplane.core.state import ClusterState
-from controlplane.core.topics.watermark import NEVER_MS, Watermark
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.projection.loader import load_topics
@@ -23,6 +25,9 @@ from controlplane.projection.snapshot_lookup import (
 
 SLICE_BYTES = 4 * 2**20
 """Bytes per transaction: it takes some 10 ms, and appends wait for it."""
+
+NEVER_MS = -(2**63)
+"""Earlier than every timestamp: nothing has been read."""
 
 
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +68,46 @@ async def keep_snapshots(
             if await writer.is_due(topic_ends) and await writer.make(topic_ends):
                 written_topics.append(topic)
     return written_topics
+
+
+class Watermark:
+    """Prefix of the order of one topic to which nothing is expected to be added.
+
+    A record may come late: its writer's clock is behind, or another append overtook it. In the
+    order it then precedes records that have been read already. So a prefix counts as settled only
+    if it lies some time before the latest record, by that record's timestamp and not by a clock. In
+    stream processing this is a watermark with an allowed lateness.
+
+    It begins at a cut (`ends`, `latest`); `add` all later records. The settled records are a prefix
+    of the one order: `ends`, with the running maxima `latest`.
+    """
+
+    def __init__(self, lateness_ms: int, ends: Sequence[int], latest: Sequence[int]) -> None:
+        self.ends = list(ends)
+        """Offset after the last settled record, by partition."""
+        self.latest = list(latest)
+        """Running maximum of the timestamps up to there, in ms, by partition."""
+        self._lateness_ms = lateness_ms
+        self._top_ms = max(latest, default=NEVER_MS)
+        # (running maximum, offset) of the records that are not settled, by partition.
+        self._pending: list[deque[tuple[int, int]]] = [deque() for _ in ends]
+
+    def add(self, batch: Batch) -> None:
+        """Add records of one partition, in offset order."""
+        pending = self._pending[batch.partition]
+        before_ms = pending[-1][0] if pending else self.latest[batch.partition]
+        times = running_max(batch.timestamps, before_ms)
+        pending.extend(zip(times, batch.offsets, strict=True))
+        self._top_ms = max(self._top_ms, times[-1])
+        # A later latest record can settle records of every partition.
+        for partition in range(len(self.ends)):
+            self._settle(partition)
+
+    def _settle(self, partition: int) -> None:
+        pending, settled_ms = self._pending[partition], self._top_ms - self._lateness_ms
+        while pending and pending[0][0] <= settled_ms:
+            self.latest[partition], offset = pending.popleft()
+            self.ends[partition] = offset + 1
 
 
 class _SnapshotWriter:

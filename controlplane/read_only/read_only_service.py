@@ -25,7 +25,7 @@ from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.service import Service, compose
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import FOLLOWER
-from controlplane.settings.worker import decision_settings
+from controlplane.settings.worker_settings import decision_settings
 
 if TYPE_CHECKING:
     from controlplane.read_only.sink_groups import FollowedSinkGroups

@@ -25,7 +25,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import Log, ReadableLog
-from controlplane.scenario.workers import Worker
+from controlplane.scenario.worker_releases import Worker
 
 
 class Crashed(Exception):

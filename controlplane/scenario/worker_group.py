@@ -13,7 +13,7 @@ from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.plan import Outcome, Rejected, Step
 from controlplane.scenario.journal import Journal, JournalStep
 from controlplane.scenario.running_worker import Crashed, RunningWorker, WorkerEnvironment
-from controlplane.scenario.workers import Worker
+from controlplane.scenario.worker_releases import Worker
 
 SESSION_TIMEOUT_MS = 10_000
 """Silence in ms after which the group removes a worker (`session.timeout.ms`)."""

@@ -28,7 +28,7 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.journal import Journal
 from controlplane.scenario.running_worker import WorkerEnvironment
 from controlplane.scenario.worker_group import WorkerGroup
-from controlplane.scenario.workers import ViewColumn, columns
+from controlplane.scenario.worker_releases import ViewColumn, columns
 
 START_MS = 1_700_000_000_000
 """Start of every scenario in ms since 1970."""

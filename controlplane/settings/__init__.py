@@ -11,7 +11,7 @@ field with dots in place of `_`.
 from controlplane.settings.configuration import Configuration, EffectiveValue
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.sources import SourcedValue, SourceValues, ValueSource
-from controlplane.settings.worker import WorkerSettings
+from controlplane.settings.worker_settings import WorkerSettings
 
 __all__ = [
     "BadValue",

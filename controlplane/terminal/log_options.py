@@ -1,6 +1,7 @@
 """Options that several commands share: the log, the output format, the plugins, the release."""
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from controlplane.core.moments import quoted
 from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
@@ -89,6 +91,9 @@ def log_options(command: Decorated) -> Decorated:
     return worker_options(with_reading)  # type: ignore[return-value]  # click changes the type
 
 
+_COUNT = re.compile("[0-9]{1,9}")
+
+
 def _numbers(
     _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, int]:
@@ -96,8 +101,8 @@ def _numbers(
     numbers = {}
     for text in texts:
         topic, _, number = text.rpartition("=")
-        if not topic or not number.isascii() or not number.isdecimal():
-            raise click.BadParameter(f"{text!r} is not of the form TOPIC=N")
+        if not topic or not _COUNT.fullmatch(number):
+            raise click.BadParameter(f"{quoted(text)} is not of the form TOPIC=N")
         numbers[topic] = int(number)
     return numbers
 

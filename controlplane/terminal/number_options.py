@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from controlplane.core.moments import quoted
+
 
 def _valid_range(number: click.IntRange | click.FloatRange) -> str:
     """Valid range in words: `from 0 to 65535`, `from 1 on`, `above 0`."""
@@ -21,7 +23,7 @@ class WholeNumber(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is no whole number {_valid_range(self)}", param, ctx)
+            self.fail(f"{quoted(str(value))} is no whole number {_valid_range(self)}", param, ctx)
 
 
 class Number(click.FloatRange):
@@ -34,5 +36,5 @@ class Number(click.FloatRange):
         except click.BadParameter:
             number = math.nan
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no number {_valid_range(self)}", param, ctx)
+            self.fail(f"{quoted(str(value))} is no number {_valid_range(self)}", param, ctx)
         return number

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from controlplane.core.moments import quoted
 from controlplane.core.text.file_errors import unreadable
 from controlplane.settings import Configuration, SourceValues, WorkerSettings
 from controlplane.settings.access import AccessSettings
@@ -231,7 +232,9 @@ def _flag_settings(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
     pairs = [override.partition("=") for override in overrides]
     for key, equals, _ in pairs:
         if not key or not equals:
-            raise SettingsError(f"{OVERRIDE}: {key!r} is no setting: write it like group.id=fleet")
+            raise SettingsError(
+                f"{OVERRIDE}: {quoted(key)} is no setting: write it like group.id=fleet"
+            )
     named = [
         (_flag(name), TOPICS[name][0], value) for name, value in flags.items() if value is not None
     ]

@@ -11,8 +11,8 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.integrity import flaw_of
 from replay.archive.manifest import Segment
 from replay.archive.merges.merge_proof import MergedRecords, merged_records
-from replay.archive.merges.replaced_files import unnamed_files
 from replay.archive.merges.retention_proof import RetentionRun
+from replay.archive.merges.unnamed_files import unnamed_files
 from replay.archive.segments.segment_files import SCHEMA, ascending, opened, row_groups, rows_of
 from replay.archive.segments.segment_writer import described
 from replay.archive.segments.winners import winners

@@ -3,7 +3,7 @@
 from controlplane.core.entry import Entry
 from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.audit.trail.requests import TrailVerb
+from replay.audit.trail.request_trail import TrailVerb
 
 COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
 """Headers that the control plane writes; Kafka's workers write none."""

@@ -16,7 +16,7 @@ from replay.audit.decoded_log import DecodedRecord, LogReader
 from replay.audit.kinds import TABLE
 from replay.audit.shared_topics import SharedResourceFinder, SharedResources
 from replay.audit.thresholds import Thresholds
-from replay.audit.trail.requests import RequestTrail
+from replay.audit.trail.request_trail import RequestTrail
 from replay.doubts import MayBeOlder, never_older
 from replay.findings import Finding
 

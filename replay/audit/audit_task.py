@@ -6,7 +6,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from replay.audit import AuditResult, ClusterLog, audited
 from replay.audit.thresholds import Thresholds
-from replay.audit.trail.requests import RequestTrail, TrailRequest
+from replay.audit.trail.request_trail import RequestTrail, TrailRequest
 from replay.cluster_records import ClusterRecords
 
 

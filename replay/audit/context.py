@@ -13,7 +13,7 @@ from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count, safe
 from replay.audit.decoded_log import DecodedRecord
 from replay.audit.thresholds import Thresholds
-from replay.audit.trail.requests import RequestTrail
+from replay.audit.trail.request_trail import RequestTrail
 from replay.doubts import MayBeOlder, never_older
 from replay.findings import Finding, Severity
 

@@ -16,7 +16,7 @@ from controlplane.core.fold import Fold, TopicSnapshot
 from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ConfigState, Topics
-from replay.audit.trail.requests import RequestTrail
+from replay.audit.trail.request_trail import RequestTrail
 from replay.doubts import MayBeOlder, never_older
 
 

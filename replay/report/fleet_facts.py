@@ -17,7 +17,7 @@ from controlplane.core.text.redaction import redacted_text
 from controlplane.page.timeline import TimeRange
 from replay.audit import ClusterLog, audited
 from replay.audit.decoded_log import read
-from replay.audit.trail.requests import RequestTrail, TrailRequest
+from replay.audit.trail.request_trail import RequestTrail, TrailRequest
 from replay.compat import ReleaseVerdict, assess, roll
 from replay.compat.assessment_report import (
     VERDICTS,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.archive_cost import NAME, capture_minutes, merge, size_of
+from benchmarks.archives.cost import NAME, capture_minutes, merge, size_of
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore

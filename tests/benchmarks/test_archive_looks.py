@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.archive_looks import NAME, Looks, measured, write_archive
+from benchmarks.archives.looks import NAME, Looks, measured, write_archive
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.archive_merge import NAME, DistantStore, capture_looks, planned
+from benchmarks.archives.merge import NAME, DistantStore, capture_looks, planned
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.merges.merge import Merger
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.fleet_memory import FleetFigure, check_equal, fleets, large
+from benchmarks.fleets.memory import FleetFigure, check_equal, fleets, large
 
 pytestmark = pytest.mark.java
 

@@ -6,9 +6,9 @@ import click
 import pytest
 from rich.progress import Progress
 
-from benchmarks.fleet_engines import ENGINES
-from benchmarks.fleet_memory import generate
-from benchmarks.fleets import ContestantFigure, check_equal, contest, goals
+from benchmarks.fleets.__main__ import ContestantFigure, check_equal, contest, goals
+from benchmarks.fleets.fleet_engines import ENGINES
+from benchmarks.fleets.memory import generate
 
 KEYS, CLUSTERS = 300, 2
 

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import kafka_commands, kafka_fold
-from benchmarks.kafka_commands import KafkaCommandFigure
-from benchmarks.kafka_fold import KafkaFoldFigure
+from benchmarks.kafka import commands, fold
+from benchmarks.kafka.commands import KafkaCommandFigure
+from benchmarks.kafka.fold import KafkaFoldFigure
 from tests.tidy.source import ROOT
 
 
@@ -36,14 +36,14 @@ def test_goals_of_commands(figure: KafkaCommandFigure, judged: str) -> None:
 
     With own topics a stop may take half of Connect's time, and a pause twice its time.
     """
-    ((*_, cell),) = rows(kafka_commands.table([figure]))
+    ((*_, cell),) = rows(commands.table([figure]))
     assert cell == judged
 
 
 def test_ratio_of_folds() -> None:
     """Time and memory are shown with their ratios to the worker's."""
     figures = KafkaFoldFigure(90.0, 2_000.0), KafkaFoldFigure(6.0, 500.0)
-    assert rows(kafka_fold.table(figures, 10_000_000, 2)) == [
+    assert rows(fold.table(figures, 10_000_000, 2)) == [
         ["known after", "90.0 s", "6.0 s", "15.0×"],
         ["peak memory", "2,000 MiB", "500 MiB", "4.0×"],
     ]

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from benchmarks import pipeline
-from benchmarks.pipeline import PipelineFigure
+from benchmarks.pipeline import __main__ as pipeline
+from benchmarks.pipeline.__main__ import PipelineFigure
 from tests.benchmarks.test_kafka import rows
 from tests.tidy.source import ROOT
 

@@ -11,8 +11,8 @@ import click
 import pytest
 from rich.progress import Progress
 
-from benchmarks import large_cluster
-from benchmarks.replay import (
+from benchmarks.inputs import large_cluster
+from benchmarks.replay.__main__ import (
     ENTRANTS,
     GOALS,
     MILLION,
@@ -33,14 +33,14 @@ GENERATE = """
 import sys
 from pathlib import Path
 from rich.progress import Progress
-from benchmarks.large_cluster import generate
+from benchmarks.inputs.large_cluster import generate
 with Progress(disable=True) as progress:
     generate(Path(sys.argv[1]), int(sys.argv[2]), progress)
 """
 
 ON_ONE_CORE = """
 import sys
-from benchmarks import archive_engines
+from benchmarks.replay import archive_engines
 archive_engines.CORES = 1
 archive_engines.main(*sys.argv[1:])
 import polars, pyarrow

@@ -266,6 +266,23 @@ class TestConnectorFiles:
         assert says in declined(standalone(name))
         assert not Path("connect.offsets.records.db").exists()
 
+    def test_a_binary_file(self) -> None:
+        """The error names the first byte that no text has."""
+        Path("a.bin").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+        assert declined(standalone("a.bin")) == (
+            "a.bin is no text (byte 6 is 0x1a): name the file of a connector, which has JSON or "
+            "lines key=value"
+        )
+
+    def test_a_long_value(self) -> None:
+        """A refusal repeats only the beginning of a long value."""
+        config = {**LINES, "tasks.max": "9" * 5_000}
+        result = standalone(write_json(Path("a.json"), config))
+        assert declined(result).startswith("Failed to create connector for a.json: ")
+        refused = result.err.partition("Error: ")[2]
+        assert "999…" in refused
+        assert len(max(refused.splitlines(), key=len)) <= 1_000
+
     def test_a_missing_file(self) -> None:
         """The error begins with the name of the file."""
         assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")

@@ -1,5 +1,6 @@
 """A missing log is created only by commands that create connectors."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,28 @@ def test_apply_makes_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         result = call("apply", "-f", "a.properties", "-c", where)
         assert (result.code, result.out) == (0, "a: created\n")
     assert (tmp_path / "other.db").is_file()
+
+
+INVALID = "name=b\nconnector.class=FileStreamSource\n"
+"""Connector whose config lacks the topic."""
+
+
+def test_a_refused_apply_leaves_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an accepted connector, neither the new log nor a file of SQLite's stays."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.properties").write_text(INVALID, "ascii")
+    result = call("apply", "-f", "b.properties", "-c", "new.db")
+    assert (result.code, 'configuration "topic"' in result.err) == (3, True), result
+    assert [path.name for path in tmp_path.iterdir()] == ["b.properties"]
+
+
+def test_one_accepted_connector_keeps_a_new_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log with an accepted connector stays, and so does an older log after a refusal."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.properties").write_text(CONFIG, "ascii")
+    (tmp_path / "b.properties").write_text(INVALID, "ascii")
+    call("apply", "-f", "a.properties", "-f", "b.properties", "-c", "new.db")
+    assert call("apply", "-f", "b.properties", "-c", "new.db").code == 3
+    assert list(json.loads(call("get", "-o", "json", "-c", "new.db").out)) == ["a"]

@@ -6,18 +6,22 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 PIP = """#!/usr/bin/env bash
+packages=$(dirname "$0")/../lib/python3.11/site-packages
 case "$*" in
   *--requirement*)
     for ((number = 0; number < 45; number++)); do echo "Collecting package-$number"; done
     echo "Installing collected packages: package-0, package-1"
+    sleep 0.5
+    for ((number = 0; number < 45; number++)); do mkdir -p "$packages/p$number-1.dist-info"; done
+    sleep 2
     ;;
 esac
 """
-"""Stands in for the environment's Python: its pip prints what pip prints, and installs nothing."""
+"""Stands in for the environment's Python: its pip prints what pip prints, and installs folders."""
 
 
 def test_setting_up_shows_progress(tmp_path: Path) -> None:
-    """`tools/setup` prints the number of finished packages, and then where the commands are."""
+    """`tools/setup` counts downloaded and installed packages, and prints where the commands are."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text(PIP)
@@ -27,7 +31,12 @@ def test_setting_up_shows_progress(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     begun, *shown, last = done.stdout.splitlines()
     assert begun.startswith("Setting up ")
-    assert [line.split(" of ")[0].strip() for line in shown] == ["20", "40", "Installing them ..."]
+    assert [line.split(" of ")[0].split(" (")[0].strip() for line in shown] == [
+        *("20", "40", "Installing them"),
+        "45",
+        "Installing controlplane and replay ...",
+    ]
+    assert shown[-2].endswith(" installed")
     assert last == (
         f'To have controlplane and replay on your PATH: export PATH="{tmp_path / "bin"}:$PATH"'
     )

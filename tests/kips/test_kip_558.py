@@ -16,7 +16,7 @@ from controlplane.core.records import ActiveTopic, Activity
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.sources import flag_values
-from controlplane.settings.worker import decision_settings
+from controlplane.settings.worker_settings import decision_settings
 from tests.controller.scene import STATUS, Crash, crash_after, entries
 from tests.kips.service import (
     SINK_CONFIG,

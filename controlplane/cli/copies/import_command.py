@@ -27,6 +27,7 @@ from controlplane.logs.log_factory import (
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.offset_rules import by_place
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.logs.sqlite.files import companions_of
 from controlplane.settings.prefixes import SQLITE
 from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import LogOptions, log_options, output_option
@@ -235,7 +236,7 @@ async def _add(
     except BaseException:
         if target.fresh:
             await log.close()
-            for file in (path, *_sqlite_files(path)):
+            for file in (path, *companions_of(path)):
                 file.unlink(missing_ok=True)
         raise
     finally:
@@ -250,11 +251,6 @@ async def _assumed(log: SqliteLog, inputs: Sequence[ImportedInput]) -> set[str]:
     fresh = {topic for source in inputs for topic in source.assumed} - {*await log.topics()}
     definite = {topic for source in inputs for topic in source.partitions.keys() - source.assumed}
     return ({*await log.assumed_partitions()} | fresh) - definite
-
-
-def _sqlite_files(path: Path) -> Iterable[Path]:
-    """Files that SQLite keeps beside a database."""
-    return (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
 
 
 async def _put(

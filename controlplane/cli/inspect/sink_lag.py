@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logs.names import brokers_of, is_cluster
-from controlplane.settings.worker import decision_settings
+from controlplane.settings.worker_settings import decision_settings
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table

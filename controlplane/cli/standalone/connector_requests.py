@@ -7,6 +7,7 @@
 | `connector.class=…` | Java's `.properties` |
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,9 @@ from controlplane.terminal.output import note
 
 LARGEST_BYTES = 1 << 20
 """Maximum size of a file, as of a request."""
+
+_CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+"""Byte that no text has. Java's reader takes it as part of a key or a value."""
 
 _OFFERED_BY = {"initial_state": "creates_in_state", "initial_offsets": "creates_with_offsets"}
 """Fields that only some releases know, each with the profile field that is true for these."""
@@ -91,7 +95,17 @@ def _content(file: str) -> bytes:
 
 
 def _properties(file: str, content: bytes) -> dict[str, str | None]:
-    """Read `.properties`, in ISO-8859-1 as Java does; the last value of a key counts."""
+    """Read `.properties`, in ISO-8859-1 as Java does; the last value of a key counts.
+
+    Raises:
+        Declined: the file is no text, or a line cannot be read.
+    """
+    control = _CONTROL_BYTE.search(content)
+    if control is not None:
+        raise Declined(
+            f"{file} is no text (byte {control.start()} is 0x{control[0][0]:02x}): name the file "
+            "of a connector, which has JSON or lines key=value"
+        )
     try:
         return {each.key: each.value for each in properties_in(content.decode("iso-8859-1"))}
     except SettingsError as failure:

@@ -17,7 +17,7 @@ from controlplane.cli.serve.service_run import ListenOptions, serve_until_signal
 from controlplane.cli.standalone.connector_requests import ConnectorRequest, read_requests
 from controlplane.cli.standalone.standalone_worker import open_worker, runnable_classes
 from controlplane.cli.standalone.worker_storage import WorkerStorage, opened_storage, storage_of
-from controlplane.client.http.request_errors import Declined
+from controlplane.client.http.request_errors import Declined, refusal_text
 from controlplane.core.plan import Rejected
 from controlplane.core.releases.profiles import KIP
 from controlplane.core.text.safe_text import safe
@@ -130,7 +130,9 @@ async def _create_and_announce(
             command, principal="standalone", key=None, profile=service.dialect
         )
         if isinstance(answer, Rejected):
-            raise Declined(f"Failed to create connector for {file}: {answer.sentence}")
+            raise Declined(
+                f"Failed to create connector for {file}: {refusal_text(answer.sentence)}"
+            )
         answered = getattr(answer, "facts", {}).get("initial_offsets_response")
         say(f"Created connector {safe(command.connector)}{f'. {answered}' if answered else ''}")
     say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(topic_store)}")

@@ -25,6 +25,7 @@ from controlplane.client.connectors.wait import (
     wait_options,
 )
 from controlplane.client.http.api import Api, connector
+from controlplane.core.moments import quoted
 from controlplane.terminal.prompts import confirm
 
 _TASK_NUMBER_MAX = 2**31 - 1
@@ -153,7 +154,7 @@ async def restart_task(
     split = {task: task.rpartition("/") for task in tasks}
     for task, (name, _, number) in split.items():
         if not name or not _is_task_number(number):
-            raise click.UsageError(f"{task!r} is no task: write it like orders/0")
+            raise click.UsageError(f"{quoted(task)} is no task: write it like orders/0")
 
     async def plan(task: str, *, dry_run: bool = True) -> ConnectorResult:
         name, _, number = split[task]

@@ -42,6 +42,7 @@ from controlplane.client.connectors.selection import name_argument
 from controlplane.client.connectors.wait import IS_STOPPED, wait_for
 from controlplane.client.http.api import Api, ApiAnswer, connector
 from controlplane.client.http.request_errors import Declined
+from controlplane.core.moments import quoted
 from controlplane.core.text.safe_text import count
 from controlplane.event_loop import now_ms
 from controlplane.terminal.command_errors import InputRefused
@@ -186,7 +187,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise click.UsageError(f"{text!r} is no JSON ({error})") from None
+        raise click.UsageError(f"{quoted(text)} is no JSON ({error})") from None
 
 
 def _of_file(file: str) -> list[OffsetEntry]:

@@ -20,6 +20,7 @@ from controlplane.client.connectors.selection import Selection, explicit_selecti
 from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
+from controlplane.core.moments import quoted
 from controlplane.logger_levels import LEVELS
 
 Patch = dict[str, str | None]
@@ -77,7 +78,7 @@ def _patch(put: tuple[str, ...], remove: tuple[str, ...]) -> Patch:
     pairs = [text.partition("=") for text in put]
     for key, equals, _ in pairs:
         if not key or not equals:
-            raise click.UsageError(f"--set: {key!r} is no setting: write it like tasks.max=2")
+            raise click.UsageError(f"--set: {quoted(key)} is no setting: write it like tasks.max=2")
     if not put and not remove:
         raise click.UsageError("nothing to change: give --set KEY=VALUE or --remove KEY")
     return {key: value for key, _, value in pairs} | dict.fromkeys(remove)

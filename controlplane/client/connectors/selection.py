@@ -15,6 +15,7 @@ from controlplane.client.http.api import Api
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.client.http.connection import connected
 from controlplane.client.http.request_errors import Declined
+from controlplane.core.moments import quoted
 from controlplane.core.records import State
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import Decorated
@@ -64,7 +65,7 @@ def _compiled(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise click.UsageError(f"{text!r} is no regular expression ({error})") from None
+        raise click.UsageError(f"{quoted(text)} is no regular expression ({error})") from None
 
 
 def selection_or_all(command: Decorated) -> Decorated:
@@ -131,8 +132,8 @@ class _StateChoice(click.Choice[str]):
         """Error that lists the states that a worker reports."""
         del ctx
         return (
-            f"{value!r} is no state: give {', '.join(_STATES[:-1])} or {_STATES[-1]}, or "
-            f"{UNKNOWN} for connectors without a reported state"
+            f"{quoted(str(value))} is no state: give {', '.join(_STATES[:-1])} or {_STATES[-1]}, "
+            f"or {UNKNOWN} for connectors without a reported state"
         )
 
 

@@ -12,8 +12,12 @@ from uuid import uuid4
 
 import httpx
 
-from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
-from controlplane.core.text.redaction import redacted_refusal
+from controlplane.client.http.request_errors import (
+    Declined,
+    Unavailable,
+    Unsupported,
+    refusal_text,
+)
 from controlplane.core.text.safe_text import safe, short
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
@@ -24,9 +28,6 @@ PATIENCE_S = 30.0
 
 PAUSE_S = 0.5
 """Pause in seconds between two retries."""
-
-LINES, LINE_CHARACTERS = 50, 1_000
-"""Most lines of a refusal, and characters of a line: it may repeat a whole config."""
 
 _OURS = "controlplane"
 """Product name in the `Server` header of our service. A proxy must not remove it."""
@@ -313,8 +314,7 @@ def connector(name: str, *parts: str) -> str:
 
 def _message(answer: httpx.Response) -> str:
     """Message of a refusal without secrets."""
-    lines = redacted_refusal(reason_of(answer)).splitlines()
-    return "\n".join(short(line, LINE_CHARACTERS) for line in lines[:LINES])
+    return refusal_text(reason_of(answer))
 
 
 def _why(failure: httpx.HTTPError) -> str:

@@ -18,11 +18,14 @@ import httpx
 from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.transport import AppTransport
 from controlplane.core.releases.profiles import KIP, resolve
+from controlplane.core.state import Topics
 from controlplane.logger_levels import LOGGER, separate_hierarchy
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_file, check_ours, is_cluster, is_embedded, path_of
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite.files import companions_of
 from controlplane.observe import logger
 from controlplane.plane import ControlPlane
 from controlplane.plane_settings import plane_settings
@@ -104,14 +107,30 @@ _WRITING = (ClusterAccess.WRITE, ClusterAccess.CREATE)
 
 @asynccontextmanager
 async def _opened_for_writing(where: str, settings: Configuration) -> AsyncIterator[App]:
-    """Open a log as its one writer; a missing log is created."""
+    """Open a log as its one writer.
+
+    A missing log is created. Its file is removed again if every command was refused.
+    """
     check_ours(where)
+    is_new = not path_of(where).exists()
     reading = LogOptions(settings, settings.settings(WorkerSettings))
     async with open_writable(where, reading, _ASK) as (log, missing):
         for problem in missing:
             note(f"{where}: {problem}")
         async with ControlPlane.open(log, plane_settings(settings)) as plane:
-            yield _app_of(plane)
+            try:
+                yield _app_of(plane)
+            finally:
+                if is_new and not await _has_changes(log, reading.topics):
+                    # The plane still holds the writer's lock: no other process has changed the log.
+                    for file in (log.path, *companions_of(log.path)):
+                        file.unlink(missing_ok=True)
+
+
+async def _has_changes(log: SqliteLog, topics: Topics) -> bool:
+    """True if a log has a record of a change; the topic of commands has the refused ones, too."""
+    ends = await log.ends([topics.config, topics.offsets, topics.status])
+    return any(any(partitions) for partitions in ends.values())
 
 
 def _app_of(plane: ControlPlane) -> App:

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 
 import click
 
+from controlplane.core.text.redaction import redacted_refusal
+from controlplane.core.text.safe_text import short
+
 DECLINED = 3
 """Exit code: the cluster refuses. Nothing was changed; a retry fails as well."""
 
@@ -16,6 +19,9 @@ UNAVAILABLE = 4
 
 LATE = 5
 """Exit code: the change was accepted, but did not take effect within `--timeout`."""
+
+LINES, LINE_CHARACTERS = 50, 1_000
+"""Most lines of a refusal, and characters of a line: it may repeat a whole config."""
 
 
 class Declined(click.ClickException):
@@ -43,6 +49,12 @@ class WaitTimedOut(click.ClickException):
 def worst(failures: Iterable[click.ClickException]) -> int:
     """The exit code of several failures: a change that may have been made outranks a refusal."""
     return max(failure.exit_code for failure in failures)
+
+
+def refusal_text(message: str) -> str:
+    """Message of a refusal, without secrets and not too long."""
+    lines = redacted_refusal(message).splitlines()
+    return "\n".join(short(line, LINE_CHARACTERS) for line in lines[:LINES])
 
 
 def no_connector(name: str) -> Declined:

@@ -200,6 +200,12 @@ def _read_header(path: Path) -> tuple[bytes, int]:
     return header.ljust(_HEADER.size, b"\0"), length
 
 
+def companions_of(path: Path) -> tuple[Path, ...]:
+    """Return the paths of the files that SQLite keeps beside an open database."""
+    real = path.resolve()
+    return tuple(real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
+
+
 def wal_of(path: Path) -> Path:
     """Return the path of the write-ahead log. Like SQLite, it resolves links first."""
     real = path.resolve()

@@ -25,7 +25,7 @@ from controlplane.settings.listeners import (
 )
 from controlplane.settings.prefixes import AUTH, HTTP
 from controlplane.settings.security import ServerTls
-from controlplane.settings.worker import WorkerSettings
+from controlplane.settings.worker_settings import WorkerSettings
 from controlplane.tls.contexts import server_context
 
 

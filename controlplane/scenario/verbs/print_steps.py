@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from controlplane.scenario import transcript
 from controlplane.scenario.notation import printable
 from controlplane.scenario.worker_group import Attempt, Repair, Takeover
-from controlplane.scenario.workers import Worker
+from controlplane.scenario.worker_releases import Worker
 from controlplane.scenario.world import World
 
 INDENT = "  "

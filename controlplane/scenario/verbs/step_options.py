@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from controlplane.core.releases.profiles import UnknownRelease, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.scenario.scenario_file import ScenarioStep
-from controlplane.scenario.workers import EXACTLY_ONCE, Worker
+from controlplane.scenario.worker_releases import EXACTLY_ONCE, Worker
 from controlplane.scenario.world import World
 
 _SECONDS = re.compile(r"([+-]?)([0-9]+)(ms|s|m)", re.ASCII)

@@ -11,7 +11,7 @@ from controlplane.scenario.verbs import step_options
 from controlplane.scenario.verbs.print_steps import INDENT, takeover_lines
 from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.worker_group import SESSION_TIMEOUT_MS
-from controlplane.scenario.workers import Worker
+from controlplane.scenario.worker_releases import Worker
 from controlplane.scenario.world import World
 
 _WORKER = re.compile(r"([A-Za-z][A-Za-z0-9-]*)@(\S+)", re.ASCII)

@@ -61,7 +61,7 @@ ATTEMPTS = 20
 
 LONGEST_S = 12 * 60 * 60
 """Seconds after which a merge no longer writes its manifest. It is half of the age at which other
-merges remove its files as leftovers (`leftovers.AGE_S`). The other half is for clocks that
+merges remove its files as leftovers (`unnamed_files.AGE_S`). The other half is for clocks that
 differ."""
 
 

@@ -11,7 +11,7 @@ from controlplane.core.text.value_text import change
 from replay.audit.attribution import author
 from replay.audit.context import AuditContext, FindingText, at
 from replay.audit.decoded_log import DecodedRecord
-from replay.audit.trail.requests import TrailVerb
+from replay.audit.trail.request_trail import TrailVerb
 from replay.findings import Finding, Severity
 
 CHANGES_SHOWN = 8

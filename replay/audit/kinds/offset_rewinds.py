@@ -17,7 +17,7 @@ from replay.audit.attribution import author
 from replay.audit.bursts import Burst, Episodes
 from replay.audit.context import AuditContext, FindingText, at
 from replay.audit.decoded_log import DecodedRecord, PreviousRecord
-from replay.audit.trail.requests import TrailVerb
+from replay.audit.trail.request_trail import TrailVerb
 from replay.findings import Finding, Severity
 
 _NUMBERED = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)

@@ -11,7 +11,7 @@ from replay.audit.attribution import author
 from replay.audit.bursts import Burst, Bursts
 from replay.audit.context import AuditContext, FindingText, at, lasting
 from replay.audit.decoded_log import DecodedRecord
-from replay.audit.trail.requests import TrailVerb
+from replay.audit.trail.request_trail import TrailVerb
 from replay.findings import Finding, Severity
 
 

@@ -7,14 +7,13 @@ wrote nothing (reads and refusals) are skipped.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 
 from controlplane.core.moments import KAFKA_IS_YOUNGER_MS, UnknownMoment, read_time_ms
-from replay.audit.trail.logfmt import is_logfmt, read_logfmt
-from replay.audit.trail.requests import TrailRequest, TrailVerb
+from replay.audit.trail.request_trail import TrailRequest, TrailVerb
 
 _TIME = ("time", "timestamp", "@timestamp", "ts", "at_ms", "at")
 _WHO = (
@@ -249,3 +248,39 @@ def _change_in(method: str, path: str, outcome: Any) -> tuple[str | None, TrailV
         return connector, None
     verb = _VERBS.get((method, subpath.rstrip("/").rpartition("/")[2]))
     return None if verb is None else (connector, verb)
+
+
+# --- lines of `serve` ----------------------------------------------------------------------------
+# `controlplane.observe` writes `key=value` pairs on one line. A value with a space, `=` or a quote
+# stands in double quotes. Within them, a quote and a backslash are escaped. A key without `=` is
+# true.
+
+_PAIR: Final = re.compile(
+    r'(?P<key>[^ ="]+)(?:=(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>[^ "]*+)))?(?: |\Z)'
+)
+_FIRST_KEY: Final = re.compile(r'[^ ="{\[]+=')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def is_logfmt(line: str) -> bool:
+    """True if a line begins with a key and `=`."""
+    return _FIRST_KEY.match(line) is not None
+
+
+def read_logfmt(line: str) -> dict[str, str] | None:
+    """Read the pairs of a line; None if it is not made of pairs."""
+    facts: dict[str, str] = {}
+    at = 0
+    while at < len(line):
+        match = _PAIR.match(line, at)
+        if match is None:
+            return None
+        facts[match["key"]] = _value(match)
+        at = match.end()
+    return facts
+
+
+def _value(match: re.Match[str]) -> str:
+    if match["quoted"] is not None:
+        return _ESCAPED.sub(r"\1", match["quoted"])
+    return "true" if match["plain"] is None else match["plain"]

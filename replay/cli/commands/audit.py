@@ -25,7 +25,7 @@ from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
-from replay.cli.output.findings import FleetFindings, print_fleet
+from replay.cli.output.fleet_findings import FleetFindings, print_fleet
 from replay.findings import Finding, Severity, called
 
 _SEVERITIES = [severity.value for severity in Severity]

@@ -19,7 +19,7 @@ from replay.cli.execution.cluster_jobs import (
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
-from replay.cli.output.findings import FleetFindings, print_fleet
+from replay.cli.output.fleet_findings import FleetFindings, print_fleet
 from replay.cli.output.hazards import (
     HazardOutcome,
     HazardTask,

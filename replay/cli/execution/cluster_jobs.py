@@ -31,7 +31,7 @@ from controlplane.terminal.output import note
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
-from replay.cli.output.gaps import tell_doubts, tell_gaps
+from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, problem_lines
 from replay.cluster_records import ClusterRecords

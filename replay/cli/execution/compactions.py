@@ -10,10 +10,14 @@ from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
 from replay.archive.manifest import ExpiredRecords
-from replay.archive.merges.leftovers import leftovers, remove_leftovers
 from replay.archive.merges.merge import Merger, MergeResult
-from replay.archive.merges.replaced_files import Removal, remove_replaced
 from replay.archive.merges.retention import rehearsed
+from replay.archive.merges.unnamed_files import (
+    Removal,
+    leftovers,
+    remove_leftovers,
+    remove_replaced,
+)
 from replay.archive.segments.segment_files import SIZES
 from replay.archive.stores.store import ArchiveStore
 from replay.engine.plans.retention_plan import older_than

@@ -7,7 +7,7 @@ from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 from replay.cli.options.archives import ArchiveInput
 from replay.cli.options.engines import EngineChoice
-from replay.cli.output.gaps import tell_gaps
+from replay.cli.output.gap_warnings import tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem
 from replay.engine.spark.location import anywhere

@@ -17,7 +17,7 @@ from replay.archive import layout
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
-from replay.cli.output.gaps import tell_doubts, tell_gaps
+from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import Doubt
 from replay.engine.plans.read_plan import ReadPlan

@@ -11,7 +11,7 @@ from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.audit.trail.line_formats import TrailContent, read_trail
-from replay.audit.trail.requests import TrailRequest
+from replay.audit.trail.request_trail import TrailRequest
 from replay.cli.inputs.log_input import LogInput
 from replay.errors import ReplayError
 

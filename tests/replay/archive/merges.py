@@ -14,7 +14,7 @@ from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.manifest import MERGE_FORMAT, RETENTION_FORMAT, encoded, read_chain
 from replay.archive.merges.merge import Merger, MergeResult
-from replay.archive.merges.replaced_files import Removal, remove_replaced
+from replay.archive.merges.unnamed_files import Removal, remove_replaced
 from replay.archive.readings.archived_readings import is_partial, read_at_ms
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import ArchiveStore, FolderStore

@@ -12,7 +12,7 @@ from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
 from replay.archive.merges.merge import Merger
-from replay.archive.merges.replaced_files import Removal, remove_replaced
+from replay.archive.merges.unnamed_files import Removal, remove_replaced
 from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions

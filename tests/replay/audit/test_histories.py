@@ -11,7 +11,7 @@ from controlplane.scenario.story import StoryStep, read_story
 from replay.audit import audit
 from replay.audit.thresholds import Thresholds
 from replay.audit.trail.line_formats import read_trail
-from replay.audit.trail.requests import RequestTrail
+from replay.audit.trail.request_trail import RequestTrail
 from replay.findings import Finding, Severity
 from tests.recorded_requests import HISTORIES
 from tests.replay.audit.histories import PINNED, lines, names, recorded_cluster

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.observe import LogFormat, logger
-from replay.audit.trail.line_formats import read_trail
-from replay.audit.trail.logfmt import is_logfmt, read_logfmt
-from replay.audit.trail.requests import TrailRequest, TrailVerb
+from replay.audit.trail.line_formats import is_logfmt, read_logfmt, read_trail
+from replay.audit.trail.request_trail import TrailRequest, TrailVerb
 
 FORMATS: tuple[LogFormat, ...] = ("logfmt", "json")
 

@@ -7,7 +7,7 @@ import pytest
 
 from replay.audit import audit
 from replay.audit.trail.line_formats import read_trail
-from replay.audit.trail.requests import RequestTrail, TrailRequest, TrailVerb
+from replay.audit.trail.request_trail import RequestTrail, TrailRequest, TrailVerb
 from replay.findings import Finding
 from tests.replay.audit.planted_log import HOUR, SECOND, START_MS, STOPPED, PlantedLog
 

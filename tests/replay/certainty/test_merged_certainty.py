@@ -8,8 +8,8 @@ from msgspec import UNSET
 
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.merges.merge import Merger
-from replay.archive.merges.replaced_files import remove_replaced
 from replay.archive.merges.retention import PlanMaker
+from replay.archive.merges.unnamed_files import remove_replaced
 from replay.archive.readings.archived_readings import ArchivedReadings
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import ArchiveStore, FolderStore

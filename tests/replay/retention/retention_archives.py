@@ -14,7 +14,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.core.topics.key_owners import owner
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.merges.merge import Merger, MergeResult
-from replay.archive.merges.replaced_files import remove_replaced
+from replay.archive.merges.unnamed_files import remove_replaced
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.doubts import DoubtKind

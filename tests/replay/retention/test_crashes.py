@@ -10,7 +10,7 @@ from time import time
 
 import pytest
 
-from replay.archive.merges.leftovers import AGE_S, leftovers, remove_leftovers
+from replay.archive.merges.unnamed_files import AGE_S, leftovers, remove_leftovers
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.conftest import PROVE

@@ -7,9 +7,8 @@ import pytest
 
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
-from replay.archive.merges.leftovers import leftovers, remove_leftovers
 from replay.archive.merges.merge import Merger
-from replay.archive.merges.replaced_files import remove_replaced
+from replay.archive.merges.unnamed_files import leftovers, remove_leftovers, remove_replaced
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified

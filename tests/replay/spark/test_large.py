@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.progress import Progress
 
-from benchmarks.large_cluster import NAME, generate
+from benchmarks.inputs.large_cluster import NAME, generate
 from controlplane.core.entry import Batch
 from controlplane.core.fold import Fold
 from controlplane.core.fold.bulk import load

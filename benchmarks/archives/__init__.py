@@ -1,0 +1,1 @@
+"""Benchmarks of the size of archives, their merges and their captures."""

@@ -1,0 +1,247 @@
+"""Archives of many small looks, before and after `replay compact-archive`.
+
+    python -m benchmarks.archives.merge [--looks 300] [--records 9000] [--folder DIR]
+    python -m benchmarks.archives.merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
+
+A cluster is captured in `--looks` looks (a *look* is one capture of all partitions), with
+`--records` records in all: a config, statuses in 4 partitions and source offsets in 5. Opening is
+the median of five; `replay state` and `replay verify` are whole processes, the median of three.
+Page cache is warm.
+
+With `--clusters`, `replay state --explain` plans a fleet of such clusters in the folder. The fleet
+is also planned through a store that answers each request after `--latency-ms`, like an object
+store.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import click
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.archive import layout
+from replay.archive.appender import Appender
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
+from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
+from replay.engine.local_engine import LocalEngine
+from replay.engine.snapshots.daily_snapshots import daily
+
+NAME = "small"
+TOPICS = Topics()
+PARTITIONS = [
+    (TOPICS.config, 0),
+    *((TOPICS.status, partition) for partition in range(4)),
+    *((TOPICS.offsets, partition) for partition in range(5)),
+]
+CONNECTORS = 100
+START_MS = 1_767_225_600_000
+LOOK_MS = 60_000
+OPENINGS, RUNS = 5, 3
+
+
+class ArchiveFigure(NamedTuple):
+    """Size of an archive, and times on it."""
+
+    state: str
+    files: int
+    megabytes: float
+    open_s: float
+    state_s: float
+    verify_s: float
+
+
+def capture_looks(store: ArchiveStore, name: str, looks: int, records: int) -> None:
+    """Append a growing cluster look by look."""
+    each = max(1, records // looks // len(PARTITIONS))
+    for look in range(looks):
+        appender = Appender(store, name, TOPICS)
+        for topic, partition in PARTITIONS:
+            start = look * each
+            entries = [
+                _record(topic, partition, offset, START_MS + look * LOOK_MS + offset - start)
+                for offset in range(start, start + each)
+            ]
+            appender.add(batch_of(entries))
+            appender.reached(topic, partition, start, start + each)
+        appender.commit(daily)
+
+
+def _record(topic: str, partition: int, offset: int, time_ms: int) -> Entry:
+    connector = (offset * 7 + partition) % CONNECTORS
+    key = {
+        TOPICS.config: f"connector-c{connector}",
+        TOPICS.status: f"status-connector-c{connector}",
+        TOPICS.offsets: f'["c{connector}",{{"table":"t{offset % 10}"}}]',
+    }[topic]
+    value = {
+        TOPICS.config: f'{{"properties":{{"connector.class":"io.example.Jdbc","v":"{offset}"}}}}',
+        TOPICS.status: '{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}',
+        TOPICS.offsets: f'{{"file":"bin.1","pos":{offset}}}',
+    }[topic]
+    return Entry(topic, partition, offset, time_ms, key.encode(), value.encode())
+
+
+def measured(folder: Path, state: str) -> ArchiveFigure:
+    """Measure files, bytes and times of the archive in a folder; `state` names it in the table."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return ArchiveFigure(
+        state,
+        len(files),
+        sum(path.stat().st_size for path in files) / 1e6,
+        _median(lambda: open_cluster(open_store(str(folder)), NAME), OPENINGS),
+        _median(lambda: _run("state", folder), RUNS),
+        _median(lambda: _run("verify", folder), RUNS),
+    )
+
+
+def _run(command: str, folder: Path, *options: str) -> str:
+    words = [sys.executable, "-m", "replay", command, str(folder), *options]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def _median(action: Callable[[], object], times: int) -> float:
+    return median(_seconds(action) for _ in range(times))
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
+
+
+class DistantStore(FolderStore):
+    """Folder that answers each request late, like an object store."""
+
+    requests_at_once = REQUESTS_AT_ONCE
+
+    def __init__(self, where: str, latency_s: float) -> None:
+        super().__init__(where)
+        self._latency_s = latency_s
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly in a folder; one request."""
+        time.sleep(self._latency_s)
+        return super().names(folder)
+
+    def size(self, name: str) -> int | None:
+        """Size of a file in bytes; None: there is no such file. One request."""
+        time.sleep(self._latency_s)
+        return super().size(name)
+
+    def read(self, name: str) -> bytes:
+        """Bytes of a whole file; one request."""
+        time.sleep(self._latency_s)
+        return super().read(name)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file; each of its reads waits as long as a request."""
+        time.sleep(self._latency_s)
+        return pa.PythonFile(_DistantFile(super().open(name), self._latency_s), "r")
+
+
+class _DistantFile:
+    """File whose reads take their time."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile, latency_s: float) -> None:
+        self._file = file
+        self._latency_s = latency_s
+
+    def read(self, size: int = -1) -> bytes:
+        time.sleep(self._latency_s)
+        content: bytes = self._file.read(None if size < 0 else size)
+        return content
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def planned(store: ArchiveStore) -> int:
+    """Plan the states of all clusters, as `replay state` does."""
+    kip = [Profile.of("kip")]
+    names = layout.clusters(store)
+    plans = concurrently(lambda name: LocalEngine(open_cluster(store, name)).plan(None, kip), names)
+    return sum(1 for _ in plans)
+
+
+def _plan_fleet(folder: Path, clusters: int, latency_s: float) -> Iterator[str]:
+    """Measure the planning of a fleet, before and after its merge."""
+    distant = DistantStore(str(folder), latency_s)
+    for state in ("looks", "merged"):
+        if state == "merged":
+            seconds = _seconds(lambda: _run("compact-archive", folder))
+            yield f"{clusters:,} clusters are merged in {seconds:.1f} s"
+        seconds = _seconds(lambda: _run("state", folder, "--explain"))
+        yield f"{state}: `replay state --explain` of {clusters:,} clusters: {seconds:.1f} s"
+        seconds = _seconds(lambda: planned(distant))
+        yield f"{state}: planned with {latency_s * 1e3:.0f} ms per request: {seconds:.1f} s"
+
+
+def figures_table(title: str, figures: Sequence[ArchiveFigure]) -> Table:
+    """Table with one row per archive."""
+    table = Table(title=title)
+    for head in ("", "Files", "MB", "Open, s", "`replay state`, s", "`replay verify`, s"):
+        table.add_column(head)
+    for figure in figures:
+        seconds = (figure.open_s, figure.state_s, figure.verify_s)
+        cells = (f"{figure.files:,}", f"{figure.megabytes:.1f}")
+        table.add_row(figure.state, *cells, *(f"{value:.2f}" for value in seconds))
+    return table
+
+
+@contextmanager
+def _archive_folder(folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
+@click.command()
+@click.option("--looks", default=300, show_default=True, help="Looks of the capture.")
+@click.option("--records", default=9_000, show_default=True, help="Records in all looks together.")
+@click.option("--clusters", default=1, show_default=True, help="Clusters; 2 or more are planned.")
+@click.option("--latency-ms", default=30, show_default=True, help="Time of a request.")
+@click.option("--folder", type=click.Path(path_type=Path), help="New folder of the archive.")
+def main(looks: int, records: int, clusters: int, latency_ms: int, folder: Path | None) -> None:
+    """Measure an archive before and after its merge."""
+    with _archive_folder(folder) as place:
+        if clusters > 1:
+            for number in range(clusters):
+                capture_looks(open_store(str(place)), f"c{number:04}", looks, records)
+            for line in _plan_fleet(place, clusters, latency_ms / 1_000):
+                print(line, flush=True)
+            return
+        capture_looks(open_store(str(place)), NAME, looks, records)
+        before = measured(place, "looks")
+        answers = _run("state", place)
+        seconds = _seconds(lambda: _run("compact-archive", place))
+        after = measured(place, "merged")
+        assert _run("state", place) == answers
+        title = f"{looks:,} looks, {records:,} records; merged in {seconds:.1f} s"
+        Console().print(figures_table(title, [before, after]))
+
+
+if __name__ == "__main__":
+    main()

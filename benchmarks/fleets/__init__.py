@@ -1,0 +1,1 @@
+"""Benchmarks of queries on many clusters."""

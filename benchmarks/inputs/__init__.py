@@ -1,0 +1,1 @@
+"""Logs and archives that benchmarks generate from a seed."""

@@ -1,0 +1,1 @@
+"""Benchmarks on a real broker: commands, folds and appends."""

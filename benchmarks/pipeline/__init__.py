@@ -1,0 +1,1 @@
+"""Benchmark of a file pipeline, beside a Java worker."""

@@ -1,0 +1,1 @@
+"""Processes of contestants and programs that take part in several benchmarks."""

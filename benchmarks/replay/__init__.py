@@ -1,0 +1,1 @@
+"""Benchmark of queries on one archive, beside other tools."""
