@@ -219,4 +219,4 @@ def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offs
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise  # Ctrl-C: only the main thread gets this signal
         text = f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
-        return HookFailure(text, is_refusal=False)
+        return HookFailure(text)

@@ -124,12 +124,9 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
                 "modification of offsets"
             ),
         ),
-        ("break", HookFailure("Failed to modify offsets for source connector x", is_refusal=False)),
-        ("exit", HookFailure("Failed to modify offsets for source connector x", is_refusal=False)),
-        (
-            "cancel",
-            HookFailure("Failed to modify offsets for source connector x", is_refusal=False),
-        ),
+        ("break", HookFailure("Failed to modify offsets for source connector x")),
+        ("exit", HookFailure("Failed to modify offsets for source connector x")),
+        ("cancel", HookFailure("Failed to modify offsets for source connector x")),
     ],
 )
 def test_its_hook(behaviour: str, outcome: HookSuccess | HookFailure) -> None:
@@ -146,7 +143,7 @@ def test_only_an_interrupt_in_the_main_thread_is_ctrl_c() -> None:
     config = {"name": "x", "alter": "interrupt"}
     with ThreadPoolExecutor(1) as threads:
         outcome = threads.submit(hook, config, ()).result()
-    expected = HookFailure("Failed to modify offsets for source connector x", is_refusal=False)
+    expected = HookFailure("Failed to modify offsets for source connector x")
     assert outcome == expected
     with pytest.raises(KeyboardInterrupt):
         hook(config, ())

@@ -263,9 +263,6 @@ class HookFailure(msgspec.Struct, frozen=True):
     """The hook threw. `text` is the message in the worker's answer; None: it has none."""
 
     text: str | None
-    is_refusal: bool = True
-    """True if the hook refuses the offsets, so that a retry fails as well. False: the hook itself
-    failed, for example because it cannot reach its system."""
 
 
 HookOutcome = HookSuccess | HookFailure

@@ -110,9 +110,9 @@ def test_an_unknown_class_gets_no_offsets() -> None:
     ],
 )
 def test_the_error_of_a_hook_names_its_step(hooks: Any, doing: str) -> None:
-    """A hook's refusal refuses the creation before any write, and the message names the step."""
+    """A hook's exception refuses the creation before any write, and the message names the step."""
     text = f"Failed to {doing} of connector a: no"
-    assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.INVALID, text)
+    assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.FAILED, text)
 
 
 # --- the hook -----------------------------------------------------------------------------------

@@ -216,17 +216,6 @@ def test_a_hook_that_throws_is_the_answer(command: Any) -> None:
         assert rejected == Rejected(Reason.FAILED, text)
 
 
-@by_name
-@pytest.mark.parametrize(("is_refusal", "reason"), [(True, Reason.INVALID), (False, Reason.FAILED)])
-def test_refused_offsets_are_a_client_error_outside_kafka(
-    command: Any, is_refusal: bool, reason: Reason
-) -> None:
-    """`kip` distinguishes offsets that the connector refuses from a hook that fails."""
-    failure = HookFailure("no such page", is_refusal=is_refusal)
-    rejected = refused(STOPPED_A, command, "kip", hooks=(failure,))
-    assert rejected == Rejected(reason, "no such page")
-
-
 PERHAPS_TEXT = (
     "The Connect framework-managed offsets for this connector have been {0} successfully. However, "
     "if this connector manages offsets externally, they will need to be manually {0} in the system "

@@ -84,13 +84,13 @@ class TestFailures:
     async def test_the_error_names_the_failed_step(
         self, connect: AskedService, extra_config: Any, step: str
     ) -> None:
-        """The error names the step at which the connector refuses offsets; nothing is written."""
+        """The error names the step at which the connector's hook throws; nothing is written."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **extra_config}
         status, message = await connect.status_and_message(
             "POST", "/connectors", creation_body(config=config)
         )
-        assert status == 400
+        assert status == 500
         assert message.startswith(f"Failed to {step} of connector new: Offset")
         assert await connect.everything() == before
 

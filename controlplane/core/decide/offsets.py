@@ -187,16 +187,13 @@ def hook_answer(
 ) -> HookSuccess | AskHook | Rejected:
     """Answer of the connector's hook to a question, or the question if not yet answered.
 
-    `number` is the question's index in `Context.hooks`. In Kafka's releases, a refusal is a failure
-    of the worker: its exception does not tell invalid offsets from a system that cannot be reached.
+    `number` is the question's index in `Context.hooks`. A failed hook is a failure of the worker:
+    its exception does not tell invalid offsets from a system that cannot be reached.
     """
     if number >= len(context.hooks):
         return question
     outcome = context.hooks[number]
-    if not isinstance(outcome, HookFailure):
-        return outcome
-    is_client_error = outcome.is_refusal and context.profile.rest_bad_body_is_client_error
-    return Rejected(Reason.INVALID if is_client_error else Reason.FAILED, outcome.text)
+    return Rejected(Reason.FAILED, outcome.text) if isinstance(outcome, HookFailure) else outcome
 
 
 def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) -> AskHook:
