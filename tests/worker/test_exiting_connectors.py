@@ -109,10 +109,10 @@ def test_a_connector_that_ends_the_process(tmp_path: Path) -> None:
     """
     log = tmp_path / "state.db"
     assert exit_code_of(f"asyncio.run(run_worker(Path({str(log)!r}), creates=True))") == EXIT_CODE
-    first = asyncio.run(_written(log))
+    first = asyncio.run(numbers_written(log))
     assert first >= WRITTEN_IN_A_LIFE
     assert exit_code_of(f"asyncio.run(run_worker(Path({str(log)!r})))") == EXIT_CODE
-    second = asyncio.run(_written(log))
+    second = asyncio.run(numbers_written(log))
     assert second >= first + WRITTEN_IN_A_LIFE
     stop = ("stop", "exiting", "--cluster", f"sqlite:///{log}")
     stopped = subprocess.run(
@@ -125,10 +125,10 @@ def test_a_connector_that_ends_the_process(tmp_path: Path) -> None:
     )
     assert stopped.stdout == "exiting: stopped\n"
     asyncio.run(_check_stopped(log))
-    assert asyncio.run(_written(log)) >= second + WRITTEN_IN_A_LIFE
+    assert asyncio.run(numbers_written(log)) >= second + WRITTEN_IN_A_LIFE
 
 
-async def _written(path: Path) -> int:
+async def numbers_written(path: Path) -> int:
     """Check that records and offsets match, and return the last number."""
     log = await SqliteLog.open(path, read_only=True)
     try:
