@@ -15,7 +15,7 @@ from tests.worker.worker_fixture import running
 
 
 async def test_a_restart_of_an_actor_that_never_ran() -> None:
-    """Its caller gets an error although the actor is abandoned before its first step."""
+    """The caller gets an error although the actor is abandoned before its first step."""
     async with running() as worker:
         actors: list[ConnectorActor] = []
 
