@@ -8,9 +8,10 @@ keeps its own logging. The level follows a Python logger, which may change at ru
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Literal, Protocol, TextIO, get_args
 
 import msgspec
@@ -213,14 +214,31 @@ def silent() -> Logger:
     return _Silent()
 
 
+def info_check(target: object) -> Callable[[], bool]:
+    """Return a check that is true while a logger writes normal events (`info`).
+
+    A caller asks it before it computes the facts of an event. The check follows the level of a
+    logger of this module. Any other logger gets every event.
+    """
+    if isinstance(target, _Silent):
+        return bool
+    if isinstance(target, _SafeLogger) and target.level is not None:
+        return partial(target.level.isEnabledFor, logging.INFO)
+    return _always
+
+
+def _always() -> bool:
+    return True
+
+
 class _SafeLogger:
     """Passes on the events of enabled levels (None: all), and drops lines that fail."""
 
     def __init__(self, target: Logger, level: logging.Logger | None) -> None:
-        self._target, self._level = target, level
+        self._target, self.level = target, level
 
     def _is_enabled(self, level: int) -> bool:
-        return self._level is None or self._level.isEnabledFor(level)
+        return self.level is None or self.level.isEnabledFor(level)
 
     def info(self, event: str, **facts: Any) -> None:
         if self._is_enabled(logging.INFO):

@@ -255,7 +255,7 @@ class ControlPlane:
         self, commands: "Commands | None" = None, metrics: "WorkerMetrics | None" = None
     ) -> "Service":
         """Build the service; `commands` replaces this plane, `metrics` describe connectors."""
-        from controlplane.rest.endpoints.table import EndpointSet  # noqa: PLC0415 - see `app`
+        from controlplane.rest.endpoints.router import EndpointSet  # noqa: PLC0415 - see `app`
         from controlplane.rest.service import compose  # noqa: PLC0415
 
         return compose(

@@ -30,10 +30,9 @@ from controlplane.core.records import SourcePartition, TaskCommit, TaskConfig, T
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import answer, command_of
 from controlplane.rest.endpoints.reads import ReadInputs
-from controlplane.rest.endpoints.writes import answer_to
+from controlplane.rest.endpoints.writes import CompletedCommand, answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.json_equality import equal_json
 from tests.core.logs import KeyValue

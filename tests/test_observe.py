@@ -15,6 +15,7 @@ from controlplane.observe import (
     RepeatedWarnings,
     StdlibLogBridge,
     connector_context,
+    info_check,
     logger,
     silent,
 )
@@ -33,6 +34,18 @@ def test_one_line_of_pairs() -> None:
     assert head.startswith("timestamp=")
     assert head.endswith("Z")
     assert rest == 'level=info event=request status=200 target="/a b"\n'
+
+
+def test_facts_are_made_only_for_a_logger_that_writes_them() -> None:
+    """The check follows the level as it changes; a foreign logger gets every event."""
+    level = hierarchy(logging.WARNING).getLogger("ours")
+    takes_info = info_check(logger(io.StringIO(), level))
+    assert not takes_info()
+    level.setLevel(logging.INFO)
+    assert takes_info()
+    assert info_check(logger(io.StringIO()))()
+    assert info_check(object())()
+    assert not info_check(silent())()
 
 
 def test_strangers_cannot_write_lines_of_their_own() -> None:

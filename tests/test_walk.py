@@ -37,9 +37,9 @@ class WalkLength(NamedTuple):
     switches: int
 
 
-OF_A_RECORD = WalkLength(12, 27)
-OF_A_STOP = WalkLength(24, 116)
-OF_A_STOP_BY_HTTP = WalkLength(41, 163)
+OF_A_RECORD = WalkLength(11, 27)
+OF_A_STOP = WalkLength(22, 114)
+OF_A_STOP_BY_HTTP = WalkLength(28, 143)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll during the walk would count."""

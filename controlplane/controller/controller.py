@@ -59,6 +59,7 @@ from controlplane.logs.log import (
     LogUnavailable,
     ProbedLog,
 )
+from controlplane.observe import info_check
 
 PROBE_S = 1.0
 """Time limit of a probe, which writes no record; a slower log counts as unavailable."""
@@ -98,6 +99,7 @@ class Controller:
         self._reader = reader
         self._decider = decider
         self._world = world
+        self._reports_commands = info_check(world.notices)
         self._limits = limits
         self._execution: PlanExecution
         self._traced = False
@@ -383,7 +385,9 @@ class Controller:
             await self._execution.refuse(request, rejected, self._limits.refusal_max_bytes)
 
     def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
-        """Log one event about a command that has ended."""
+        """Log one event about a command that has ended, if the log takes it."""
+        if not self._reports_commands():
+            return
         command = job.request.command
         outcome, reason = "done", None
         if isinstance(answer, Rejected):
@@ -442,7 +446,10 @@ class Controller:
             topics = own_offsets_topics(self.state, command)
             if topics:
                 await self._reader.follow(topics)
-        return self.state if profile is None else await self._reader.state(profile)
+        own_release = self._decider.context.profile.release
+        if profile is None or profile.release == own_release:
+            return self.state
+        return await self._reader.state(profile)
 
     async def _state_at_end(self) -> ClusterState:
         await self._read_to_end()

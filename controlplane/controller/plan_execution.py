@@ -3,12 +3,16 @@
 The first batch includes the "accepted" record of the command, the last batch its "finished" record.
 Batches are atomic, so a plan of one batch is never half done. Each step is read back before the
 next one. A crash may follow any step; `recover` then decides the missing steps.
+
+On a log with fast batches (`HasFastBatches`), the two records of the command are batches of their
+own. A crash may follow these, too, so "accepted" always includes the plan there.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from controlplane.controller.admission import CommandLimits
@@ -16,12 +20,13 @@ from controlplane.controller.external import ExternalActionFailed, ExternalActio
 from controlplane.controller.log_view import LogView
 from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, size_of
-from controlplane.core.entry import Headers
+from controlplane.core.entry import Headers, Position
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import LARGE, backoff, in_thread_if_large
 from controlplane.logs.log import (
     Fenced,
+    HasFastBatches,
     Log,
     LogNotUsable,
     LogUnavailable,
@@ -138,9 +143,9 @@ class PlanExecution:
             finished_drafts = await self._finished(request, plan.outcome, parts) if is_last else []
             if step.action is None and not step.best_effort:
                 failed = await self._write(
-                    request, step, [*accepted_drafts, *step.records, *finished_drafts]
+                    request, step, accepted_drafts, step.records, finished_drafts
                 )
-                if failed is not None and accepted_drafts:
+                if failed is not None and accepted_drafts and not self._written[request.command_id]:
                     raise NotAccepted(failed)
             else:  # its failure must not prevent the other records, so it gets no batch with them
                 failed = await self._write(request, step, accepted_drafts)
@@ -157,7 +162,7 @@ class PlanExecution:
             await self._stepped(request, step)
         if not plan.steps:
             finished_drafts = await self._finished(request, plan.outcome, parts)
-            await self._append(request, [*accepted_drafts, *finished_drafts])
+            await self._append(request, accepted_drafts + finished_drafts)
         return plan.outcome
 
     async def _overtaken(
@@ -203,11 +208,11 @@ class PlanExecution:
         return self._written.pop(request.command_id, 0)
 
     async def _write(
-        self, request: CommandRequest, step: Step, drafts: Sequence[Draft]
+        self, request: CommandRequest, step: Step, *parts: Sequence[Draft]
     ) -> Rejected | None:
-        """Append a batch that the plan needs; return the refusal if the log is not usable."""
+        """Append records that the plan needs; return the refusal if the log is not usable."""
         try:
-            await self._append(request, drafts)
+            await self._append(request, *parts)
         except LogUnavailable as failure:
             raise NotDone(step, failure) from failure
         except LogNotUsable as failure:  # a retry would not help
@@ -233,15 +238,22 @@ class PlanExecution:
                 return _failed(step, failure)
         return None
 
-    async def _append(self, request: CommandRequest, drafts: Sequence[Draft]) -> None:
-        if drafts:
-            self._written[request.command_id] += await self._writer.append(request, drafts)
+    async def _append(self, request: CommandRequest, *parts: Sequence[Draft]) -> None:
+        """Append the parts in order, as one batch or as a batch each; read all of them back."""
+        batches = parts if self._writer.splits_batches else [list(chain.from_iterable(parts))]
+        written: list[Position] = []
+        for drafts in filter(None, batches):
+            written += await self._writer.append(request, drafts)
+            self._written[request.command_id] += len(drafts)
+        if written:
+            await self._writer.read_back(written)
 
     async def _accepted(self, request: CommandRequest, plan: Plan, parts: int) -> list[Draft]:
         """Draft the "accepted" record; it includes the plan unless that is one batch."""
         if self._topic is None:
             return []
-        one_batch = len(plan.steps) == 1 and plan.steps[0].action is None
+        one_step = len(plan.steps) == 1 and plan.steps[0].action is None
+        one_batch = one_step and not self._writer.splits_batches
         draft = partial(command_log.accepted, self._topic, request, None if one_batch else plan)
         return [await in_thread_if_large(draft, parts)]
 
@@ -283,7 +295,7 @@ COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
 
 
 class LogWriter:
-    """Appends batches as the writer of an epoch, and waits until each has been read back.
+    """Appends batches as the writer of an epoch, and waits until they have been read back.
 
     Without an epoch it appends beside the writer, as any worker may do for some records. While the
     log is unavailable, it retries for a bounded time. If it raises `LogUnavailable` in the end, the
@@ -309,9 +321,12 @@ class LogWriter:
         self._partitions: dict[str, int] = {}
         self._followed: set[str] = set()
         """Topics that the reader follows."""
+        fast = epoch is not None and isinstance(log, HasFastBatches) and log.has_fast_batches
+        self.splits_batches = fast
+        """True: a batch for each topic takes less time than one of several topics."""
 
-    async def append(self, request: CommandRequest, drafts: Sequence[Draft]) -> int:
-        """Append one atomic batch and read it back; return its number of records.
+    async def append(self, request: CommandRequest, drafts: Sequence[Draft]) -> Sequence[Position]:
+        """Append one atomic batch; return the positions of its records.
 
         Raises:
             Fenced: another writer has taken over; nothing was appended.
@@ -327,7 +342,14 @@ class LogWriter:
             Record(draft.topic, partition, at_ms, draft.key, draft.value, headers)
             for draft, partition in placed
         ]
-        positions = await retried(partial(self._log.append, records, self._epoch), self._limits)
+        return await retried(partial(self._log.append, records, self._epoch), self._limits)
+
+    async def read_back(self, positions: Sequence[Position]) -> None:
+        """Wait until the reader has these records.
+
+        Raises:
+            LogUnavailable: it has not read them within `write_patience_ms`.
+        """
         patience_s = self._limits.write_patience_ms / 1_000
         try:
             async with asyncio.timeout(patience_s):
@@ -335,7 +357,6 @@ class LogWriter:
         except TimeoutError:
             text = f"the records were written, but not read back within {patience_s:g} s"
             raise LogUnavailable(text) from None
-        return len(records)
 
     async def check_claim(self) -> None:
         """Check that no other writer has taken over, if the log can tell without an append.

@@ -132,6 +132,16 @@ class HasInterruptions(Protocol):
 
 
 @runtime_checkable
+class HasFastBatches(Protocol):
+    """A log that may append to one partition much faster than to several at once."""
+
+    @property
+    def has_fast_batches(self) -> bool:
+        """True: three appends to a partition each take less time than one to three partitions."""
+        ...
+
+
+@runtime_checkable
 class HasClusterId(Protocol):
     """A log with an id of its own, which its copies share."""
 

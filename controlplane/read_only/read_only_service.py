@@ -21,7 +21,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.notices import Notices
 from controlplane.read_only.forecast import forecast
-from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.service import Service, compose
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import FOLLOWER

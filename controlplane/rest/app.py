@@ -32,9 +32,8 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
-from controlplane.observe import Logger, silent
-from controlplane.rest.endpoints.router import ListenerEndpoints, methods_of, route
-from controlplane.rest.endpoints.table import key_of
+from controlplane.observe import Logger, info_check, silent
+from controlplane.rest.endpoints.router import ListenerEndpoints, key_of, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
@@ -45,13 +44,11 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
-from controlplane.rest.http.request_reader import RequestInfo, request_info
-from controlplane.rest.http.response_cache import Cacheability
-from controlplane.rest.http.responses import response
+from controlplane.rest.http.messages import RequestInfo, request_info, response
 from controlplane.rest.jetty_errors import ServerRefusal
-from controlplane.rest.requests import Request, as_accepted
+from controlplane.rest.requests import Call, ExpectedMedia, Request, as_accepted
 from controlplane.rest.responders import RESPONDERS
-from controlplane.rest.service import Call, Service
+from controlplane.rest.service import Service
 
 __all__ = ["NOTICE", "App"]
 
@@ -81,18 +78,20 @@ class App:
             plans=service.planner is not None,
         )
         self._logger = logger or silent()
+        self._logs_requests = info_check(self._logger)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI). Raises `NotImplementedError` for scopes other than `http`."""
         if scope["type"] != "http":
             raise NotImplementedError(f"ASGI scope {scope['type']} is not supported: only http is")
-        began, cacheability = perf_counter(), Cacheability.of(scope)
+        began = perf_counter()
+        info = request_info(scope, self._service.dialect)
+        request, cacheability = info.request, info.cacheability
         # Made before answering: a record that arrives meanwhile makes the cached answer invalid.
         is_valid = None if cacheability is None else self._validity()
-        info = request_info(scope, self._service.dialect)
-        request = info.request
-        if scope.get("state"):  # a layer in front has added the principal
-            request = request._replace(state=scope["state"])
+        principal = (scope.get("state") or {}).get("principal")  # set by a layer in front
+        if isinstance(principal, str):
+            request = request._replace(principal=principal)
         answer = await self.answer(request, info, receive)
         encode = partial(self._encoded, answer, request)
         answer, encoded = await in_thread_if_large(encode, _members(answer.body))
@@ -106,8 +105,9 @@ class App:
             status=answer.status,
             bytes=len(encoded.body) if answer.stream is None else None,
         )
-        log(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
-        if cacheability and is_valid and answer.pure and "principal" not in request.state:
+        if self._logs_requests():
+            log(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
+        if cacheability and is_valid and answer.pure and principal is None:
             # A cache hit does not pass through here, but is logged like this request.
             cacheability.listeners.append(lambda peer: log(peer=peer, duration_ms=0.0))
             cacheability.is_valid = is_valid
@@ -136,7 +136,8 @@ class App:
     async def answer(self, request: Request, info: RequestInfo, receive: Receive) -> Answer:
         """Answer a request. Never raises: an unexpected exception is answered as Connect does."""
         answer = await self._answer_or_error(request, info, receive)
-        return answer.with_notices((*_release_notices(request.profile), *self._log_notices()))
+        notices = *_release_notices(request.profile), *self._log_notices()
+        return answer.with_notices(notices) if notices else answer
 
     async def _answer_or_error(
         self, request: Request, info: RequestInfo, receive: Receive
@@ -168,7 +169,7 @@ class App:
         if endpoint.reads_body:
             body = await _body_of(receive)
             has_type = "content-type" in request.headers
-            if body and endpoint.requires_type(profile) and not has_type:
+            if body and endpoint.expected is ExpectedMedia.JSON and not has_type:
                 raise MissingMediaType
         respond = RESPONDERS[key_of(endpoint)]
         work = respond(Call(service, request, profile, names, target.query, body))
@@ -176,7 +177,8 @@ class App:
             answer = await _unless_left(work, receive)
         else:
             answer = await work
-        answer = answer.with_notices(() if notice is None else (notice,))
+        if notice is not None:
+            answer = answer.with_notices((notice,))
         media_type = as_accepted(answer.content_type, request.headers.get("accept", ""))
         same = media_type == answer.content_type
         return answer if same else answer._replace(content_type=media_type)

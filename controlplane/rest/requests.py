@@ -1,6 +1,6 @@
-"""HTTP request as the endpoints take it: raw path, dialect, `as_of`, `profile`, media types.
+"""HTTP request as the endpoints take it: raw and parsed target, dialect, moment, media types.
 
-`http.request_reader` makes it from an ASGI scope. This module needs no web library: commands that
+`http.messages` makes it from an ASGI scope. This module needs no web library: commands that
 only look up endpoints start without one.
 
 The prefix `/compat/{release}` selects the release that answers.
@@ -10,13 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs, unquote
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.errors import (
     JSON,
+    InvalidParameter,
     MissingMediaType,
+    NoSuchPath,
     NotAcceptable,
     UnsupportedMediaType,
 )
@@ -27,9 +29,16 @@ from controlplane.rest.jetty_errors import (
     BadTarget,
     UnreadableRequest,
 )
+from controlplane.rest.target_refusals import check_path
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
+
+    from controlplane.projection.past_states import PastState
+    from controlplane.rest.service import Service
+
+ANONYMOUS = "anonymous"
+"""Principal of an unauthenticated request."""
 
 COMPAT = "/compat/"
 """Path prefix that is followed by a release and that release's path."""
@@ -51,20 +60,137 @@ class Request(NamedTuple):
     """Prefix of every path in a `Location` header: scheme, host, mount, dialect."""
     origin: str | None = None
     """Scheme and authority of an absolute target."""
-    state: Mapping[str, Any] = MappingProxyType({})
-    """Facts from outer ASGI layers, such as the `principal` (ASGI's `state`)."""
+    principal: str = ANONYMOUS
+    """Name of the caller, if a layer in front has authenticated it."""
     peer: str | None = None
     """IP address at the other end of the connection; a proxy's, if the request came through one."""
 
+
+# --- the parsed target ----------------------------------------------------------------------------
+
+Query = Mapping[str, Sequence[str]]
+"""Values of each parameter of a query."""
+
+
+class RequestTarget(NamedTuple):
+    """A parsed path and query. `segments` are decoded, `query` keeps every value."""
+
+    segments: tuple[str, ...]
+    query: Query
+
+
+def parse_target(raw: str, profile: Profile) -> RequestTarget:
+    """Parse a raw request target.
+
+    Raises:
+        BadTarget, BadMessage, UnreadableRequest: this release's server refuses the target.
+        BadRequest: this project refuses it.
+        NoSuchPath: it has an empty segment.
+    """
+    path, _, text = raw.partition("#")[0].partition("?")
+    query = parse_query(text)
+    if _PLAIN.fullmatch(path):
+        return RequestTarget(tuple(path[1:].split("/")), query)
+    check_path(path, profile)
+    # Matrix parameters are dropped from any segment, a trailing slash is accepted everywhere.
+    parts = [part.partition(";")[0] for part in path.removeprefix("/").split("/")]
+    if parts[-1] == "":
+        parts.pop()
+    if "" in parts:
+        raise NoSuchPath
+    return RequestTarget(tuple(map(_decoded, parts)), query)
+
+
+@lru_cache(maxsize=64)  # each request parses its query twice: for its release, and as its target
+def parse_query(text: str) -> Query:
+    """Return all values of each parameter of a query."""
+    return parse_qs(text, keep_blank_values=True)
+
+
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9._~-]*+)++")
+"""Paths without escapes, parameters or dot segments: every server reads them alike."""
+
+
+_ENCODED_SURROGATE = re.compile(r"%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
+
+
+def _decoded(part: str) -> str:
+    """Decode a segment; an encoded lone surrogate becomes one replacement character, as in Java."""
+    return unquote(_ENCODED_SURROGATE.sub("%EF%BF%BD", part))
+
+
+def matrix_names(raw: str) -> list[str]:
+    """Return the names of a raw target's matrix parameters (`/stop;a=b`), which Connect ignores."""
+    path = raw.partition("#")[0].partition("?")[0]
+    matrix = [parameter for part in path.split("/") for parameter in part.split(";")[1:]]
+    return [unquote(parameter.partition("=")[0]) for parameter in matrix if parameter]
+
+
+# --- a routed request -----------------------------------------------------------------------------
+
+PAST_STAYS = "as_of= asks for the past, which cannot be changed: leave as_of= out"
+
+_FLAGS = {"true": True, "false": False}
+
+
+class Call(NamedTuple):
+    """A routed request with everything that its endpoint needs."""
+
+    service: "Service"
+    request: Request
+    profile: Profile
+    """The release that answers."""
+    names: tuple[str, ...]
+    """Decoded variable segments of the path."""
+    query: Query
+    body: bytes | None = None
+
+    def parameter(self, name: str) -> str | None:
+        """Return the first value of a query parameter."""
+        return self.query[name][0] if name in self.query else None
+
+    def flag(self, name: str) -> bool:
+        """Return True if a boolean query parameter of this project is true.
+
+        Raises:
+            InvalidParameter: the value is not a boolean; the command is then not run.
+        """
+        value = self.parameter(name)
+        if value is None:
+            return False
+        if value.lower() not in _FLAGS:
+            raise InvalidParameter(
+                f"{name}={value} is neither true nor false: nothing has been done"
+            )
+        return _FLAGS[value.lower()]
+
+    def check_present(self, refusal: str = PAST_STAYS) -> None:
+        """Refuse `as_of=`: the past cannot be changed, or it is not in this log.
+
+        Raises:
+            InvalidParameter: the request has `as_of=`.
+        """
+        if self.request.as_of is not None:
+            raise InvalidParameter(refusal)
+
+    async def requested_state(self) -> "PastState":
+        """Return the state at the requested moment."""
+        return await self.service.state_at(self.request.as_of, self.profile)
+
     @property
-    def principal(self) -> str:
-        """Name of the caller, if a layer in front has authenticated it."""
-        name = self.state.get("principal")
-        return name if isinstance(name, str) else ANONYMOUS
+    def key(self) -> str | None:
+        """Idempotency key of the command (`Idempotency-Key`).
+
+        Raises:
+            InvalidParameter: the key is empty; all clients without a key would share it.
+        """
+        key = self.request.headers.get("idempotency-key")
+        if key == "":
+            raise InvalidParameter("Idempotency-Key is empty: leave it out, or use a new key")
+        return key
 
 
-ANONYMOUS = "anonymous"
-"""Principal of an unauthenticated request."""
+# --- media types ----------------------------------------------------------------------------------
 
 
 def check_head(request: Request, profile: Profile) -> None:

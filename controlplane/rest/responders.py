@@ -24,14 +24,13 @@ from controlplane.projection.past_states import PastState
 from controlplane.rest import signatures, worker_endpoints
 from controlplane.rest.endpoints import (
     command_requests,
-    command_responses,
     plan_json,
     reads,
     router,
     writes,
 )
 from controlplane.rest.endpoints.query_parameters import CONNECTOR, DRY_RUN, EndpointKey
-from controlplane.rest.endpoints.table import ENDPOINTS, LOGGER, PLUGINS, Endpoint, key_of
+from controlplane.rest.endpoints.router import ENDPOINTS, LOGGER, PLUGINS, Endpoint, key_of
 from controlplane.rest.errors import (
     OK,
     Answer,
@@ -53,7 +52,8 @@ from controlplane.rest.extensions import (
     target_states,
     watch,
 )
-from controlplane.rest.service import Call, Commands, Planner
+from controlplane.rest.requests import Call
+from controlplane.rest.service import Commands, Planner
 from controlplane.rest.signatures import Signature
 
 Responder = Callable[[Call], Awaitable[Answer]]
@@ -155,6 +155,8 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         request = command_requests.CommandInput(
             call.profile, call.query, signature=signature, existing=present
         )
+        if route.body is None:
+            return await _run_or_plan(call, route.command_for(request, *call.names))
         if route.body == "bytes":
             checking = partial(command_requests.with_checked_signature, request, call.body)
             request = await in_thread_if_large(checking, len(call.body or b"") // TEXT_IN_A_PART)
@@ -203,7 +205,7 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     try:
         ended = await commands.carry_out(
             command,
-            principal=call.principal,
+            principal=call.request.principal,
             key=call.key,
             profile=call.profile,
         )
@@ -222,10 +224,9 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
         return ended.passed_on(call.request.base)
     if isinstance(ended, Rejected):
         raise refused(ended, with_cause=call.profile.release == KIP)
-    state = await call.service.follower.state(call.profile)
-    completed = command_responses.CompletedCommand(
-        command, ended, state, call.profile, call.service.plugins
-    )
+    is_whole = ended.release is not None
+    state = None if is_whole else await call.service.follower.state(call.profile)
+    completed = writes.CompletedCommand(command, ended, state, call.profile, call.service.plugins)
     return _with_location(writes.answer_to(completed), call.request.base)
 
 

@@ -1,4 +1,4 @@
-"""Dependencies of the endpoints, and a routed request (`Call`)."""
+"""Dependencies of the endpoints: what a service needs to answer."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -16,10 +16,8 @@ from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.change_feed import ChangeEvent
 from controlplane.projection.past_states import PastState
 from controlplane.rest.bodies.body_processes import BodyProcesses
-from controlplane.rest.endpoints.table import EndpointSet
-from controlplane.rest.errors import InvalidParameter, WorkerAnswer
-from controlplane.rest.http.request_targets import Query
-from controlplane.rest.requests import Request
+from controlplane.rest.endpoints.router import EndpointSet
+from controlplane.rest.errors import WorkerAnswer
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -197,6 +195,12 @@ class Service(NamedTuple):
         """Return the service as the admin listener serves it."""
         return self._replace(endpoint_set=EndpointSet.ADMIN)
 
+    async def state_at(self, moment: str | None, profile: Profile) -> PastState:
+        """Return the state of a worker of a release at a moment; None: now."""
+        if moment is None:
+            return PastState(await self.follower.state(profile))
+        return await self.follower.state_at(moment, profile)
+
 
 def compose(  # noqa: PLR0913 - parts, by name
     follower: States,
@@ -239,73 +243,3 @@ def compose(  # noqa: PLR0913 - parts, by name
         workers=workers,
         trail=trail,
     )
-
-
-PAST_STAYS = "as_of= asks for the past, which cannot be changed: leave as_of= out"
-
-_FLAGS = {"true": True, "false": False}
-
-
-class Call(NamedTuple):
-    """A routed request with everything that its endpoint needs."""
-
-    service: Service
-    request: Request
-    profile: Profile
-    """The release that answers."""
-    names: tuple[str, ...]
-    """Decoded variable segments of the path."""
-    query: Query
-    body: bytes | None = None
-
-    def parameter(self, name: str) -> str | None:
-        """Return the first value of a query parameter."""
-        return self.query[name][0] if name in self.query else None
-
-    def flag(self, name: str) -> bool:
-        """Return True if a boolean query parameter of this project is true.
-
-        Raises:
-            InvalidParameter: the value is not a boolean; the command is then not run.
-        """
-        value = self.parameter(name)
-        if value is None:
-            return False
-        if value.lower() not in _FLAGS:
-            raise InvalidParameter(
-                f"{name}={value} is neither true nor false: nothing has been done"
-            )
-        return _FLAGS[value.lower()]
-
-    def check_present(self, refusal: str = PAST_STAYS) -> None:
-        """Refuse `as_of=`: the past cannot be changed, or it is not in this log.
-
-        Raises:
-            InvalidParameter: the request has `as_of=`.
-        """
-        if self.request.as_of is not None:
-            raise InvalidParameter(refusal)
-
-    async def requested_state(self) -> PastState:
-        """Return the state at the requested moment."""
-        follower, moment = self.service.follower, self.request.as_of
-        if moment is None:
-            return PastState(await follower.state(self.profile))
-        return await follower.state_at(moment, self.profile)
-
-    @property
-    def key(self) -> str | None:
-        """Idempotency key of the command (`Idempotency-Key`).
-
-        Raises:
-            InvalidParameter: the key is empty; all clients without a key would share it.
-        """
-        key = self.request.headers.get("idempotency-key")
-        if key == "":
-            raise InvalidParameter("Idempotency-Key is empty: leave it out, or use a new key")
-        return key
-
-    @property
-    def principal(self) -> str:
-        """Name of the caller; `requests.ANONYMOUS` if no layer has authenticated it."""
-        return self.request.principal

@@ -31,8 +31,7 @@ from controlplane.rest.errors import (
     NotFound,
     refused,
 )
-from controlplane.rest.http.request_targets import Query
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call, Query
 
 NO_PAST = "as_of= is ignored: no log holds this, so the answer is the present one"
 """Notice of an answer that has no past."""

@@ -48,6 +48,23 @@ class SmallRecords(MemoryLog):
         return await super().append(records, epoch)
 
 
+class SmallConfigs(MemoryLog):
+    """A log whose command topic takes larger records than its other topics, in batches each."""
+
+    has_fast_batches = True
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append a batch, unless a record is too large for its topic."""
+        if any(
+            len(record.value or b"") > RECORD_BYTES and record.topic != COMMANDS
+            for record in records
+        ):
+            raise LogNotUsable(f"topic t {WORDS}: shorten it, or raise the limit")
+        return await super().append(records, epoch)
+
+
 COMMANDS_TOO_LARGE = [
     pytest.param(PutConfig("c", SOURCE | {"large": LARGE}), id="one batch"),
     pytest.param(
@@ -82,6 +99,18 @@ async def test_the_trail_lists_the_command(
         # The key is free again, as after every refusal.
         await plane.execute(PutConfig("c", SOURCE | {"tasks.max": "2"}), key="k")
         assert plane.state.config.connectors["c"] == {"name": "c", **SOURCE, "tasks.max": "2"}
+
+
+async def test_a_command_that_was_accepted_before() -> None:
+    """A log may take the "accepted" record, and refuse the step: the command ends as failed."""
+    log = SmallConfigs()
+    async with plane_on(log, plugins=catalogued()) as plane, client_of(plane.app) as client:
+        with pytest.raises(Refusal, match=WORDS):
+            await plane.execute(CreateConnector("c", SOURCE | {"large": LARGE}))
+        (listed,) = (await client.get("/commands")).json()["commands"]
+        assert listed["outcome"] == "failed"
+        assert WORDS in listed["reason"]
+        assert not any(trace.unfinished for trace in plane.state.commands.values())
 
 
 async def test_a_trail_that_cannot_be_written() -> None:

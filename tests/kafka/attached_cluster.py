@@ -26,7 +26,7 @@ from controlplane.observe import silent
 from controlplane.projection.limits import FollowerLimits
 from controlplane.read_only.read_only_service import ReadOnlySettings
 from controlplane.rest.app import App
-from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values

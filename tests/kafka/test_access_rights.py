@@ -374,22 +374,33 @@ async def test_own_topics_without_a_right(
     await soon(start)
 
 
+def with_offsets(connector: str) -> dict[str, Any]:
+    """Body of a creation with offsets that lie in several partitions of the topic."""
+    offsets = [
+        {"partition": {"filename": f"{number}"}, "offset": {"position": 1}} for number in range(20)
+    ]
+    return {"name": connector, "config": SOURCE, "initial_offsets": offsets}
+
+
 @pytest.mark.parametrize("missing", ["write", "id"])
 async def test_own_topics_lose_a_right(
     broker: Broker, topics: Topics, missing: str, tmp_path: Path
 ) -> None:
-    """Commands fail with the sentence, reads continue; with the right commands succeed again."""
+    """Commands fail with the sentence, reads continue; with the right commands succeed again.
+
+    Only a transaction needs the right to the id, here for offsets in several partitions.
+    """
     user, rights = f"user-{topics.config}", own_rights(topics)
     await allow(broker, user, rights.values())
     async with own_of(broker, user, topics, tmp_path) as client:
-        assert (await client.put("/connectors/a/config", json=SOURCE)).is_success
+        assert (await client.post("/connectors", json=with_offsets("a"))).is_success
         await revoke(broker, user, rights[missing])
-        answer = await client.put("/connectors/b/config", json=SOURCE)
+        answer = await client.post("/connectors", json=with_offsets("b"))
         assert answer.is_server_error
         check_sentence(answer.json()["message"], rights[missing])
         assert (await client.get("/connectors")).json() == ["a"]
         await allow(broker, user, [rights[missing]])
-        assert (await client.put("/connectors/c/config", json=SOURCE)).is_success
+        assert (await client.post("/connectors", json=with_offsets("c"))).is_success
         assert (await client.get("/connectors")).json() == ["a", "c"]
 
 

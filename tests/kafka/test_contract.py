@@ -99,7 +99,9 @@ async def filled_broker(broker: Broker) -> None:
 @asynccontextmanager
 async def writing(broker: Broker) -> AsyncIterator[KafkaLog]:
     """Writable log of the broker."""
-    settings = KafkaLogSettings(transactional_id="connect-cluster-contract")
+    settings = KafkaLogSettings(
+        transactional_id="connect-cluster-contract", batch_topics=frozenset(TOPICS)
+    )
     log = await KafkaLog.connect(broker.bootstrap, settings)
     try:
         yield log

@@ -3,19 +3,25 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from controlplane.core.entry import Entry
+from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
+from controlplane.logs.kafka.appends.producer import ProducerIdentity
+from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogError, LogUnavailable
+from controlplane.settings.security import KafkaSecurity
 from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import opened, put
+from tests.kafka.test_log_writes import ID, opened, put
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 
@@ -24,7 +30,16 @@ pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 SOON = WriteLimits(append_timeout_ms=1_500, request_timeout_ms=1_000)
 READ_SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
 LANES = 3
-"""Appenders of each kind: with an epoch, beside in one partition, beside in two."""
+"""Appenders of each kind."""
+
+KINDS = {
+    "claimed": "with an epoch, in two partitions: a transaction",
+    "batch": "with an epoch, in one partition: a batch",
+    "single": "beside, in one partition: a batch",
+    "beside": "beside, in two partitions: a transaction",
+}
+CLAIMED = {"claimed", "batch"}
+IN_ONE_PARTITION = {"batch", "single"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sampled(RELEASES, RELEASES[-1]))
@@ -51,7 +66,7 @@ class NumberedAppends:
         while not ends.is_set() and not self.fenced:
             number += 1
             key = f"{self._name}.{number}"
-            partitions = (0, 0) if self._name.startswith("single") else (0, 1)
+            partitions = (0, 0) if self._name.split("-")[0] in IN_ONE_PARTITION else (0, 1)
             batch = [put(self._topic, key, partition) for partition in partitions]
             try:
                 await self._log.append(batch, self._epoch)
@@ -66,11 +81,11 @@ class NumberedAppends:
 async def test_the_broker_is_killed(expendable: Broker) -> None:
     """Acknowledged batches exist once, others whole or not at all; appends continue."""
     await create_topic(expendable, "killed", 2)
-    async with opened(expendable.bootstrap) as log:
+    async with opened(expendable.bootstrap, batch_topics=frozenset({"killed"})) as log:
         epoch = await log.claim()
         appenders = [
-            NumberedAppends(log, "killed", f"{kind}-{number}", epoch if kind == "claimed" else None)
-            for kind in ("claimed", "single", "beside")
+            NumberedAppends(log, "killed", f"{kind}-{number}", epoch if kind in CLAIMED else None)
+            for kind in KINDS
             for number in range(LANES)
         ]
         ends = asyncio.Event()
@@ -108,14 +123,15 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
     return [entry for entry in await entries_of(log.read([topic])) if not entry.aborted]
 
 
-@pytest.mark.parametrize("kind", ["claimed", "single", "beside"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_the_broker_hangs(expendable: Broker, kind: str) -> None:
     """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"
     await create_topic(expendable, topic, 2)
-    async with opened(expendable.bootstrap, writing=SOON, reading=READ_SOON) as log:
-        epoch = await log.claim() if kind == "claimed" else None
-        second = 0 if kind == "single" else 1
+    options: Any = {"writing": SOON, "reading": READ_SOON, "batch_topics": frozenset({topic})}
+    async with opened(expendable.bootstrap, **options) as log:
+        epoch = await log.claim() if kind in CLAIMED else None
+        second = 0 if kind in IN_ONE_PARTITION else 1
         await log.append([put(topic, "before"), put(topic, "before", second)], epoch)
         await expendable.hang()
         try:
@@ -186,3 +202,60 @@ async def test_closed_while_the_broker_hangs(expendable: Broker) -> None:
         finally:
             await expendable.go_on()
         assert all(isinstance(result, LogUnavailable) for result in results)
+
+
+FORGOTTEN_SOON = {
+    "transactional__id__expiration__ms": 500,
+    "transaction__remove__expired__transaction__cleanup__interval__ms": 50,
+    "producer__id__expiration__ms": 500,
+    "producer__id__expiration__check__interval__ms": 50,
+}
+"""Settings of a broker that forgets an idle writer after half a second instead of days."""
+
+FORGOTTEN_S = 1.0
+FORGOTTEN = 49
+"""Code of a coordinator that does not know the id, or not this producer."""
+
+
+async def test_a_forgotten_writer(tmp_path: Path) -> None:
+    """A writer that the brokers have forgotten continues, unless another one has claimed the id.
+
+    Each of its appends is a transaction, because its last one is old.
+    """
+    async with up(RELEASES[-1], tmp_path, **FORGOTTEN_SOON) as broker:
+        await create_topic(broker, "forgotten", 2)
+        options: Any = {
+            "batch_topics": frozenset({"forgotten"}),
+            "writing": WriteLimits(confirmation_max_age_ms=0),
+        }
+        async with (
+            opened(broker.bootstrap, **options) as log,
+            opened(broker.bootstrap, **options) as rival,
+        ):
+            epoch = await log.claim()
+            await _until_forgotten(broker)
+            for number, second in enumerate((0, 1, 0)):
+                await asyncio.sleep(FORGOTTEN_S)
+                await log.append(
+                    [put("forgotten", f"{number}"), put("forgotten", f"{number}", second)], epoch
+                )
+            await asyncio.sleep(FORGOTTEN_S)
+            await rival.append([put("forgotten", "rival")], await rival.claim())
+            for second in (0, 1):
+                with pytest.raises(Fenced):
+                    await log.append([put("forgotten", "z"), put("forgotten", "z", second)], epoch)
+            counts = Counter(entry.key for entry in await _committed(rival, "forgotten"))
+            assert counts == {b"0": 2, b"1": 2, b"2": 2, b"rival": 1}
+
+
+async def _until_forgotten(broker: Broker) -> None:
+    """Wait until the coordinator does not know the first writer any more."""
+    first = ProducerIdentity(0, 0)
+    cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+    coordinator = TransactionCoordinator(cluster, ID, WriteLimits())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while await coordinator.end(first, commit=False) != FORGOTTEN:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        await cluster.close()

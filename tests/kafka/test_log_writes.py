@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import IllegalOperation, KafkaConnectionError
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
@@ -45,16 +45,16 @@ async def opened(
 
 
 @pytest_asyncio.fixture
-async def log(broker: Broker) -> AsyncIterator[KafkaLog]:
-    """Log of the shared broker."""
-    async with opened(broker.bootstrap) as log:
+async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
+    """Log of the shared broker. Appends to one partition of the topic need no transaction."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
         yield log
 
 
 @pytest_asyncio.fixture
-async def rival(broker: Broker) -> AsyncIterator[KafkaLog]:
+async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
     """Another writer of the same cluster."""
-    async with opened(broker.bootstrap) as log:
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
         yield log
 
 
@@ -214,7 +214,7 @@ async def test_a_refused_record(
 
 
 async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
-    """In a shared transaction, only the append with the refused record fails."""
+    """In a shared batch, only the append with the refused record fails."""
     epoch = await log.claim()
     batches = [[put(topic, f"{number}")] for number in range(9)]
     batches[5] = [put(topic, "large", value=bytes(2 << 20))]
@@ -238,13 +238,29 @@ async def test_a_lost_answer_to_a_commit(
     """A transaction whose answer is lost is decided, and written once."""
     epoch = await log.claim()
 
-    async def nothing() -> None:
-        """No other writer claims the log."""
-
     for interruption in (_claims_instead, _claims_behind):
-        _interrupt(monkeypatch, call, nothing, interruption)
-        await log.append([put(topic, interruption.__name__)], epoch)
-    assert await keys(log, topic) == ["_claims_behind", "_claims_instead"]
+        _interrupt(monkeypatch, call, _no_claim, interruption)
+        key = interruption.__name__
+        await log.append([put(topic, key), put(topic, key, 1)], epoch)
+    assert await keys(log, topic) == 2 * ["_claims_behind"] + 2 * ["_claims_instead"]
+
+
+async def test_a_transaction_that_has_failed(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If aiokafka takes no second batch, because the first one has failed, both are repeated."""
+
+    async def refused(*_: Any) -> None:
+        raise IllegalOperation("not in transaction")
+
+    epoch = await log.claim()
+    _interrupt(monkeypatch, "send_batch", _no_claim, refused)
+    await log.append([put(topic, "a"), put(topic, "b", 1)], epoch)
+    assert await keys(log, topic) == ["a", "b"]
+
+
+async def _no_claim() -> None:
+    """No other writer claims the log."""
 
 
 # --- topics ---------------------------------------------------------------------------------------

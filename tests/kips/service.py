@@ -22,10 +22,9 @@ from controlplane.logs.log import Log, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
-from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import answer, command_of
 from controlplane.rest.endpoints.reads import ReadInputs
-from controlplane.rest.endpoints.writes import answer_to
+from controlplane.rest.endpoints.writes import CompletedCommand, answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.world import ConsumerGroups
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written_texts

@@ -6,6 +6,7 @@ copy of the log. A new process then recovers.
 """
 
 from collections import Counter
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import PROVE
 from tests.laws.commands.lives import drawn, judged
-from tests.laws.commands.storage import in_file
+from tests.laws.commands.storage import SeparateBatches, in_file, in_memory
 from tests.laws.commands.table import LATER, LAWS, RECOVERY
 
 _LAST = {"C": 5, "N": 5, "U": 4, "P": 5, "S": 5, "T": 5, "D": 6, "R": 6, "O": 9, "F": 5, "A": 5}
@@ -32,6 +33,7 @@ ALWAYS_THE_SAME = 60
 LIVES = 10_000 if PROVE else 15
 """Random lives, in addition to the fixed ones."""
 
+LIVES_IN_BATCHES = 10_000 if PROVE else 10
 LIVES_IN_FILES = 1_000 if PROVE else 6
 """A life takes 0.1 s; a life in a file takes longer, because each crash reopens the file."""
 
@@ -58,6 +60,14 @@ def test_they_are_about_something() -> None:
     for seed in range(ALWAYS_THE_SAME):
         cases.update(judged(drawn(Random(seed))))
     assert not [name for name in (*LAWS, *RECOVERY) if not cases[name]]
+
+
+@pytest.mark.slow
+@settings(max_examples=LIVES_IN_BATCHES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.integers(0, 2**64))
+def test_they_hold_between_separate_batches(seed: int) -> None:
+    """The laws hold if "accepted", each step and "finished" are batches: a crash follows each."""
+    judged(drawn(Random(seed)), partial(in_memory, SeparateBatches))
 
 
 @pytest.mark.slow

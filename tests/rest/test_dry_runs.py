@@ -16,8 +16,7 @@ from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.read_only.read_only_service import ReadOnlyPlanner
 from controlplane.rest.app import App
-from controlplane.rest.endpoints.router import find
-from controlplane.rest.endpoints.table import ENDPOINTS
+from controlplane.rest.endpoints.router import ENDPOINTS, find
 from controlplane.rest.service import compose
 from tests.rest.probes.runtime import KEY
 from tests.rest.running_plane import JSON

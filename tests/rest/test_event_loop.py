@@ -25,7 +25,7 @@ from controlplane.projection.past_states import cut_at, read_records
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
 from controlplane.rest.errors import Answer
-from controlplane.rest.http.responses import PIECE_BYTES, response
+from controlplane.rest.http.messages import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics
 from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
 from tests.operation_counts import TURN, longest_turn

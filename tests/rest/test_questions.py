@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.endpoints.table import ENDPOINTS
+from controlplane.rest.endpoints.router import ENDPOINTS
 from controlplane.rest.worker_endpoints import NO_PAST
 from tests.rest.settled_cluster import at_rest
 

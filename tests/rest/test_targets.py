@@ -11,8 +11,8 @@ from controlplane.core.commands import CreateConnector
 from controlplane.core.plan import AdminOverrides, AlterGroup
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
-from controlplane.rest.http.request_targets import parse_target
 from controlplane.rest.jetty_errors import BadMessage, BadTarget, UnreadableRequest
+from controlplane.rest.requests import parse_target
 from tests.rest.broker import SimulatedBroker
 from tests.rest.plane import orders_plane
 

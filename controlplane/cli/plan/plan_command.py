@@ -23,9 +23,8 @@ from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.names import is_embedded
 from controlplane.read_only.forecast import Forecast, forecast
 from controlplane.read_only.read_only_service import decision_context
-from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import command_of
-from controlplane.rest.endpoints.writes import answer_to
+from controlplane.rest.endpoints.writes import CompletedCommand, answer_to
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.exit_codes import FOUND

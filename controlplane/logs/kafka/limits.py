@@ -79,6 +79,12 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum records of waiting appends that share a transaction: enough that its fixed 5 ms are
     negligible, few enough that the event loop is blocked for at most 20 ms."""
 
+    confirmation_max_age_ms: int = 3_600_000
+    """Age of the last transaction after which the next append is a transaction, too: its
+    coordinator compares the epoch. Coordinators forget a writer without transactions after
+    `transactional.id.expiration.ms` (a week); the next one then gets a new id, and markers of the
+    new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a day)."""
+
     compression: str = "none"
     """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""
 

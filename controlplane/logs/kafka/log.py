@@ -11,6 +11,7 @@ from controlplane.core.order import Ends
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupMembers
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.append_queue import AppendQueue
+from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.cluster import Cluster, addresses
@@ -50,6 +51,9 @@ class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
     headers_in: frozenset[str] | None = None
     """Topics whose records keep their headers; None: all topics. Workers write no headers into
     Connect's topics. Name only the command topic to write the same records as workers."""
+    batch_topics: frozenset[str] = frozenset()
+    """Topics whose appends of one record batch need no transaction (`FencedBatches`). All writers
+    of a `transactional_id` must name the same topics. Other topics need transactions."""
     new_topics: Mapping[str, TopicDefaults] = {}
     """Settings by topic; a topic without an entry gets the brokers' defaults."""
 
@@ -57,9 +61,10 @@ class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
 class KafkaLog(KafkaReader):
     """A `Log` in the topics of a cluster, read as committed.
 
-    Appends with an epoch are transactions under `transactional_id`. Appends without an epoch never
-    fence and are never fenced: a batch of one partition goes to an idempotent producer, any other
-    batch is a transaction under an id of this object. Appends and reads never create a topic.
+    Appends with an epoch are transactions under `transactional_id`, or single batches in
+    `batch_topics`. Appends without an epoch never fence and are never fenced: a batch of one
+    partition goes to an idempotent producer, any other batch is a transaction under an id of this
+    object. Appends and reads never create a topic.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class KafkaLog(KafkaReader):
         self._settings = settings
         self._read_back = ReadBackReader(cluster, settings.reading)
         self._admin = TopicAdmin(cluster, settings.reading)
-        self._claimed = self._queue(settings.transactional_id)
+        self._claimed = self._queue(settings.transactional_id, settings.batch_topics)
         """Queue of the appends with an epoch."""
         self._beside = self._queue(f"{settings.transactional_id}-beside-{uuid4()}")
         """Queue of the appends without an epoch that need a transaction."""
@@ -98,6 +103,11 @@ class KafkaLog(KafkaReader):
             await cluster.close()
             raise
         return cls(cluster, settings, layout.cluster_id)
+
+    @property
+    def has_fast_batches(self) -> bool:
+        """True if some topics take single batches: a transaction takes five times as long."""
+        return bool(self._settings.batch_topics)
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Last stable offset of each partition, or the end of the own records if that is greater.
@@ -206,16 +216,16 @@ class KafkaLog(KafkaReader):
             await asyncio.wait([*self._appending])
         await super().close()
 
-    def _queue(self, transactional_id: str) -> AppendQueue:
+    def _queue(
+        self, transactional_id: str, batch_topics: frozenset[str] = frozenset()
+    ) -> AppendQueue:
         settings = self._settings
+        writing = settings.writing
+        batches = FencedBatches(self._cluster, writing, settings.headers_in, batch_topics)
         transactions = Transactions(
-            self._cluster,
-            transactional_id,
-            settings.writing,
-            settings.headers_in,
-            self._read_back.committed,
+            self._cluster, transactional_id, writing, batches, self._read_back
         )
-        return AppendQueue(transactions, settings.writing)
+        return AppendQueue(transactions, writing)
 
     async def _append(self, records: Sequence[Record], epoch: int | None) -> list[Position]:
         try:

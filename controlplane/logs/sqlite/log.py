@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
@@ -38,12 +38,25 @@ the same instant (sqlite.org/wal.html, "the WAL-reset bug")."""
 DEFAULTS = SqliteSettings()
 
 
+class AppendRecords(Protocol):
+    """Appends a batch, as `Log.append` describes."""
+
+    def __call__(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Coroutine[Any, Any, Sequence[Position]]:
+        """Append the records; return their positions."""
+        ...
+
+
 class SqliteLog:
     """Log in one SQLite file. Several processes may read and write it at the same time.
 
     Create it with `open`. It belongs to the event loop in which it was opened. `notices`: sentences
     that the operator should see once.
     """
+
+    append: AppendRecords
+    """Appends all of the records, in order, or none; durable when it returns."""
 
     def __init__(self, path: Path, settings: SqliteSettings, connections: "_Connections") -> None:
         self.path, self._file = path, path.absolute()
@@ -57,6 +70,7 @@ class SqliteLog:
         self._writer: Writer | None = None
         if connections.writing:
             self._writer = Writer(connections.writing, path, settings, self._watch)
+        self.append = self._refuse if self._writer is None else self._writer.append
         self._snapshots = SqliteSnapshotStore(self._pool, self._need_writer)
         self._probe = WriteProbe(path, self._write)
 
@@ -183,12 +197,6 @@ class SqliteLog:
         """Become the only writer: start a new epoch and return it."""
         return await self._write(Ledger.claim)
 
-    def append(
-        self, records: Sequence[Record], epoch: int | None = None
-    ) -> Coroutine[Any, Any, Sequence[Position]]:
-        """Append all of the records, in order, or none; durable when this returns."""
-        return self._write(lambda ledger: ledger.append(records, epoch), len(records))
-
     async def put(self, entries: Sequence[Entry]) -> int:
         """Import entries of another log unchanged; return the number of new entries."""
         put = partial(imports.put, entries=entries, path=self.path)
@@ -265,7 +273,7 @@ class SqliteLog:
         """Run a change in a transaction of the writer thread."""
         return self._refuse() if self._writer is None else self._writer.submit(perform, records)
 
-    async def _refuse(self) -> Any:
+    async def _refuse(self, *_: object, **__: object) -> Any:
         """Raise `LogNotUsable` when awaited, like every other failure of a write."""
         self._need_writer()
 

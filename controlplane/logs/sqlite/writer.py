@@ -10,15 +10,16 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import msgspec
 
-from controlplane.core.entry import Entry
-from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.core.entry import Entry, Position
+from controlplane.logs.log import LogError, LogUnavailable, Record
 from controlplane.logs.sqlite.errors import log_error
 from controlplane.logs.sqlite.files import FileIdentity
 from controlplane.logs.sqlite.ledger import Ledger
@@ -95,6 +96,12 @@ class Writer:
         future: asyncio.Future[T] = self._loop.create_future()
         self._requests.put(WriteRequest(perform, future, records))
         return await future
+
+    def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Coroutine[Any, Any, Sequence[Position]]:
+        """Append all of the records, in order, or none; durable when this returns."""
+        return self.submit(partial(Ledger.append, records=records, epoch=epoch), len(records))
 
     async def close(self) -> None:
         """Finish all pending requests, then end the thread and close the connection."""

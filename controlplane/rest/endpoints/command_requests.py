@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest import bodies
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import BadRequest, NotFound
-from controlplane.rest.http.request_targets import Query
+from controlplane.rest.requests import Query
 from controlplane.rest.signatures import Signature
 
 PARSED_FIRST_BYTES = 1 << 13

@@ -21,7 +21,7 @@ from controlplane.rest import bodies
 from controlplane.rest.endpoints import entities
 from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.errors import OK, Answer, BadRequest, NotFound, RequestFailed, RestError
-from controlplane.rest.http.request_targets import Query
+from controlplane.rest.requests import Query
 
 KINDS = ("sink", "source", "transformation", "predicate", "converter", "header_converter")
 """Kinds of plugins in the order of the listing; connectors are the first two."""

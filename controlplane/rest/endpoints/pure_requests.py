@@ -12,7 +12,7 @@ from controlplane.rest.endpoints import command_requests, reads, router
 from controlplane.rest.endpoints.query_parameters import CONNECTOR
 from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.errors import OK, Answer, NoSuchMethod, NoSuchPath, RequestFailed, RestError
-from controlplane.rest.http.request_targets import parse_target
+from controlplane.rest.requests import parse_target
 
 
 def answer(reading: ReadInputs, target: str) -> Answer:

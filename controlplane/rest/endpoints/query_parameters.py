@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 from controlplane.core.commands import AnyCommand
 from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, UnknownMoment, quoted, read_time_ms
 from controlplane.rest.errors import InvalidParameter
-from controlplane.rest.http.request_targets import Query, path_of
+from controlplane.rest.requests import Query
 
 DRY_RUN = "dry_run"
 """Parameter that asks for the plan of a command instead of running it."""
@@ -50,6 +50,28 @@ EndpointKey = tuple[str, tuple[str, ...]]
 
 CONNECTOR = ("connectors", "{}")
 """Template of one connector."""
+
+
+_OPEN = {
+    "connectors": "connector",
+    "tasks": "task",
+    "loggers": "logger",
+    "connector-plugins": "plugin",
+}
+"""Names of a template's variable segments, by the segment in front of each."""
+
+
+def path_of(template: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Return the path of a template with named variables, and these names."""
+    names: list[str] = []
+    parts: list[str] = []
+    for before, part in zip(("", *template), template, strict=False):
+        if part == "{}":
+            names.append(_OPEN.get(before, "name"))
+            parts.append(f"{{{names[-1]}}}")
+        else:
+            parts.append(part)
+    return "/" + "/".join(parts), names
 
 
 class _ParameterRule(NamedTuple):
@@ -136,8 +158,6 @@ def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: b
     Raises:
         InvalidParameter: a parameter is unknown, has an invalid value, or has two values.
     """
-    if not query and not matrix:
-        return None
     rules, changes = _rules_of(endpoint), endpoint[0] != "GET"
     unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]
     error = _unknown_error(unknown[0], endpoint, rules) if unknown else None
@@ -154,8 +174,6 @@ def check_as_kafka(endpoint: EndpointKey, query: Query, matrix: Sequence[str]) -
     Raises:
         InvalidParameter: Kafka would ignore a parameter that the client depends on.
     """
-    if not query and not matrix:
-        return
     other_names = [*(name for name in query if name != DRY_RUN), *matrix]
     if endpoint[0] != "GET" and any(map(_resembles_dry_run, other_names)):
         name = next(filter(_resembles_dry_run, other_names))

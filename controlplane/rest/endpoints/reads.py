@@ -19,7 +19,7 @@ from controlplane.core.views.group_progress import in_worker_order
 from controlplane.rest.endpoints import entities
 from controlplane.rest.endpoints.query_parameters import CONNECTOR
 from controlplane.rest.errors import Forbidden, NotFound, RequestFailed
-from controlplane.rest.http.request_targets import Query
+from controlplane.rest.requests import Query
 
 
 class ReadInputs(NamedTuple):

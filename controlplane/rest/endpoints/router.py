@@ -1,27 +1,168 @@
-"""Router: finds the endpoint of a request, for the server, for tests and for offline tools.
+"""Router: the table of all endpoints, and the search for the endpoint of a request.
+
+A row of the table has a method, a path template, the releases that have it, and its answer. The
+table is data: `responders` answer a row in a service, `pure_requests` answers it without a service,
+`extensions.openapi` describes it. The server, tests and offline tools search the same table.
 
 A tree over the templates of `ENDPOINTS` finds a template in as many steps as a path has segments. A
 second table, made once per release, lists the methods that a release has there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from controlplane.core.java.java_library import hash_map_order
 from controlplane.core.releases.profiles import KIP, Profile
-from controlplane.rest.endpoints import query_parameters
-from controlplane.rest.endpoints.query_parameters import DRY_RUN
-from controlplane.rest.endpoints.table import ENDPOINTS, Endpoint, EndpointSet, key_of
+from controlplane.rest.endpoints import connector_plugins, query_parameters, reads, writes
+from controlplane.rest.endpoints.query_parameters import CONNECTOR, DRY_RUN
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, ReadOnlyRefusal
-from controlplane.rest.http.request_targets import Query, RequestTarget, matrix_names
 from controlplane.rest.requests import (
     ExpectedMedia,
+    Query,
     Request,
+    RequestTarget,
     check_head,
     check_media,
     is_literal,
+    matrix_names,
 )
+
+
+def _json(_: Profile) -> ExpectedMedia:
+    return ExpectedMedia.JSON
+
+
+def _anything(_: Profile) -> ExpectedMedia:
+    return ExpectedMedia.ANYTHING
+
+
+def _of_workers(profile: Profile) -> ExpectedMedia:
+    """Rule for requests of other workers, whose bodies are read as bytes."""
+    if profile.rest_internal_any_type:
+        return ExpectedMedia.ANYTHING
+    return ExpectedMedia.JSON_IF_SENT if profile.session_keys else ExpectedMedia.JSON
+
+
+class Endpoint(NamedTuple):
+    """One row: a method and a path template, in which `{}` takes any one segment."""
+
+    method: str
+    template: tuple[str, ...]
+    is_offered: Callable[[Profile], bool]
+    """True for the releases that have the endpoint."""
+    view: reads.ReadRoute | None = None
+    """The pure function that answers it from the state, if any."""
+    command: writes.WriteRoute | None = None
+    """The command that a request to it runs, if any."""
+    reads_body: bool = False
+    expects: Callable[[Profile], ExpectedMedia] = _json
+    """Rule of each release for the `Content-Type` of a body."""
+    expected: ExpectedMedia = ExpectedMedia.JSON
+    """Rule of the release for which `offered` lists the endpoint."""
+    changes: bool = False
+    """True if it exists only where commands are run, or as a dry run."""
+    media_type: str = "application/json"
+    """Media type of the answer, which `Accept` must admit."""
+    ours: bool = False
+    """True if Connect has no such endpoint."""
+    reads_log: bool = False
+    """True if the answer needs the log and may take long: it is cancelled when the client
+    leaves."""
+
+
+key_of: Callable[[Endpoint], tuple[str, tuple[str, ...]]] = attrgetter("method", "template")
+"""Method and template, which identify a row."""
+
+
+class EndpointSet(Enum):
+    """The endpoints that a listener serves.
+
+    Endpoints for administrators may have a listener of their own (KIP-495).
+    """
+
+    ALL = "all"
+    PUBLIC = "without administration"
+    ADMIN = "administration"
+
+    def has(self, endpoint: Endpoint) -> bool:
+        """Return True if the listener has an endpoint."""
+        administers = endpoint.template[:1] == LOGGER[:1]
+        return self is EndpointSet.ALL or (self is EndpointSet.ADMIN) == administers
+
+
+LOGGER = ("admin", "loggers", "{}")
+"""Template of one logger."""
+
+PLUGINS = (
+    reads.ReadRoute(("connector-plugins",), reads.every_release, connector_plugins.listed),
+    reads.ReadRoute(
+        ("connector-plugins", "{}", "config"),
+        attrgetter("rest_all_plugins"),
+        connector_plugins.definitions,
+    ),
+)
+"""Views of the connector classes. No log holds them, so they have no past."""
+
+
+def _connector_endpoints() -> Iterator[Endpoint]:
+    for view in reads.ROUTES:
+        expects = _json if view.template else _anything
+        yield Endpoint("GET", view.template, view.is_offered, view, expects=expects)
+    for command in writes.ROUTES:
+        if command.template != LOGGER:
+            yield _change(command)
+
+
+def _change(command: writes.WriteRoute) -> Endpoint:
+    return Endpoint(
+        command.method,
+        command.template,
+        command.is_offered,
+        command=command,
+        reads_body=command.body is not None,
+        expects=_of_workers if command.body == "bytes" else _json,
+        changes=True,
+    )
+
+
+def _worker_endpoints() -> Iterator[Endpoint]:
+    """Connect's endpoints about the worker itself."""
+    for view in PLUGINS:
+        yield Endpoint("GET", view.template, view.is_offered, view)
+    validated = ("connector-plugins", "{}", "config", "validate")
+    yield Endpoint("PUT", validated, reads.every_release, reads_body=True)
+    has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")
+    yield Endpoint("GET", ("health",), has_health, expects=_anything)
+    yield Endpoint("GET", LOGGER[:2], has_loggers)
+    yield Endpoint("GET", LOGGER, has_loggers)
+    # A level for this worker alone writes no record: a read-only service sets it as well.
+    level = next(command for command in writes.ROUTES if command.template == LOGGER)
+    yield Endpoint("PUT", LOGGER, has_loggers, command=level, reads_body=True)
+
+
+def _own_endpoints() -> Iterator[Endpoint]:
+    """This project's own endpoints, which Connect lacks."""
+    yield Endpoint("GET", (*CONNECTOR, "history"), reads.every_release, reads_log=True)
+    yield Endpoint("GET", (*CONNECTOR, "progress"), reads.every_release, reads_log=True)
+    yield Endpoint("POST", (*CONNECTOR, "undo"), reads.every_release, changes=True)
+    yield Endpoint("GET", ("diff",), reads.every_release, reads_log=True)
+    yield Endpoint("GET", ("targets",), reads.every_release)
+    yield Endpoint("GET", ("commands",), reads.every_release, reads_log=True)
+    yield Endpoint("GET", ("watch",), reads.every_release, media_type="text/event-stream")
+    yield Endpoint("GET", ("openapi.json",), reads.every_release)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *_connector_endpoints(),
+    *_worker_endpoints(),
+    *(endpoint._replace(ours=True) for endpoint in _own_endpoints()),
+)
+
+
+# --- the search ----------------------------------------------------------------------------------
 
 Path = tuple[str, ...]
 """Decoded segments of a path, or of a template."""
@@ -118,7 +259,8 @@ def offered(profile: Profile, endpoint_set: EndpointSet, *, compat: bool) -> Map
             and not (compat and endpoint.ours)
             and endpoint_set.has(endpoint)
         ):
-            endpoints.setdefault(endpoint.template, {})[endpoint.method] = endpoint
+            methods = endpoints.setdefault(endpoint.template, {})
+            methods[endpoint.method] = endpoint._replace(expected=endpoint.expects(profile))
     return endpoints
 
 
@@ -176,7 +318,7 @@ def route(
     endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
     if endpoint is None:
         raise NoSuchMethod
-    check_media(request, endpoint.media_type, expected=_expected_media(endpoint, profile))
+    check_media(request, endpoint.media_type, expected=endpoint.expected)
     return RouteMatch(
         methods, endpoint, names, _check_query(request, endpoint, target.query, profile)
     )
@@ -207,6 +349,8 @@ def _check_query(
 ) -> str | None:
     """Check the parameters; return a notice about an ignored one."""
     matrix = matrix_names(request.target) if ";" in request.target else ()
+    if not query and not matrix:
+        return None
     key = key_of(endpoint)
     if endpoint.ours or not _expects_kafka(request, profile):
         return query_parameters.check(key, query, matrix, ours=endpoint.ours)
@@ -221,10 +365,3 @@ def _expects_kafka(request: Request, profile: Profile) -> bool:
     release.
     """
     return request.compat or (request.profile is None and profile.release != KIP)
-
-
-def _expected_media(endpoint: Endpoint, profile: Profile) -> ExpectedMedia:
-    """Return the `Content-Type` that an endpoint requires."""
-    if not endpoint.consumes_json(profile):
-        return ExpectedMedia.ANYTHING
-    return ExpectedMedia.JSON_IF_SENT if endpoint.type_optional(profile) else ExpectedMedia.JSON

@@ -1,16 +1,85 @@
 """Connect's commands: one table of routes, with the command and the answer of each.
 
-The release decides which rows exist, and how an invalid request is refused.
+The release decides which rows exist, how an invalid request is refused, and how a completed command
+is answered.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import msgspec
 
 from controlplane.core import commands as c
-from controlplane.core.commands import AnyCommand
+from controlplane.core import views
+from controlplane.core.commands import AnyCommand, ConnectorCommand, CreateConnector
+from controlplane.core.plan import Outcome
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
+from controlplane.core.records import State, Status
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.endpoints import command_requests, command_responses
-from controlplane.rest.errors import Answer, refused
+from controlplane.core.state import ClusterState
+from controlplane.core.views import ConnectorView, StatusView
+from controlplane.rest.endpoints import command_requests, entities
+from controlplane.rest.errors import (
+    ACCEPTED,
+    CREATED,
+    NO_CONTENT,
+    OK,
+    Answer,
+    RequestFailed,
+    refused,
+)
+
+
+class CompletedCommand(NamedTuple):
+    """A command that was carried out.
+
+    State and release matter only for an outcome that does not hold its whole answer (`release` is
+    None). Such an outcome is planned, or an earlier version of this program stored it.
+    """
+
+    command: AnyCommand
+    outcome: Outcome
+    state: ClusterState | None
+    """State once the records have been read back; None: the outcome holds the whole answer."""
+    profile: Profile
+    plugins: Plugins = Plugins()
+
+    @property
+    def connector(self) -> str:
+        """Name of the command's connector; only a `ConnectorCommand` has one."""
+        assert isinstance(self.command, ConnectorCommand)
+        return self.command.connector
+
+    @property
+    def in_first_release(self) -> "CompletedCommand":
+        """Return the command with the release that answered it first.
+
+        A repeated request gets the first answer again, also if it names another release.
+        """
+        release = self.outcome.release
+        if release in (None, self.profile.release):
+            return self
+        return self._replace(profile=Profile.of(release))
+
+    def view(self) -> ConnectorView | None:
+        """Return the connector as the command left it; None if there was none."""
+        stored = self.outcome.connector
+        if stored is not None:
+            return ConnectorView(self.connector, stored.config, range(stored.tasks), stored.type)
+        if self.state is None or self.outcome.release is not None:
+            return None
+        return views.connector(self.state, self.connector, self.plugins)
+
+    def status(self) -> StatusView | None:
+        """Return the connector's status when its restart was requested; None if it is unknown."""
+        stored = self.outcome.status
+        if stored is not None:
+            return StatusView(self.connector, stored.connector, dict(stored.tasks), stored.type)
+        if self.state is None:
+            return None
+        return views.status(self.state, self.connector, self.plugins)
 
 
 class WriteRoute(NamedTuple):
@@ -19,7 +88,7 @@ class WriteRoute(NamedTuple):
     method: str
     path: str
     command: Callable[..., AnyCommand]
-    respond: Callable[[command_responses.CompletedCommand], Answer]
+    respond: Callable[[CompletedCommand], Answer]
     build: Callable[..., AnyCommand] | None = None
     """Builds the command from the request; None: the connector's name is enough."""
     needs: str | None = None
@@ -61,12 +130,147 @@ def read_command(
     return route.command_for(request._replace(body=body), *names)
 
 
-def answer_to(done: command_responses.CompletedCommand) -> Answer:
-    """Return the answer to a completed command."""
-    if done.outcome.refusal is not None:
-        return refused(done.outcome.refusal).answer()
-    return _RESPONSES[type(done.command)](done.in_first_release)
+# --- answers --------------------------------------------------------------------------------------
 
+
+def nothing(_: CompletedCommand) -> Answer:
+    """Answer 204: the command is done."""
+    return Answer(NO_CONTENT, "", None)
+
+
+def accepted(_: CompletedCommand) -> Answer:
+    """Answer 202: the workers follow the new target."""
+    return Answer(ACCEPTED, "", None)
+
+
+def topics_reset(done: CompletedCommand) -> Answer:
+    """Answer 200 in KIP-558 and 202 in Kafka: running tasks add topics again."""
+    return Answer(OK if done.profile.rest_kip_topics_reset else ACCEPTED, "", None)
+
+
+def config_written(done: CompletedCommand) -> Answer:
+    """Return the connector as it is now, with its `Location` if it is new.
+
+    A connector that was created with offsets is answered with them, as KIP-995 says.
+    """
+    name, profile = done.connector, done.profile
+    view = done.view()
+    shown = _as_requested(done) if view is None else entities.connector(view, profile)
+    if not done.outcome.created:
+        return Answer(OK, shown)
+    location = {"location": location_of(name, profile)}
+    if isinstance(done.command, CreateConnector) and done.command.initial_offsets is not None:
+        return Answer(OK, {**shown, **done.outcome.facts}, headers=location)
+    return Answer(CREATED, shown, headers=location)
+
+
+def _as_requested(completed: CompletedCommand) -> dict[str, Any]:
+    """Describe a connector that has been deleted since, from the request.
+
+    Earlier versions of this program stored only the request.
+    """
+    return {
+        "name": completed.connector,
+        "config": getattr(completed.command, "config", {}),
+        "tasks": [],
+    }
+
+
+def restored(done: CompletedCommand) -> Answer:
+    """Return the restored connector; 204 if the restored state has none."""
+    view = done.view()
+    return nothing(done) if view is None else Answer(OK, entities.connector(view, done.profile))
+
+
+def offsets_altered(done: CompletedCommand) -> Answer:
+    """Return the message about the connector's new offsets."""
+    return Answer(OK, {"message": done.outcome.message})
+
+
+def offsets_reset(done: CompletedCommand) -> Answer:
+    """Return the message as after an alteration; KIP-875 defines no body."""
+    return nothing(done) if done.profile.rest_kip_offsets else offsets_altered(done)
+
+
+def restarted(done: CompletedCommand) -> Answer:
+    """Return the instances that a restart concerns, if all workers take part in it (KIP-745)."""
+    concerned = done.outcome.facts.get("restarting")
+    if concerned is None:
+        return nothing(done)
+    status = done.status() or _restarting_only(done, concerned)
+    marked = StatusView(
+        status.name,
+        _marked(status.connector, concerned=None in concerned),
+        {task: _marked(last, concerned=task in concerned) for task, last in status.tasks.items()},
+        status.type,
+    )
+    return Answer(ACCEPTED, entities.status(marked, done.profile))
+
+
+def _restarting_only(completed: CompletedCommand, concerned: Sequence[int | None]) -> StatusView:
+    """Return the status of a connector that has been deleted since, if no status was stored."""
+    unknown = Status(State.RESTARTING, None, "", 0)
+    tasks = {task: unknown for task in concerned if task is not None}
+    return StatusView(completed.connector, unknown, tasks, UNKNOWN_TYPE)
+
+
+def _marked(reported: Status, *, concerned: bool) -> Status:
+    return msgspec.structs.replace(reported, state=State.RESTARTING) if concerned else reported
+
+
+# --- the header Location ------------------------------------------------------------------------
+
+_BASE = "/connectors/"
+
+_KEPT = "/:@!$&'()*+,;=-._~{}"
+"""Characters besides letters and digits that JAX-RS leaves unescaped."""
+
+_ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+
+
+def location_of(name: str, profile: Profile) -> str:
+    """Return the path of a new connector, relative to the service's address.
+
+    Releases build it by JAX-RS: `UriBuilder.fromUri("/connectors").path(name)`. JAX-RS keeps
+    slashes, escapes and everything else that a path allows, and parses braces as a template.
+
+    Raises:
+        RequestFailed: a release cannot build the address of this name; the connector exists anyway.
+    """
+    if not profile.rest_location_verbatim:
+        return _BASE + quote(name, safe="", errors="surrogatepass")
+    path = _BASE + _encoded(name)
+    variable = _TEMPLATE.search(path)
+    if variable is not None:
+        raise RequestFailed(f"The template variable '{variable[1].strip()}' has no value")
+    if "{" in path:
+        raise RequestFailed(
+            f'Invalid syntax in the template "{path}". '
+            'Check if a path parameter is terminated with a "}".'
+        )
+    if "}" in path:
+        at = path.index("}")
+        raise RequestFailed(
+            f"java.net.URISyntaxException: Illegal character in path at index {at}: {path}"
+        )
+    return path
+
+
+def _encoded(name: str) -> str:
+    """Escape everything in a name that is neither allowed in a path nor an escape."""
+    parts, behind = [], 0
+    for escape in _ESCAPE.finditer(name):
+        parts += [_quoted(name[behind : escape.start()]), escape[0]]
+        behind = escape.end()
+    return "".join([*parts, _quoted(name[behind:])])
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe=_KEPT, errors="surrogatepass")
+
+
+# --- the table ------------------------------------------------------------------------------------
 
 _C = "connectors/{}"
 
@@ -75,7 +279,7 @@ ROUTES: tuple[WriteRoute, ...] = (
         "POST",
         "connectors",
         c.CreateConnector,
-        command_responses.config_written,
+        config_written,
         command_requests.create,
         body="json",
     ),
@@ -83,7 +287,7 @@ ROUTES: tuple[WriteRoute, ...] = (
         "PUT",
         f"{_C}/config",
         c.PutConfig,
-        command_responses.config_written,
+        config_written,
         command_requests.put_config,
         body="json",
     ),
@@ -91,24 +295,20 @@ ROUTES: tuple[WriteRoute, ...] = (
         "PATCH",
         f"{_C}/config",
         c.PatchConfig,
-        command_responses.config_written,
+        config_written,
         command_requests.patch_config,
         needs="patches_configs",
         body="json",
     ),
-    WriteRoute("DELETE", _C, c.DeleteConnector, command_responses.nothing),
-    WriteRoute(
-        "PUT", f"{_C}/pause", c.PauseConnector, command_responses.accepted, needs="target_states"
-    ),
-    WriteRoute(
-        "PUT", f"{_C}/resume", c.ResumeConnector, command_responses.accepted, needs="target_states"
-    ),
-    WriteRoute("PUT", f"{_C}/stop", c.StopConnector, command_responses.nothing, needs="stops"),
+    WriteRoute("DELETE", _C, c.DeleteConnector, nothing),
+    WriteRoute("PUT", f"{_C}/pause", c.PauseConnector, accepted, needs="target_states"),
+    WriteRoute("PUT", f"{_C}/resume", c.ResumeConnector, accepted, needs="target_states"),
+    WriteRoute("PUT", f"{_C}/stop", c.StopConnector, nothing, needs="stops"),
     WriteRoute(
         "POST",
         f"{_C}/restart",
         c.RestartConnector,
-        command_responses.restarted,
+        restarted,
         command_requests.restart,
         needs="restarts",
     ),
@@ -116,7 +316,7 @@ ROUTES: tuple[WriteRoute, ...] = (
         "POST",
         f"{_C}/tasks/{{}}/restart",
         c.RestartTask,
-        command_responses.nothing,
+        nothing,
         command_requests.restart_task,
         needs="restarts",
     ),
@@ -124,7 +324,7 @@ ROUTES: tuple[WriteRoute, ...] = (
         "PATCH",
         f"{_C}/offsets",
         c.AlterOffsets,
-        command_responses.offsets_altered,
+        offsets_altered,
         command_requests.alter_offsets,
         needs="alters_offsets",
         body="json",
@@ -133,21 +333,21 @@ ROUTES: tuple[WriteRoute, ...] = (
         "DELETE",
         f"{_C}/offsets",
         c.ResetOffsets,
-        command_responses.offsets_reset,
+        offsets_reset,
         needs="alters_offsets",
     ),
     WriteRoute(
         "PUT",
         f"{_C}/topics/reset",
         c.ResetTopics,
-        command_responses.topics_reset,
+        topics_reset,
         needs="rest_topics",
     ),
     WriteRoute(
         "PUT",
         "admin/loggers/{}",
         c.SetLoggerLevel,
-        command_responses.nothing,
+        nothing,
         command_requests.set_level,
         needs="logger_levels",
         body="json",
@@ -156,7 +356,7 @@ ROUTES: tuple[WriteRoute, ...] = (
         "POST",
         f"{_C}/tasks",
         c.PublishTasks,
-        command_responses.nothing,
+        nothing,
         command_requests.publish_tasks,
         body="bytes",
     ),
@@ -164,14 +364,21 @@ ROUTES: tuple[WriteRoute, ...] = (
         "PUT",
         f"{_C}/fence",
         c.FenceTasks,
-        command_responses.nothing,
+        nothing,
         command_requests.fence_tasks,
         needs="fencing",
         body="bytes",
     ),
 )
 
-_RESPONSES: dict[Any, Callable[[command_responses.CompletedCommand], Answer]] = {
+_RESPONSES: dict[Any, Callable[[CompletedCommand], Answer]] = {
     **{route.command: route.respond for route in ROUTES},
-    c.RestoreConnector: command_responses.restored,  # no release of Kafka has this command
+    c.RestoreConnector: restored,  # no release of Kafka has this command
 }
+
+
+def answer_to(done: CompletedCommand) -> Answer:
+    """Return the answer to a completed command."""
+    if done.outcome.refusal is not None:
+        return refused(done.outcome.refusal).answer()
+    return _RESPONSES[type(done.command)](done.in_first_release)

@@ -17,7 +17,7 @@ from controlplane.event_loop import in_thread, sliced_parts
 from controlplane.rest.errors import OK, Answer
 from controlplane.rest.extensions.foreign_changes import foreign_changes
 from controlplane.rest.extensions.pagination import Page
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 
 class AuditRow(NamedTuple):

@@ -10,7 +10,7 @@ from controlplane.core.views.diff import Change, diff, differences, is_known
 from controlplane.event_loop import in_thread
 from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound
 from controlplane.rest.extensions.pagination import Page
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 
 async def show_differences(call: Call) -> Answer:

@@ -18,7 +18,7 @@ from controlplane.logs.log import ReadableLog
 from controlplane.projection.past_states import cut_at, read_records
 from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound
 from controlplane.rest.extensions.pagination import Page
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 
 async def show_history(call: Call) -> Answer:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from controlplane.rest.endpoints.query_parameters import parameters
-from controlplane.rest.endpoints.table import Endpoint
+from controlplane.rest.endpoints.query_parameters import parameters, path_of
+from controlplane.rest.endpoints.router import Endpoint
 from controlplane.rest.errors import (
     ACCEPTED,
     CREATED,
@@ -17,7 +17,6 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.extensions.operations import OPERATIONS, Operation
 from controlplane.rest.extensions.schemas import ANY, SCHEMAS, TEXT, ref
-from controlplane.rest.http.request_targets import path_of
 
 _METRICS = "/metrics"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from controlplane.rest.errors import InvalidParameter
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from controlplane.event_loop import in_thread_if_large
 from controlplane.projection.past_states import read_offset_records
 from controlplane.rest.endpoints import reads
 from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound, RequestFailed
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 
 async def show_progress(call: Call) -> Answer:

@@ -6,7 +6,7 @@ from controlplane.event_loop import sliced
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import OK, Answer
 from controlplane.rest.extensions.pagination import Page
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 
 async def show_targets(call: Call) -> Answer:

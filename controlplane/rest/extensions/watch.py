@@ -21,7 +21,7 @@ from controlplane.core.text.value_text import json_value, plain
 from controlplane.logs.log import LogError
 from controlplane.projection.change_feed import RELEASES_WATCHED, ChangeEvent, TooSlow
 from controlplane.rest.errors import EVENTS, OK, Answer, InvalidParameter, NotReady
-from controlplane.rest.service import Call
+from controlplane.rest.requests import Call
 
 WATCHERS_MOST = 10_000
 """Maximum concurrent watchers; others must retry. Each watcher has a queue of pending changes: one

@@ -7,7 +7,6 @@ which is new every second.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 EXTENSION = "controlplane.repeat"
 
@@ -27,12 +26,6 @@ class Cacheability:
         """Listeners of cache hits; each gets the address of the peer."""
         self.answer = b""
         """Bytes of the answer, once it is cached."""
-
-    @staticmethod
-    def of(scope: Any) -> "Cacheability | None":
-        """Return the cacheability in a request's scope, if any."""
-        cacheability: Cacheability | None = (scope.get("extensions") or {}).get(EXTENSION)
-        return cacheability
 
 
 class ResponseCache:

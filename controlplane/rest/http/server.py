@@ -18,8 +18,7 @@ from controlplane.observe import Logger
 from controlplane.rest.errors import ShuttingDown
 from controlplane.rest.http.connections import at_once, connection_factory
 from controlplane.rest.http.limits import HttpLimits
-from controlplane.rest.http.request_reader import read_request
-from controlplane.rest.http.responses import response
+from controlplane.rest.http.messages import read_request, response
 
 HEAD_READ_FACTOR = 8
 """Multiple of the head limit up to which a head is read, so that its refusal can be sent. A longer

@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.endpoints import router
-from controlplane.rest.http.request_reader import Layer, RequestInfo
-from controlplane.rest.http.response_cache import Cacheability
+from controlplane.rest.http.messages import Layer, RequestInfo
 from controlplane.rest.metrics.exposition import PATH, MetricsEndpoint, StateCollector
 from controlplane.rest.service import Service
 
@@ -169,8 +168,8 @@ class _AnswerCounter(Layer):
             if message["type"] == "http.response.start":
                 count = self._metrics.answering(request, message["status"])
                 count(perf_counter() - began)
-                if (cacheability := Cacheability.of(scope)) is not None:
-                    cacheability.listeners.append(lambda _peer: count(0))
+                if request.cacheability is not None:
+                    request.cacheability.listeners.append(lambda _peer: count(0))
             await send(message)
 
         await self._app(scope, receive, sending)

@@ -17,7 +17,7 @@ from controlplane.core.order import Ends
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.rest.errors import OK
-from controlplane.rest.http.request_reader import Layer, RequestInfo
+from controlplane.rest.http.messages import Layer, RequestInfo
 from controlplane.rest.metrics import state_metrics
 from controlplane.rest.security.roles import READING
 from controlplane.rest.service import Service

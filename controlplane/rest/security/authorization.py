@@ -31,8 +31,7 @@ from controlplane.rest.errors import (
     Unauthorized,
     unauthorized_by_extension,
 )
-from controlplane.rest.http.request_reader import Layer, RequestInfo
-from controlplane.rest.http.responses import response
+from controlplane.rest.http.messages import Layer, RequestInfo, response
 from controlplane.rest.jetty_errors import ServerRefusal
 from controlplane.rest.security.authentication import (
     AuthenticationFailed,

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import Forbidden
-from controlplane.rest.http.request_reader import Layer, RequestInfo
-from controlplane.rest.http.responses import response
+from controlplane.rest.http.messages import Layer, RequestInfo, response
 
 LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
 """Domains in which no stranger can register a name. RFC 6761, 6762, 8375 or ICANN reserve some.

@@ -21,8 +21,7 @@ from controlplane.rest.errors import (
     TooBusy,
 )
 from controlplane.rest.http.limits import HttpLimits
-from controlplane.rest.http.request_reader import Layer, RequestInfo
-from controlplane.rest.http.responses import response
+from controlplane.rest.http.messages import Layer, RequestInfo, response
 from controlplane.rest.jetty_errors import TooLongForServer
 
 _SEPARATORS = (b",", b"[", b"{")

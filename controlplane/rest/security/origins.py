@@ -18,8 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.errors import HTML, NO_CONTENT, Answer, Forbidden
-from controlplane.rest.http.request_reader import Layer, RequestInfo
-from controlplane.rest.http.responses import response
+from controlplane.rest.http.messages import Layer, RequestInfo, response
 from controlplane.rest.security.roles import READING
 from controlplane.settings.kinds import split_list
 from controlplane.settings.listeners import ResponseHeaderSettings

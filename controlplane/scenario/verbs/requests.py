@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.plan import Rejected
-from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import answer, command_of
 from controlplane.rest.endpoints.reads import ReadInputs
-from controlplane.rest.endpoints.writes import answer_to
+from controlplane.rest.endpoints.writes import CompletedCommand, answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario import forwarding, transcript
 from controlplane.scenario.running_worker import RunningWorker

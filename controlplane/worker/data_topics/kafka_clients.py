@@ -8,6 +8,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
+from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
@@ -139,12 +140,13 @@ class KafkaClients:
             self._producing(client, settings, f"connector-producer-{task}") as connection,
             self._creating(task, config) as creator,
         ):
+            limits = _write_limits(settings)
             transactions = Transactions(
                 connection.cluster,
                 f"{self._plane.context.worker.group_id}-{task}",
-                _write_limits(settings),
-                None,
-                ReadBackReader(connection.cluster, self._connections.reading).committed,
+                limits,
+                FencedBatches(connection.cluster, limits),
+                ReadBackReader(connection.cluster, self._connections.reading),
             )
             placer = self._placer(connection, settings)
             check_claim = partial(_check_claim, self._plane)

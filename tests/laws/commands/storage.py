@@ -55,6 +55,12 @@ class BreakingMemory(FaultInjection, MemoryLog):
     """Log in memory whose appends can fail."""
 
 
+class SeparateBatches(BreakingMemory):
+    """Log in memory for which a command writes its own records as separate batches, as on Kafka."""
+
+    has_fast_batches = True
+
+
 class BreakingFile(FaultInjection, SqliteLog):
     """Log in a SQLite file without the writer lock: only fencing keeps two writers apart.
 
@@ -66,9 +72,9 @@ class BreakingFile(FaultInjection, SqliteLog):
         return nullcontext()
 
 
-def in_memory() -> LogOpener:
+def in_memory(kind: type[BreakingMemory] = BreakingMemory) -> LogOpener:
     """Log in memory, which lives as long as its opener."""
-    log = BreakingMemory()
+    log = kind()
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[EmbeddedLog]:

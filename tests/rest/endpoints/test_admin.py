@@ -22,7 +22,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest import worker_endpoints
 from controlplane.rest.app import App
-from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until

@@ -17,10 +17,9 @@ from controlplane.core.records import State, Status, Target
 from controlplane.core.releases.behaviours import BEHAVIOURS
 from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from controlplane.core.state import ClusterState, ConfigState, StatusState
-from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import command_of
 from controlplane.rest.endpoints.router import Methods, find
-from controlplane.rest.endpoints.writes import ROUTES, answer_to
+from controlplane.rest.endpoints.writes import ROUTES, CompletedCommand, answer_to
 from controlplane.rest.errors import Answer, NoSuchMethod, NoSuchPath, RestError, refused
 
 OURS = Profile.of(KIP)

@@ -18,7 +18,7 @@ from controlplane.plane import ControlPlane, Surroundings
 from controlplane.plane_settings import plane_settings
 from controlplane.plugins import catalogued
 from controlplane.rest.app import App
-from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.credential_hashes import Scrypt
 from controlplane.rest.security.middleware import Protection, protected

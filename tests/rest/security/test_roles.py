@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.rest.endpoints.table import ENDPOINTS as TABLE
+from controlplane.rest.endpoints.router import ENDPOINTS as TABLE
 from controlplane.rest.security.roles import NEEDS, Role, needed
 
 CHANGES = {

@@ -3,11 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from controlplane.core.entry import Position
 from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS
+from controlplane.logs.kafka.appends.fenced_batches import BatchOutcome, NotAppended
 from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
@@ -177,27 +179,32 @@ class AppendQueue:
             await _run_for_caller(queued, self._transactions.append(queued.records or ()))
 
     async def _append_group(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
-        """Append a group in one transaction; return the appends that must be repeated one by one.
+        """Append a group at once; return the appends that must be repeated one by one.
 
-        After a refusal these are all of them, because a broker does not tell whose record it
-        refuses. Otherwise there are none.
+        After a refusal these are all appends of the transaction or batch, because a broker does not
+        tell whose record it refuses.
         """
-        records = [record for queued in group for record in queued.records or ()]
+        appends = [queued.records or () for queued in group]
         try:
-            positions = await self._transactions.append(records)
+            outcomes = await self._transactions.append_batches(appends)
+            if outcomes is None:
+                outcomes = await self._append_in_one(appends)
         except LogNotUsable:
             return group
         except LogError as failure:
-            for queued in group:
-                _fail(queued, failure)
-            return []
-        first = 0
-        for queued in group:
-            count = len(queued.records or ())
-            if not queued.result.done():
-                queued.result.set_result(positions[first : first + count])
-            first += count
-        return []
+            outcomes = [failure] * len(group)
+        repeated = []
+        for queued, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, LogNotUsable | NotAppended):
+                repeated.append(queued)
+            else:
+                _end(queued, outcome)
+        return repeated
+
+    async def _append_in_one(self, appends: Sequence[Sequence[Record]]) -> list[BatchOutcome]:
+        positions = await self._transactions.append(list(chain.from_iterable(appends)))
+        remaining = iter(positions)
+        return [list(islice(remaining, len(records))) for records in appends]
 
     async def _settle(self) -> None:
         """Decide an interrupted transaction; retry without end while the brokers are away."""
@@ -229,12 +236,17 @@ class AppendQueue:
 async def _run_for_caller(queued: _QueuedOperation, operation: Awaitable[Any]) -> None:
     """Run an operation and pass its result, or its error, to the caller."""
     try:
-        result = await operation
+        _end(queued, await operation)
     except LogError as failure:
-        _fail(queued, failure)
-    else:
-        if not queued.result.done():
-            queued.result.set_result(result)
+        _end(queued, failure)
+
+
+def _end(queued: _QueuedOperation, result: Any) -> None:
+    """Pass a result, or a `LogError` as the failure, to the caller if it still waits."""
+    if isinstance(result, LogError):
+        _fail(queued, result)
+    elif not queued.result.done():
+        queued.result.set_result(result)
 
 
 def _fail(queued: _QueuedOperation, failure: Exception) -> None:

@@ -1,13 +1,15 @@
-"""Requests to a transaction coordinator: end a transaction, give a producer its next epoch."""
+"""Requests to a transaction coordinator: begin and end transactions, bump a producer's epoch."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.transaction import EndTxnRequest
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
+from controlplane.core.entry import TopicPartition
 from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.producer import ProducerIdentity
 from controlplane.logs.kafka.cluster import Cluster
@@ -29,6 +31,9 @@ BUSY = frozenset(
 
 RETRY_MAX_MS = 200
 """Longest pause between two attempts: a coordinator needs up to 0.5 s to load."""
+
+_MARKERS_MS = 1
+"""First pause before a transaction is asked again whether it has ended: markers take 1-2 ms."""
 
 
 class _InitProducerIdResponse(Response):  # type: ignore[misc]  # aiokafka has no types
@@ -95,6 +100,28 @@ class TransactionCoordinator:
         response = await self._ask_coordinator(EndTxnRequest(self._id, *identity, commit))
         return int(response.error_code)
 
+    async def ended(self, identity: ProducerIdentity, *, commit: bool) -> int:
+        """Wait until an ended transaction has its markers; return the error code.
+
+        Until then, a partition refuses a batch of this producer outside of transactions.
+        """
+        request = EndTxnRequest(self._id, *identity, commit)
+        return int((await self._ask_coordinator(request, _MARKERS_MS)).error_code)
+
+    async def add_partitions(
+        self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Begin or extend the producer's transaction; return the error code of each partition.
+
+        Either all partitions are added, or none.
+        """
+        numbers: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            numbers.setdefault(topic, []).append(number)
+        request = AddPartitionsToTxnRequest(self._id, *identity, [*numbers.items()])
+        response = await self._ask_coordinator(request, _MARKERS_MS)
+        return {(topic, number): code for topic, codes in response.errors for number, code in codes}
+
     async def bump(self, identity: ProducerIdentity) -> tuple[int, ProducerIdentity]:
         """Give the producer its next epoch; return the error code and the new identity.
 
@@ -107,13 +134,20 @@ class TransactionCoordinator:
             return int(response.error_code), identity
         return 0, ProducerIdentity(response.producer_id, response.producer_epoch)
 
-    async def _ask_coordinator(self, request: Any) -> Any:
-        for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):
+    async def _ask_coordinator(self, request: Any, first_pause_ms: int = 0) -> Any:
+        for pause in backoff(first_pause_ms or self._limits.retry_backoff_ms, RETRY_MAX_MS):
             coordinator = await self._cluster.ask(FindCoordinatorRequest(self._id, _TRANSACTION))
             response = coordinator
             if not coordinator.error_code:
                 response = await self._cluster.send(coordinator.coordinator_id, request)
-            if response.error_code not in BUSY:
+            if BUSY.isdisjoint(_error_codes(response)):
                 return response
             await asyncio.sleep(pause)
         raise AssertionError("backoff never ends")
+
+
+def _error_codes(response: Any) -> set[int]:
+    """Error code of a response, or those of its partitions."""
+    if hasattr(response, "errors"):
+        return {code for _, codes in response.errors for _, code in codes}
+    return {response.error_code}

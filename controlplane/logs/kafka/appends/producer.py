@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import aiokafka.producer.sender as _sender
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import IllegalOperation, KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from controlplane.core.entry import TopicPartition
@@ -94,6 +94,15 @@ class KafkaProducer:
             await self.drop()
             raise
 
+    async def start_beside(self, other: "KafkaProducer") -> None:
+        """Connect under the identity of another producer, and continue its sequence numbers.
+
+        The two must take turns: brokers see one producer.
+        """
+        sequence_numbers = other._producer._txn_manager._sequence_numbers  # noqa: SLF001
+        self._producer._txn_manager._sequence_numbers = sequence_numbers  # noqa: SLF001
+        await self.start(other.identity)
+
     def new_builder(self) -> Any:
         """Return an empty batch builder."""
         return self._producer.create_batch()
@@ -151,7 +160,7 @@ class KafkaProducer:
                 async with self._queue_locks[topic_partition]:
                     queued = self._producer.send_batch(builder, topic, partition=partition)
                     sent.append(await queued)
-        except _FAILURES as failure:
+        except SEND_FAILURES as failure:
             refusal = failure
         # Batches that were queued before the failure may still be written.
         answers = await asyncio.gather(*sent, return_exceptions=True)
@@ -205,13 +214,13 @@ class ProducerOwner:
             await producer.stop()
 
 
-_FAILURES = (KafkaError, AssertionError, OSError)
-"""Failures of aiokafka to queue or append a batch."""
+SEND_FAILURES = (KafkaError, IllegalOperation, AssertionError, OSError)
+"""Failures of aiokafka to queue or append a batch. `IllegalOperation`: another batch has failed."""
 
 
 def _outcome(topic_partition: TopicPartition, answer: Any) -> int | SendFailed:
     """Return the first offset of a batch, or its failure."""
-    if isinstance(answer, _FAILURES):
+    if isinstance(answer, SEND_FAILURES):
         failed = SendFailed(topic_partition, answer)
         failed.__cause__ = answer
         return failed

@@ -1,16 +1,24 @@
-"""Transactions under one `transactional.id`: all records or none, decided after each failure."""
+"""Appends under one `transactional.id`: all records or none, decided after each failure."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import msgspec
 from aiokafka.errors import KafkaError
 
-from controlplane.core.entry import Position
+from controlplane.core.entry import Position, TopicPartition
 from controlplane.event_loop import backoff
 from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS, TransactionCoordinator
+from controlplane.logs.kafka.appends.fenced_batches import (
+    BatchOutcome,
+    FencedBatches,
+    NotAppended,
+    Unknown,
+)
 from controlplane.logs.kafka.appends.producer import (
+    SEND_FAILURES,
     KafkaProducer,
     ProducerIdentity,
     ProducerOwner,
@@ -26,19 +34,19 @@ from controlplane.logs.kafka.protocol.errors import (
     is_refused_id,
     refused_id,
     start_error,
+    write_error,
 )
+from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
-ReadBack = Callable[[Sequence[Position]], Awaitable[bool]]
-"""Reads records back: True if they are committed, False if they were aborted.
-
-The call waits until the outcome is certain. Raises `LogNotUsable` if the topic is gone.
-"""
-
-_FAILURES = (SendFailed, KafkaError, AssertionError, OSError)
+_FAILURES = (SendFailed, *SEND_FAILURES)
 """Failures of aiokafka; a `TimeoutError` of our own deadline is an `OSError`."""
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+
+_MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_UNTRIED = frozenset({ErrorCode.NONE, _MISSING, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""Codes of a partition that tell nothing against the producer."""
 
 
 class _OpenTransaction(msgspec.Struct):
@@ -55,12 +63,13 @@ class _OpenTransaction(msgspec.Struct):
 
 
 class Transactions(ProducerOwner):
-    """Writer of transactions, one after the other, under one `transactional.id`.
+    """Writer of transactions and single batches, one after the other, of one `transactional.id`.
 
-    After any failure the producer is dropped. `settle` decides its transaction before the next
-    write. Requests to the coordinator carry the identity of the dropped producer, so they do not
-    fence a writer that has taken over. One gap remains: while that writer has an open transaction,
-    the coordinator does not compare identities. The coordinator then fences both writers; neither
+    An append is a batch if `FencedBatches` accepts it, else a transaction. After any failure the
+    producers are dropped. `settle` decides the interrupted append before the next write. Requests
+    to the coordinator carry the identity of the dropped producer, so they do not fence a writer
+    that has taken over. One gap remains: while that writer has an open transaction, the coordinator
+    does not compare identities. The coordinator then fences both writers; neither
     has written a wrong record. After `close` a broker aborts an interrupted transaction when its
     time-out has passed.
 
@@ -72,23 +81,27 @@ class Transactions(ProducerOwner):
         cluster: Cluster,
         transactional_id: str,
         limits: WriteLimits,
-        headers_in: frozenset[str] | None,
-        read_back: ReadBack,
+        batches: FencedBatches,
+        read_back: ReadBackReader,
     ) -> None:
         super().__init__()
         self._cluster = cluster
         self._id = transactional_id
         self._limits = limits
-        self._headers_in = headers_in
         self._read_back = read_back
         self._coordinator = TransactionCoordinator(cluster, transactional_id, limits)
+        self._batches = batches
         self._interrupted: _OpenTransaction | None = None
+        self._has_markers = True
+        """False after a commit, until its markers are known to be written."""
         self._fenced = False
 
     @property
     def in_doubt(self) -> bool:
-        """True while a transaction is under way or undecided."""
-        return self._interrupted is not None and self._interrupted.committed is None
+        """True while a transaction or a batch is under way or undecided."""
+        interrupted = self._interrupted
+        undecided = interrupted is not None and interrupted.committed is None
+        return undecided or self._batches.in_doubt
 
     async def claim(self) -> None:
         """Request a new epoch: it fences all other writers and ends an open transaction.
@@ -103,13 +116,14 @@ class Transactions(ProducerOwner):
             # If this claim fails, `settle` renews the old epoch. The coordinator refuses that if
             # the claim has reached it.
             self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
-        await self._drop_producer()
+        await self._drop_producers()
         await self._start(None)
         self._interrupted = None
         self._fenced = False
+        await self._establish(await self._batches.partitions())
 
     async def append(self, records: Sequence[Record]) -> list[Position]:
-        """Append records in one transaction; retry after an attempt that was aborted.
+        """Append records in one batch or one transaction; retry after an aborted attempt.
 
         Raises:
             Fenced: another writer has claimed the id, or a transaction was open for too long.
@@ -122,31 +136,88 @@ class Transactions(ProducerOwner):
         try:
             async with asyncio.timeout_at(deadline):
                 while True:
-                    await self.settle()
-                    transaction, failure = await self._attempt(records)
-                    if failure is None or await self._decide(transaction):
-                        return transaction.positions
-                    if isinstance(failure, LogNotUsable):
-                        raise failure
+                    outcomes = await self._append_batches([records])
+                    outcome = outcomes[0] if outcomes else await self._transact(records)
+                    if isinstance(outcome, list):
+                        return outcome
+                    if not isinstance(outcome, NotAppended):
+                        raise outcome
                     await asyncio.sleep(next(pauses))
         except TimeoutError:
             raise self.too_late() from None
 
+    async def append_batches(
+        self, appends: Sequence[Sequence[Record]]
+    ) -> list[BatchOutcome] | None:
+        """Append the records of each append as one batch, all at once; return their outcomes.
+
+        None: they need a transaction, and nothing was written. Raises the same as `append`.
+        """
+        try:
+            async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
+                return await self._append_batches(appends)
+        except TimeoutError:
+            raise self.too_late() from None
+
+    async def _append_batches(
+        self, appends: Sequence[Sequence[Record]]
+    ) -> list[BatchOutcome] | None:
+        await self.settle()
+        if not self._batches.accept(appends):
+            return None
+        assert self._producer is not None
+        if not self._has_markers:
+            self._check_epoch(await self._coordinator.ended(self._producer.identity, commit=True))
+            self._has_markers = True
+        outcomes = await self._batches.append(appends, self._producer)
+        if outcomes is None:
+            return None
+        await self._renew_after(outcomes)
+        return [
+            await self._decided(records, outcome)
+            for records, outcome in zip(appends, outcomes, strict=True)
+        ]
+
+    async def _decided(self, records: Sequence[Record], outcome: BatchOutcome) -> BatchOutcome:
+        """Return the outcome of a batch, after a search for its records if it got no answer."""
+        if isinstance(outcome, Fenced):
+            return self._fenced_error()
+        if not isinstance(outcome, Unknown):
+            return outcome
+        with suppress(Fenced):  # the markers of the other writer refuse the batch
+            await self.settle()
+        first = await self._read_back.position(records[0])
+        if first is None:
+            return self._fenced_error() if self._fenced else NotAppended(str(outcome))
+        return [first._replace(offset=first.offset + number) for number in range(len(records))]
+
+    async def _renew_after(self, outcomes: Iterable[BatchOutcome]) -> None:
+        """After a failure, drop the producers: its batch left a gap in the sequence numbers."""
+        failures = [outcome for outcome in outcomes if isinstance(outcome, LogError)]
+        if failures and self._producer is not None:
+            self._fenced |= any(isinstance(failure, Fenced) for failure in failures)
+            self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
+            await self._drop_producers()
+
     async def settle(self) -> None:
-        """Decide an interrupted transaction, and start a new producer.
+        """Decide an interrupted transaction or batch, and start a new producer if needed.
 
         Raises:
             Fenced: the id belongs to another writer.
             LogUnavailable: the coordinator does not answer; call this again.
         """
+        await self._renew_after((await self._batches.outcomes()).values())
         interrupted = self._interrupted
         if interrupted is not None:
             await self._decide(interrupted)
         if self._fenced:
             self._interrupted = None
+            self._batches.unknown.clear()  # the epoch of the other writer refuses the batches
             self._raise_fenced()
         if interrupted is not None:
             await self._renew(interrupted)
+        if self._batches.unknown:
+            await self._establish({*self._batches.unknown})
 
     async def _decide(self, interrupted: _OpenTransaction) -> bool:
         """End an interrupted transaction; return True if it was committed.
@@ -166,7 +237,7 @@ class Transactions(ProducerOwner):
 
     async def _are_in_log(self, batch_starts: Sequence[Position]) -> bool:
         try:
-            return await self._read_back(batch_starts)
+            return await self._read_back.committed(batch_starts)
         except LogNotUsable:  # the topic is gone, and its records with it
             return False
 
@@ -196,16 +267,60 @@ class Transactions(ProducerOwner):
         """
         await self.settle()
         assert self._producer is not None
-        code = await self._coordinator.end(self._producer.identity, commit=False)
+        self._check_epoch(await self._coordinator.end(self._producer.identity, commit=False))
+
+    def too_late(self) -> LogUnavailable:
+        """Build the error for a write that the brokers have not finished in time."""
+        return too_late("finish a write", self._limits, self._cluster)
+
+    async def _establish(self, partitions: set[TopicPartition]) -> None:
+        """Write a marker of the present epoch to each partition: it refuses older epochs then.
+
+        The end of an empty transaction writes markers. Missing topics are left out.
+        """
+        assert self._producer is not None
+        identity = self._producer.identity
+        self._interrupted = _OpenTransaction(identity)  # `settle` ends it if this is cut off
+        present = await self._begin_in(partitions, identity)
+        if present:
+            await self._coordinator.end(identity, commit=False)
+            self._check_epoch(await self._coordinator.ended(identity, commit=False))
+        self._interrupted = None
+        self._has_markers = True
+        self._batches.establish(present)
+        self._batches.unknown -= partitions
+
+    async def _begin_in(
+        self, partitions: set[TopicPartition], identity: ProducerIdentity
+    ) -> set[TopicPartition]:
+        """Begin a transaction in these partitions; return those that exist."""
+        while partitions:
+            codes = await self._coordinator.add_partitions(identity, partitions)
+            for (topic, _), code in codes.items():
+                if code not in _UNTRIED:
+                    self._check_epoch(code)
+                    raise write_error(topic, code)
+            missing = {place for place, code in codes.items() if code == _MISSING}
+            if not missing:
+                break
+            partitions = partitions - missing
+        return partitions
+
+    def _check_epoch(self, code: int) -> None:
+        """Raise the error of a coordinator's answer that refuses this producer."""
         if is_refused_id(code):
             raise refused_id(self._id)
         if code in _FENCED:
             self._fenced = True
             self._raise_fenced()
 
-    def too_late(self) -> LogUnavailable:
-        """Build the error for a write that the brokers have not finished in time."""
-        return too_late("finish a write", self._limits, self._cluster)
+    async def _transact(self, records: Sequence[Record]) -> BatchOutcome:
+        """Append in one transaction, once; `NotAppended`: it was aborted."""
+        transaction, failure = await self._attempt(records)
+        if failure is not None and not await self._decide(transaction):
+            return failure
+        self._batches.establish((topic, number) for topic, number, _ in transaction.positions)
+        return transaction.positions
 
     async def _attempt(self, records: Sequence[Record]) -> tuple[_OpenTransaction, LogError | None]:
         """Append once; return the transaction, and the error that interrupted it."""
@@ -213,7 +328,7 @@ class Transactions(ProducerOwner):
         assert producer is not None
         transaction = self._interrupted = _OpenTransaction(producer.identity)
         try:
-            batches = record_batches(records, producer.new_builder, self._headers_in)
+            batches = record_batches(records, producer.new_builder, self._batches.headers_in)
             await producer.begin()
             offsets = await producer.send(batches)
             transaction.positions = positions(batches, offsets, len(records))
@@ -222,15 +337,16 @@ class Transactions(ProducerOwner):
                 Position(*batch.place, offset)
                 for batch, offset in zip(batches, offsets, strict=True)
             ]
+            self._has_markers = False
             await producer.commit()
         except _FAILURES as failure:
-            await self._drop_producer()
+            await self._drop_producers()
             if isinstance(failure, SendFailed) and is_refusal(failure.cause):
                 return transaction, append_error(failure.place[0], failure.cause)
-            return transaction, LogUnavailable(f"the transaction was cut off ({failure!r})")
+            return transaction, NotAppended(f"the transaction was cut off ({failure!r})")
         except BaseException:
             # Cancelled by a deadline or a shutdown: nothing more may be sent.
-            await self._drop_producer()
+            await self._drop_producers()
             raise
         self._interrupted = None
         return transaction, None
@@ -247,13 +363,22 @@ class Transactions(ProducerOwner):
             raise start_error(self._id, failure) from failure
         self._producer = producer
 
-    async def _drop_producer(self) -> None:
+    async def close(self) -> None:
+        """Stop the producers; they send queued batches first."""
+        await self._batches.close()
+        await super().close()
+
+    async def _drop_producers(self) -> None:
+        await self._batches.drop()
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await producer.drop()
 
     def _raise_fenced(self) -> NoReturn:
-        raise Fenced(
+        raise self._fenced_error()
+
+    def _fenced_error(self) -> Fenced:
+        return Fenced(
             f"another writer has claimed {self._id}, or a transaction of this one was open for "
             f"{self._limits.transaction_timeout_ms} ms: read the log again, then claim it"
         )

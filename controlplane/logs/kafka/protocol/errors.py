@@ -12,6 +12,7 @@ from aiokafka.errors import (
     KafkaConnectionError,
 )
 
+from controlplane.logs.kafka.protocol.error_codes import described
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 OFFSET_OUT_OF_RANGE = 1
@@ -86,7 +87,13 @@ def is_refusal(failure: BaseException) -> bool:
 
 def append_error(topic: str, failure: BaseException) -> LogError:
     """Build the error for records that a broker has refused."""
-    return LogNotUsable(f"topic {topic} {_REFUSALS[getattr(failure, 'errno', -1)]}")
+    return write_error(topic, getattr(failure, "errno", -1))
+
+
+def write_error(topic: str, code: int) -> LogError:
+    """Build the error for a broker's code that refuses writes to a topic."""
+    words = _REFUSALS.get(code) or f"cannot be written: {described(code)}"
+    return LogNotUsable(f"topic {topic} {words}")
 
 
 _REFUSED_ID = 53

@@ -1,4 +1,4 @@
-"""Outcome of a transaction, determined by reading its records back."""
+"""Outcome of an append without an answer, determined by reading its records back."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from controlplane.core.entry import Position
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogUnavailable, Record
 
 _UNDECIDED = LogUnavailable("a transaction is still ending")
 
 
 class ReadBackReader:
-    """Tells the outcome of a transaction whose commit request got no answer."""
+    """Tells the outcome of a transaction or batch whose request got no answer."""
 
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
         self._limits = limits
@@ -36,3 +36,26 @@ class ReadBackReader:
         async for batch in self._committed_reader.read([topic], {topic: start}, {topic: stop}):
             return not any(entry.aborted for entry in batch.entries())
         return False
+
+    async def position(self, record: Record) -> Position | None:
+        """Return the position of the last such record of its time or later; None: there is none.
+
+        The partition must have a marker that refuses a late request.
+
+        Raises:
+            LogError: the partition cannot be read.
+        """
+        topic, partition = record.topic, record.partition
+        first = (await self._committed_reader.offsets_at([topic], record.timestamp))[topic]
+        if first[partition] < 0:
+            return None
+        start = [*(await self._committed_reader.ends([topic]))[topic]]
+        start[partition] = first[partition]
+        offsets = [
+            entry.offset
+            async for batch in self._committed_reader.read([topic], {topic: start})
+            for entry in batch.entries()
+            if entry.partition == partition
+            and (entry.key, entry.value) == (record.key, record.value)
+        ]
+        return Position(topic, partition, offsets[-1]) if offsets else None

@@ -1,13 +1,11 @@
-"""Request targets: the raw path split into decoded segments, as each release's server does it."""
+"""Refusals of request targets: each release's server refuses other malformed paths."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple
-from urllib.parse import parse_qs, unquote
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.errors import BadRequest, NoSuchPath
+from controlplane.rest.errors import BadRequest
 from controlplane.rest.jetty_errors import (
     BAD_MESSAGE,
     BAD_URI,
@@ -16,86 +14,6 @@ from controlplane.rest.jetty_errors import (
     ServerTarget,
     UnreadableRequest,
 )
-
-Query = Mapping[str, Sequence[str]]
-"""Values of each parameter of a query."""
-
-
-class RequestTarget(NamedTuple):
-    """A parsed path and query. `segments` are decoded, `query` keeps every value."""
-
-    segments: tuple[str, ...]
-    query: Query
-
-
-def parse_target(raw: str, profile: Profile) -> RequestTarget:
-    """Parse a raw request target.
-
-    Raises:
-        BadTarget, BadMessage, UnreadableRequest: this release's server refuses the target.
-        BadRequest: this project refuses it.
-        NoSuchPath: it has an empty segment.
-    """
-    path, _, text = raw.partition("#")[0].partition("?")
-    query = parse_query(text)
-    if _PLAIN.fullmatch(path):
-        return RequestTarget(tuple(path[1:].split("/")), query)
-    _REFUSING[profile.rest_server](path, profile)
-    # Matrix parameters are dropped from any segment, a trailing slash is accepted everywhere.
-    parts = [part.partition(";")[0] for part in path.removeprefix("/").split("/")]
-    if parts[-1] == "":
-        parts.pop()
-    if "" in parts:
-        raise NoSuchPath
-    return RequestTarget(tuple(map(_decoded, parts)), query)
-
-
-@lru_cache(maxsize=64)  # each request parses its query twice: for its release, and as its target
-def parse_query(text: str) -> Query:
-    """Return all values of each parameter of a query."""
-    return parse_qs(text, keep_blank_values=True)
-
-
-_PLAIN = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9._~-]*+)++")
-"""Paths without escapes, parameters or dot segments: every server reads them alike."""
-
-
-_ENCODED_SURROGATE = re.compile(r"%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
-
-
-def _decoded(part: str) -> str:
-    """Decode a segment; an encoded lone surrogate becomes one replacement character, as in Java."""
-    return unquote(_ENCODED_SURROGATE.sub("%EF%BF%BD", part))
-
-
-_OPEN = {
-    "connectors": "connector",
-    "tasks": "task",
-    "loggers": "logger",
-    "connector-plugins": "plugin",
-}
-"""Names of a template's variable segments, by the segment in front of each."""
-
-
-def path_of(template: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Return the path of a template with named variables, and these names."""
-    names: list[str] = []
-    parts: list[str] = []
-    for before, part in zip(("", *template), template, strict=False):
-        if part == "{}":
-            names.append(_OPEN.get(before, "name"))
-            parts.append(f"{{{names[-1]}}}")
-        else:
-            parts.append(part)
-    return "/" + "/".join(parts), names
-
-
-def matrix_names(raw: str) -> list[str]:
-    """Return the names of a raw target's matrix parameters (`/stop;a=b`), which Connect ignores."""
-    path = raw.partition("#")[0].partition("?")[0]
-    matrix = [parameter for part in path.split("/") for parameter in part.split(";")[1:]]
-    return [unquote(parameter.partition("=")[0]) for parameter in matrix if parameter]
-
 
 _BEGINNINGS = ("/", "*")
 """First characters of a target: a path, or `*` for the whole server."""
@@ -192,3 +110,13 @@ _REFUSING: Mapping[str, Callable[[str, Profile], None]] = {
     "jetty 12": _refuse_ambiguous,
     "ours": _refuse_unreadable,
 }
+
+
+def check_path(path: str, profile: Profile) -> None:
+    """Refuse a raw path as the server of a release does.
+
+    Raises:
+        BadTarget, BadMessage, UnreadableRequest: this release's server refuses the path.
+        BadRequest: this project refuses it.
+    """
+    _REFUSING[profile.rest_server](path, profile)

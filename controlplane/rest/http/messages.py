@@ -1,4 +1,7 @@
-"""Reader of requests: turns an ASGI scope into a `RequestInfo`, once for all layers."""
+"""HTTP messages in ASGI: a scope read as a `RequestInfo`, an `Answer` sent as a response.
+
+All layers of the application share the request that the first of them has read.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -6,12 +9,20 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from controlplane.core.java import json_codec
 from controlplane.core.releases.profiles import Profile, UnknownRelease
-from controlplane.rest.errors import RestError
-from controlplane.rest.http.request_targets import RequestTarget, parse_query, parse_target
-from controlplane.rest.requests import COMPAT, Request
+from controlplane.rest.errors import UNAVAILABLE, Answer, RestError
+from controlplane.rest.http.response_cache import EXTENSION, Cacheability
+from controlplane.rest.requests import (
+    COMPAT,
+    Request,
+    RequestTarget,
+    parse_query,
+    parse_target,
+)
 
 _ORIGIN = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 """Scheme and authority of an absolute target."""
@@ -68,6 +79,8 @@ class RequestInfo(NamedTuple):
     profile: Profile
     compat: bool
     """True if the request addresses a Kafka release and no endpoint of this project."""
+    cacheability: Cacheability | None = None
+    """Permission to give for a cached answer; None: the server caches none to this request."""
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -99,9 +112,12 @@ def request_info(scope: Scope, dialect: Profile) -> RequestInfo:
         request = read_request(scope)
         profile = _profile(request.profile, dialect)
         parsed = _parsed(request.target, profile)
-        scope[_CACHED] = context, RequestInfo(request, parsed, profile, request.compat)
-    info: RequestInfo = scope[_CACHED][1]
-    return info
+        cacheability = (scope.get("extensions") or {}).get(EXTENSION)
+        info = RequestInfo(request, parsed, profile, request.compat, cacheability)
+        scope[_CACHED] = context, info
+        return info
+    cached: RequestInfo = scope[_CACHED][1]
+    return cached
 
 
 def _parsed(target: str, profile: Profile) -> RequestTarget | RestError:
@@ -140,3 +156,53 @@ class Layer(ABC):
         self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer an HTTP request, or pass it on to the application."""
+
+
+# --- responses ------------------------------------------------------------------------------------
+
+RETRY_AFTER_S = 1
+"""Seconds for `Retry-After` while the log cannot be read; `Follower` retries as often."""
+
+PIECE_BYTES = 1 << 18
+"""Maximum bytes of a body that are sent at once."""
+
+
+def response(answer: Answer, method: str) -> Response:
+    """Return the response for an answer; a `HEAD` request gets no body."""
+    if answer.stream is not None and method != "HEAD":
+        return StreamingResponse(answer.stream, answer.status, _headers(answer))
+    sent = _InPieces(_body(answer), answer.status, _headers(answer), media_type=None)
+    if method == "HEAD":
+        sent.body = b""  # the length header is set by now
+    return sent
+
+
+class _InPieces(Response):
+    """Sends a long body in pieces, as fast as the client reads it.
+
+    The event loop would copy all bytes that the client has not read yet.
+    """
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        for at in range(0, len(self.body) or 1, PIECE_BYTES):
+            piece, has_more = self.body[at : at + PIECE_BYTES], len(self.body) - at > PIECE_BYTES
+            await send({"type": "http.response.body", "body": piece, "more_body": has_more})
+
+
+def _body(answer: Answer) -> bytes:
+    if isinstance(answer.body, str):
+        return answer.body.encode("latin-1", "replace")
+    if isinstance(answer.body, bytes):
+        return answer.body
+    return json_codec.encode(answer.body)
+
+
+def _headers(answer: Answer) -> Mapping[str, str]:
+    headers = {"server": "controlplane"}
+    if answer.content_type is not None:
+        headers["content-type"] = answer.content_type
+    if answer.status == UNAVAILABLE:
+        headers["retry-after"] = str(RETRY_AFTER_S)
+    return {**headers, **answer.headers}

@@ -1,0 +1,168 @@
+"""Appends of single record batches under a claimed identity: atomic and fenced, by one request."""
+
+import asyncio
+import math
+from collections.abc import Iterable, Sequence
+
+from aiokafka.errors import BrokerResponseError, ProducerFenced
+
+from controlplane.core.entry import Position, TopicPartition
+from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
+from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal
+from controlplane.logs.log import Fenced, LogError, LogUnavailable, Record
+
+BatchOutcome = list[Position] | LogError
+"""Positions of an append's records, or its failure: `LogNotUsable` (refused), `Fenced`,
+`NotAppended` or `Unknown`."""
+
+
+class NotAppended(LogUnavailable):
+    """A batch was refused for a reason that may pass, or aborted: it may be sent again."""
+
+
+class Unknown(LogUnavailable):
+    """A batch got no answer: a broker may append it until its partition is established again."""
+
+
+class _SentBatches:
+    """Batches under way, and the task that awaits the brokers' answers."""
+
+    def __init__(
+        self, batches: list[RecordBatch], task: "asyncio.Task[list[int | SendFailed]]"
+    ) -> None:
+        self.batches = batches
+        self.task = task
+
+
+class FencedBatches(ProducerOwner):
+    """Appends of single record batches under the identity of a transactional producer.
+
+    A broker appends a batch whole or not at all, so a batch needs no transaction. A coordinator
+    compares the epochs of transactions; a partition compares the epoch of a batch with the newest
+    one that it has seen. So batches go only to *established* partitions: they have a record or a
+    marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
+    Batches of older epochs go to no others, so brokers refuse all of them from then on.
+
+    Brokers forget the epochs of idle writers. So the last transaction, in which a coordinator has
+    confirmed the epoch, must not be older than `confirmation_max_age_ms`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        limits: WriteLimits,
+        headers_in: frozenset[str] | None = None,
+        topics: frozenset[str] = frozenset(),
+    ) -> None:
+        """Without `topics` no partition is ever established, so no batch is accepted."""
+        super().__init__()
+        self._cluster = cluster
+        self._limits = limits
+        self.headers_in = headers_in
+        self._topics = topics
+        self._established: set[TopicPartition] = set()
+        self._confirmed_s = -math.inf
+        """Time of the event loop at which a coordinator last confirmed the epoch."""
+        self._sent: _SentBatches | None = None
+        self.unknown: set[TopicPartition] = set()
+        """Partitions with a batch of unknown outcome. Established again, they refuse it."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """True while a batch is under way or its outcome unknown."""
+        return self._sent is not None or bool(self.unknown)
+
+    async def partitions(self) -> set[TopicPartition]:
+        """All partitions that a claim must establish."""
+        if not self._topics:
+            return set()
+        layout = await self._cluster.layout(self._topics)
+        return {(topic, number) for topic, leaders in layout.leaders.items() for number in leaders}
+
+    def establish(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that a transaction of the present epoch has ended in these partitions."""
+        established = {place for place in partitions if place[0] in self._topics}
+        self._established |= established
+        self.unknown -= established
+        self._confirmed_s = asyncio.get_running_loop().time()
+
+    def accept(self, appends: Sequence[Sequence[Record]]) -> bool:
+        """True if each append goes to one established partition, and the epoch is confirmed."""
+        age_s = asyncio.get_running_loop().time() - self._confirmed_s
+        return age_s * 1_000 < self._limits.confirmation_max_age_ms and all(
+            len(places := {(record.topic, record.partition) for record in records}) == 1
+            and places <= self._established
+            for records in appends
+        )
+
+    async def append(
+        self, appends: Sequence[Sequence[Record]], identified: KafkaProducer
+    ) -> list[BatchOutcome] | None:
+        """Append the records of each append; return their outcomes.
+
+        None: a partition would need several batches, and nothing was written. `identified` has the
+        identity and must not send meanwhile. If the call is cancelled, call `outcomes`.
+        """
+        producer = await self._started(identified)
+        records = [record for append in appends for record in append]
+        batches = record_batches(records, producer.new_builder, self.headers_in)
+        if len(batches) != len({batch.place for batch in batches}):
+            return None
+        self._sent = _SentBatches(batches, asyncio.create_task(producer.send_each(batches)))
+        by_place = await self.outcomes()
+        ends: dict[TopicPartition, int] = {}
+        outcomes: list[BatchOutcome] = []
+        for append in appends:
+            place = (append[0].topic, append[0].partition)
+            outcome, first = by_place[place], ends.get(place, 0)
+            ends[place] = first + len(append)
+            if isinstance(outcome, list):
+                outcome = outcome[first : ends[place]]
+            outcomes.append(outcome)
+        return outcomes
+
+    async def outcomes(self) -> dict[TopicPartition, BatchOutcome]:
+        """Wait for the batches under way, without end; return the outcome of each partition."""
+        sent = self._sent
+        if sent is None:
+            return {}
+        answers = await asyncio.shield(sent.task)
+        self._sent = None
+        outcomes = {
+            batch.place: _outcome(batch, answer)
+            for batch, answer in zip(sent.batches, answers, strict=True)
+        }
+        self.unknown |= {
+            place for place, outcome in outcomes.items() if isinstance(outcome, Unknown)
+        }
+        return outcomes
+
+    async def drop(self) -> None:
+        """Drop the producer. No partition is established any more."""
+        self._established.clear()
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await producer.drop()
+
+    async def _started(self, identified: KafkaProducer) -> KafkaProducer:
+        if self._producer is None:
+            producer = KafkaProducer(self._cluster, self._limits)
+            await producer.start_beside(identified)
+            self._producer = producer
+        return self._producer
+
+
+def _outcome(batch: RecordBatch, answer: int | SendFailed) -> BatchOutcome:
+    if isinstance(answer, int):
+        return [Position(*batch.place, answer + number) for number in range(len(batch.indexes))]
+    topic, partition = batch.place
+    if isinstance(answer.cause, ProducerFenced):
+        return Fenced(f"topic {topic}, partition {partition}: another writer has claimed it")
+    if is_refusal(answer.cause):
+        return append_error(topic, answer.cause)
+    is_refused = isinstance(answer.cause, BrokerResponseError)
+    kind = NotAppended if is_refused else Unknown
+    return kind(f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})")

@@ -1,0 +1,252 @@
+"""Single batches of a claimed writer, without a transaction: atomic, fenced, written once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+
+from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.log import KafkaLog
+from controlplane.logs.log import Fenced, LogNotUsable
+from tests.kafka.conftest import NEWEST
+from tests.kafka.real_kafka import Broker
+from tests.kafka.test_log_writes import ID, keys, opened, put
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+Send = Callable[..., Awaitable[list[int | SendFailed]]]
+
+
+@pytest_asyncio.fixture
+async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
+    """Log that may append single batches to the topic."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
+        yield log
+
+
+@pytest_asyncio.fixture
+async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
+    """Another writer of the same id."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
+        yield log
+
+
+@pytest.fixture
+def transactions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry for each transaction that a producer of this process begins."""
+    begun: list[str] = []
+    begin = AIOKafkaProducer.begin_transaction
+
+    async def counted(producer: AIOKafkaProducer) -> None:
+        begun.append("begun")
+        await begin(producer)
+
+    monkeypatch.setattr(AIOKafkaProducer, "begin_transaction", counted)
+    return begun
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., Any]) -> None:
+    """Replace the next `send_each` of a producer by `interruption(send)`."""
+    original = KafkaProducer.send_each
+
+    async def interrupted(producer: KafkaProducer, batches: Any) -> Any:
+        monkeypatch.setattr(KafkaProducer, "send_each", original)
+        return await interruption(lambda: original(producer, batches))
+
+    monkeypatch.setattr(KafkaProducer, "send_each", interrupted)
+
+
+async def test_only_several_partitions_need_a_transaction(
+    log: KafkaLog, topic: str, transactions: list[str]
+) -> None:
+    """A batch of one partition is sent alone, also just after a transaction in that partition."""
+    epoch = await log.claim()
+    for number in range(5):
+        await log.append([put(topic, f"{number}"), put(topic, f"{number}")], epoch)
+        assert len(transactions) == number
+        await log.append([put(topic, f"{number}"), put(topic, f"{number}", 1)], epoch)
+        assert len(transactions) == number + 1
+    assert await keys(log, topic) == sorted("0123401234012340123401234"[:20])
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_a_claim_fences_batches(
+    log: KafkaLog, rival: KafkaLog, topic: str, partition: int
+) -> None:
+    """After a claim, every partition refuses batches of the older epoch; the claimer wrote none."""
+    epoch = await log.claim()
+    await log.append([put(topic, "first", partition)], epoch)
+    newest = await rival.claim()
+    for _ in range(2):
+        with pytest.raises(Fenced, match=ID):
+            await log.append([put(topic, "zombie", partition)], epoch)
+    await rival.append([put(topic, "second", partition)], newest)
+    with pytest.raises(Fenced):
+        await log.check_writable(epoch)
+    assert await keys(rival, topic) == ["first", "second"]
+    await log.append([put(topic, "third", partition)], await log.claim())
+    with pytest.raises(Fenced, match=ID):
+        await rival.append([put(topic, "zombie", partition)], newest)
+    assert await keys(log, topic) == ["first", "second", "third"]
+
+
+async def test_a_topic_of_later(broker: Broker, topic: str, transactions: list[str]) -> None:
+    """A topic that is created after the claim takes batches after one transaction.
+
+    The claim of another writer fences these batches, too.
+    """
+    later = f"{topic}-later"
+    options: Any = {"batch_topics": frozenset({topic, later})}
+    async with (
+        opened(broker.bootstrap, **options) as log,
+        opened(broker.bootstrap, **options) as rival,
+    ):
+        epoch = await log.claim()
+        await log.create_topic(later, 1)
+        for number in range(3):
+            await log.append([put(later, f"{number}")], epoch)
+            assert len(transactions) == 1
+        await rival.claim()
+        with pytest.raises(Fenced, match=ID):
+            await log.append([put(later, "zombie")], epoch)
+        assert await keys(rival, later) == ["0", "1", "2"]
+
+
+async def _claimed_before(claim: Callable[[], Awaitable[Any]], send: Send) -> Any:
+    await claim()
+    return await send()
+
+
+async def _claimed_after(claim: Callable[[], Awaitable[Any]], send: Send) -> Any:
+    await send()
+    await claim()
+    return [SendFailed(("topic", 0), KafkaConnectionError("the answer was lost"))]
+
+
+async def _claimed_instead(claim: Callable[[], Awaitable[Any]], _send: Send) -> Any:
+    await claim()
+    return [SendFailed(("topic", 0), KafkaConnectionError("the request was lost"))]
+
+
+@pytest.mark.parametrize("interruption", [_claimed_before, _claimed_after, _claimed_instead])
+async def test_a_claim_during_a_batch(
+    log: KafkaLog,
+    rival: KafkaLog,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: Callable[..., Any],
+) -> None:
+    """The answer says whether the batch lies before the claim; nothing follows it."""
+    epoch = await log.claim()
+    interrupt(monkeypatch, lambda send: interruption(rival.claim, send))
+    is_written = interruption is _claimed_after
+    if is_written:
+        ((name, partition, _),) = await log.append([put(topic, "zombie", 1)], epoch)
+        assert (name, partition) == (topic, 1)
+    else:
+        with pytest.raises(Fenced, match=ID):
+            await log.append([put(topic, "zombie", 1)], epoch)
+    with pytest.raises(Fenced, match=ID):
+        await log.append([put(topic, "later", 1)], epoch)
+    assert await keys(log, topic) == ["zombie"] * is_written
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_a_lost_answer(
+    log: KafkaLog,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_sent: bool,
+) -> None:
+    """A batch without an answer is looked for; it is written once, and its position returned."""
+    epoch = await log.claim()
+    await log.append([put(topic, "before")], epoch)
+
+    async def lost(send: Send) -> list[SendFailed]:
+        if is_sent:
+            await send()
+        return [SendFailed((topic, 0), KafkaConnectionError("the answer was lost"))]
+
+    interrupt(monkeypatch, lost)
+    written = await log.append([put(topic, "a"), put(topic, "b")], epoch)
+    entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
+    offsets = {entry.key: entry.offset for entry in entries}
+    assert [position.offset for position in written] == [offsets[b"a"], offsets[b"b"]]
+    await log.append([put(topic, "c")], epoch)
+    assert await keys(log, topic) == ["a", "b", "before", "c"]
+
+
+async def test_a_caller_that_has_gone(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled append is decided before the next one."""
+    epoch = await log.claim()
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def delayed(send: Send) -> Any:
+        begun.set()
+        await released.wait()
+        return await send()
+
+    interrupt(monkeypatch, delayed)
+    caller = asyncio.create_task(log.append([put(topic, "abandoned")], epoch))
+    await begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    following = asyncio.create_task(log.append([put(topic, "next")], epoch))
+    released.set()
+    await following
+    entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
+    assert [entry.key for entry in entries] == [b"abandoned", b"next"]
+
+
+async def test_batches_of_several_callers(
+    log: KafkaLog, topic: str, transactions: list[str]
+) -> None:
+    """Appends that wait share batches; a refused record fails only its own append."""
+    epoch = await log.claim()
+    appends = [[put(topic, f"{number:02}", number % 2)] for number in range(40)]
+    appends[13] = [put(topic, "large", 1, bytes(2 << 20))]
+    results = await asyncio.gather(
+        *(log.append(records, epoch) for records in appends), return_exceptions=True
+    )
+    assert [isinstance(result, LogNotUsable) for result in results].index(True) == 13
+    assert await keys(log, topic) == [f"{number:02}" for number in range(40) if number != 13]
+    positions = [result[0] for result in results if isinstance(result, list)]
+    assert len({*positions}) == len(appends) - 1
+    assert transactions  # the appends of the refused batch were repeated one by one
+
+
+async def test_an_old_confirmation(broker: Broker, topic: str, transactions: list[str]) -> None:
+    """If the last transaction is too old, the next append is a transaction, too."""
+    limits = WriteLimits(confirmation_max_age_ms=0)
+    options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
+    async with opened(broker.bootstrap, **options) as log:
+        epoch = await log.claim()
+        for number in range(3):
+            await log.append([put(topic, "a")], epoch)
+            assert len(transactions) == number + 1
+
+
+@NEWEST
+async def test_a_full_batch(log: KafkaLog, topic: str, transactions: list[str]) -> None:
+    """Records that need two batches are a transaction."""
+    epoch = await log.claim()
+    await log.append([put(topic, "a", value=bytes(400 << 10)) for _ in range(2)], epoch)
+    assert len(transactions) == 1
+
+
+async def test_a_missing_topic(broker: Broker, topic: str) -> None:
+    """A claim leaves out topics that do not exist."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic, "missing"})) as log:
+        epoch = await log.claim()
+        await log.append([put(topic, "a")], epoch)
+        with pytest.raises(LogNotUsable, match="missing does not exist"):
+            await log.append([put("missing", "a")], epoch)
+        assert await keys(log, topic) == ["a"]
