@@ -1,6 +1,7 @@
 """The single writer: read log → fold → publish; command → decide → append → read back → answer."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from controlplane.controller.messages import not_written, timed_out
 from controlplane.controller.plan_execution import (
     ExecutionHooks,
     LogWriter,
+    NotAccepted,
     NotDone,
     NotTakenBack,
     PlanExecution,
@@ -48,7 +50,15 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.topics.source_partitions import own_offsets_topics
-from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
+from controlplane.logs.log import (
+    Fenced,
+    ImportedLog,
+    Log,
+    LogError,
+    LogNotUsable,
+    LogUnavailable,
+    ProbedLog,
+)
 from controlplane.observe import info_check
 
 PROBE_S = 1.0
@@ -352,11 +362,14 @@ class Controller:
         decision = await self._decider.decided(state, request.command, complete=True)
         job.begun = True  # from here on, a record may be written
         if isinstance(decision, Rejected):
-            if self._traced and self._refusals.admits(request.at_ms):
-                await self._execution.refuse(request, decision, self._limits.refusal_max_bytes)
+            await self._record_refusal(request, decision)
             return decision
         try:
             return await self._execution.perform(request, decision)
+        except NotAccepted as failure:
+            with suppress(LogNotUsable):  # the caller gets the first reason
+                await self._record_refusal(request, failure.rejected)
+            return failure.rejected
         except NotTakenBack as failure:
             self._unfinished.add_not_taken_back(request, failure)
             return failure.failed
@@ -365,6 +378,11 @@ class Controller:
             step = failure.step if isinstance(failure, NotDone) else None
             self._unfinished.add(request, ReportedFailure(message, step))
             raise NotWritten(message) from failure
+
+    async def _record_refusal(self, request: CommandRequest, rejected: Rejected) -> None:
+        """Record a command that has written nothing, if its record is wanted and admitted."""
+        if self._traced and self._refusals.admits(request.at_ms):
+            await self._execution.refuse(request, rejected, self._limits.refusal_max_bytes)
 
     def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
         """Log one event about a command that has ended, if the log takes it."""

@@ -30,6 +30,7 @@ from controlplane.logs.log import (
     Log,
     LogNotUsable,
     LogUnavailable,
+    ProbedLog,
     Record,
 )
 from controlplane.projection.notices import Notices
@@ -89,6 +90,17 @@ class NotTakenBack(LogUnavailable):
         self.step = step.name
 
 
+class NotAccepted(Exception):
+    """The log refuses the first batch of a command, so it has no record of the command.
+
+    `rejected`: the answer to its caller.
+    """
+
+    def __init__(self, rejected: Rejected) -> None:
+        super().__init__(rejected.sentence)
+        self.rejected = rejected
+
+
 class PlanExecution:
     """Executes plans. Without a `commands_topic` it records no commands."""
 
@@ -119,6 +131,7 @@ class PlanExecution:
             NotDone, LogUnavailable: the log was unavailable for too long; the command is
                 unfinished.
             NotTakenBack: the command failed, and is unfinished until it can be taken back.
+            NotAccepted: the log refuses the "accepted" record; nothing was done.
         """
         parts = size_of(request.command)
         accepted_drafts = [] if accepted else await self._accepted(request, plan, parts)
@@ -132,8 +145,12 @@ class PlanExecution:
                 failed = await self._write(
                     request, step, accepted_drafts, step.records, finished_drafts
                 )
+                if failed is not None and accepted_drafts and not self._written[request.command_id]:
+                    raise NotAccepted(failed)
             else:  # its failure must not prevent the other records, so it gets no batch with them
-                await self._append(request, accepted_drafts)
+                failed = await self._write(request, step, accepted_drafts)
+                if failed is not None:
+                    raise NotAccepted(failed)
                 failed = await self._try(request, step)
                 finished_drafts = finished_drafts if failed is None else []
                 await self._append(request, finished_drafts)
@@ -208,6 +225,8 @@ class PlanExecution:
             if step.action is None:
                 await self._append(request, step.records)
             else:
+                # An older process must not act for the newer one, such as fence its tasks.
+                await self._writer.check_claim()
                 await self._outside.perform(step.action)
         except Fenced:
             raise
@@ -338,6 +357,16 @@ class LogWriter:
         except TimeoutError:
             text = f"the records were written, but not read back within {patience_s:g} s"
             raise LogUnavailable(text) from None
+
+    async def check_claim(self) -> None:
+        """Check that no other writer has taken over, if the log can tell without an append.
+
+        Raises:
+            Fenced: another writer has taken over.
+            LogUnavailable: the log was unavailable for longer than `write_patience_ms`.
+        """
+        if self._epoch is not None and isinstance(self._log, ProbedLog):
+            await retried(partial(self._log.check_writable, self._epoch), self._limits)
 
     async def _placed(self, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
         """Return the drafts, each with its partition; create missing topics.

@@ -13,6 +13,8 @@ from controlplane.controller.external import ExternalActionFailed, OverridesForb
 from controlplane.controller.messages import FENCED
 from controlplane.core import views
 from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
+from controlplane.core.context import Context
+from controlplane.core.decide.offsets import reading_failure
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
@@ -76,8 +78,10 @@ def _view_responder(route: reads.ReadRoute) -> Responder:
             call.query,
             tracks_topics=service.worker.topic_tracking_enable,
         )
-        if route.reads_group and reads.is_sink(reading, *call.names):
-            reading = reading._replace(group=await _group(call, *call.names))
+        if route.reads_group:
+            _check_readable(call, reading.state, *call.names)
+            if reads.is_sink(reading, *call.names):
+                reading = reading._replace(group=await _group(call, *call.names))
         viewing = partial(_view_answer, route.view, reading, call.names)
         answered = (await in_thread_if_large(viewing, _visited(route, state))).with_notices(notices)
         return answered._replace(pure=not route.reads_group and call.request.as_of is None)
@@ -99,6 +103,24 @@ def _view_answer(view: reads.View, reading: reads.ReadInputs, names: Sequence[st
         return RequestFailed(str(error)).answer()
     except RestError as error:
         return error.answer()
+
+
+def _check_readable(call: Call, state: ClusterState, connector: str) -> None:
+    """Refuse to read the present offsets of a connector that the worker cannot make.
+
+    Other services do not know the classes and the policy of the workers.
+
+    Raises:
+        RequestFailed: with Kafka's message.
+    """
+    service = call.service
+    is_worker = service.commands is not None and service.workers is None
+    if not is_worker or call.request.as_of is not None or connector not in state.config.connectors:
+        return
+    context = Context(profile=call.profile, worker=service.worker, plugins=service.plugins)
+    failure = reading_failure(state, connector, context)
+    if failure is not None:
+        raise RequestFailed(failure)
 
 
 async def _group(call: Call, connector: str) -> GroupOffsets | None:

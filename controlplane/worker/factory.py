@@ -65,6 +65,10 @@ from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, So
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
 
+OFFSETS_PATIENCE_MS = 60_000
+"""Longest wait for the offsets of a source before its tasks start (`default.api.timeout.ms` of
+Kafka's consumer). Their connector obeys no command meanwhile, except its deletion."""
+
 
 class RuntimeEnvironment(NamedTuple):
     """Classes, settings and config providers of a worker."""
@@ -149,6 +153,8 @@ class InstanceFactory:
     async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
         """Read the committed offsets of a source; fence older producers with exactly-once support.
 
+        A log that is away is waited for, up to `OFFSETS_PATIENCE_MS`.
+
         Raises:
             ConnectError: they cannot be fenced.
             LogError: the log cannot be read.
@@ -159,7 +165,8 @@ class InstanceFactory:
             answer = await self._plane.carry_out(FenceTasks(name), principal="worker")
             if isinstance(answer, Rejected):
                 raise ConnectError(f"Failed to fence zombie tasks: {answer.sentence}")
-        self._offsets[name] = await self._read_offsets(name, config)
+        reading = partial(self._read_offsets, name, config)
+        self._offsets[name] = await until_available(reading, patience_ms=OFFSETS_PATIENCE_MS)
 
     def forget(self, name: str) -> None:
         """Drop the offsets of a deleted connector."""

@@ -1,31 +1,50 @@
 """A plane whose log another writer has taken over: it only reads, and can claim the log again."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
+from controlplane.controller import NoExternalSystems
 from controlplane.core import views
 from controlplane.core.commands import (
     AlterOffsets,
     CommandRequest,
+    FenceTasks,
     OffsetChange,
     PauseConnector,
     ResumeConnector,
     StopConnector,
 )
-from controlplane.core.plan import HookOutcome, HookSuccess, Plan, Step
+from controlplane.core.entry import Position
+from controlplane.core.plan import (
+    AnyAction,
+    FenceProducers,
+    HookOutcome,
+    HookSuccess,
+    Plan,
+    Step,
+)
 from controlplane.core.plugins import Plugin
 from controlplane.core.records import Target
-from controlplane.logs.log import Fenced, LogUnavailable
+from controlplane.logs.log import Fenced, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
+from controlplane.logs.offset_rules import check_epoch
 from controlplane.plane import ControlPlane, Settings
 from controlplane.plugins import catalogued
 from controlplane.projection.retention import RetentionSettings
 from controlplane.projection.upkeep import UpkeepSettings
-from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on, written_texts
+from tests.controller.scene import (
+    COMMANDS,
+    CONFIG,
+    NOW_MS,
+    configured,
+    plane_on,
+    raw,
+    written_texts,
+)
 from tests.patience import PATIENCE_S
 
 STOP, PAUSE, RESUME = (kind("orders") for kind in (StopConnector, PauseConnector, ResumeConnector))
@@ -56,6 +75,34 @@ class Fragile(MemoryLog):
         if self.away:
             raise LogUnavailable("the log is away")
         return await super().claim()
+
+
+class Overtaken(MemoryLog):
+    """A log that another writer claims right after the next append, if `claim_follows`."""
+
+    claim_follows = False
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        positions = await super().append(records, epoch)
+        if self.claim_follows:
+            self.claim_follows = False
+            await self.claim()
+        return positions
+
+    async def check_writable(self, epoch: int | None = None) -> None:
+        check_epoch(epoch, self._epoch)
+
+
+class NotedActions(NoExternalSystems):
+    """External systems that note the actions, and do nothing."""
+
+    def __init__(self) -> None:
+        self.performed: list[AnyAction] = []
+
+    async def perform(self, action: AnyAction) -> None:
+        self.performed.append(action)
 
 
 def unfinished(plane: ControlPlane) -> list[str]:
@@ -126,6 +173,26 @@ async def test_a_fenced_plane_calls_no_hook(log: Fragile) -> None:
         await plane.claim()
         await plane.execute(alter)
         assert len(called) == 1
+
+
+async def test_a_fenced_plane_fences_no_producers() -> None:
+    """A newer writer may have started the tasks by now; the older one learns of it in time."""
+    log, outside = Overtaken(), NotedActions()
+    await log.create_topic(CONFIG, 1)
+    count = raw(CONFIG, "tasks-fencing-orders", '{"task-count":2}')
+    commit = raw(CONFIG, "commit-orders", '{"tasks":0}')
+    await log.append([configured("orders"), commit, count, commit])
+    plugins = catalogued(more=[Plugin(class_name="lab.Source", type="source", version="1")])
+    settings = Settings(exactly_once=True)
+    async with plane_on(log, settings, outside=outside, plugins=plugins) as plane:
+        log.claim_follows = True
+        with pytest.raises(Fenced):
+            await plane.execute(FenceTasks("orders"))
+        assert outside.performed == []
+        await plane.claim()  # which completes the command
+        assert outside.performed == [
+            FenceProducers("orders", ("connect-cluster-orders-0", "connect-cluster-orders-1"))
+        ]
 
 
 async def test_claims_again(log: Fragile) -> None:

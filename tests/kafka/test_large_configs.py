@@ -48,6 +48,9 @@ async def test_a_config_of_a_mebibyte(broker: Broker, own_topics: Topics, tmp_pa
             assert "refuses a record larger than its max.message.bytes: shorten it" in message
             assert await values(broker, own_topics) == before
             await _check_unchanged(client)
+            listed = (await client.get("/commands")).json()["commands"][-1]
+            assert (listed["outcome"], listed["connector"]) == ("refused", body.get("name", "a"))
+            assert listed["reason"] == message
         small = {"name": "c", "config": SOURCE, "initial_offsets": INITIAL}
         assert (await client.post("/connectors", json=small)).is_success
         assert (await client.delete("/connectors/c")).is_success

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -160,20 +161,47 @@ async def test_an_answer_never_passes_a_record(boundary: str | None) -> None:
 
 async def test_a_yielded_record_that_no_poll_has_returned() -> None:
     """The hook is not called: its answer could cover the record."""
-    thread = AuthorThread("author")
-    try:
-        source = BurstSource()
-        driver = GeneratorDriver(source, cast(TaskContext, None), thread)
-        await driver.start()
+    source = BurstSource()
+    async with _driver_of(source) as driver:
         assert _values(await driver.poll()) == ["1", "2", "3"]
-        assert await driver.update_offsets([]) == ()
+        assert await driver.update_offsets(list) == ()
         BurstSource.bursts = 2
         await until(lambda: source.position == 4)
-        assert await driver.update_offsets([({"p": "a"}, {"at": 3})]) is None
+        assert await driver.update_offsets(lambda: [({"p": "a"}, {"at": 3})]) is None
         assert BurstSource.shown == []
         assert _values(await driver.poll()) == ["4"]
-        assert await driver.update_offsets([({"p": "a"}, {"at": 4})]) == ()
+        assert await driver.update_offsets(lambda: [({"p": "a"}, {"at": 4})]) == ()
         assert BurstSource.shown == [4]
+
+
+async def test_offsets_are_copied_once_the_hook_is_called() -> None:
+    """A blocked thread copies no offsets; a free one copies them, not the event loop."""
+    threads: list[str] = []
+
+    def offsets() -> OffsetPairs:
+        threads.append(threading.current_thread().name)
+        return [({"p": "a"}, {"at": 3})]
+
+    async with _driver_of(BlockingSource()) as driver:
+        assert _values(await driver.poll()) == ["1", "2", "3"]
+        for _ in range(3):
+            assert await driver.update_offsets(offsets) is None
+        assert threads == []
+        BlockingSource.released.set()
+        assert await driver.poll() == []
+        while await driver.update_offsets(offsets) is None:
+            assert await driver.poll() == []  # the withdrawn call ends meanwhile
+        assert threads == ["author"]
+
+
+@asynccontextmanager
+async def _driver_of(source: Source) -> AsyncIterator[GeneratorDriver]:
+    """Run a source in a thread named `author`."""
+    thread = AuthorThread("author")
+    try:
+        driver = GeneratorDriver(source, cast(TaskContext, None), thread)
+        await driver.start()
+        yield driver
         await driver.stop()
     finally:
         thread.abandon()

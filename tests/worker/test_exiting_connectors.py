@@ -5,28 +5,71 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from controlplane.connect import Source
+import msgspec
+
+from controlplane.connect import Source, key
 from controlplane.connect.source import SourceRun
+from controlplane.core import views
 from controlplane.core.commands import CreateConnector
+from controlplane.core.context import DecisionSettings
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.plane import Settings
+from controlplane.projection.loader import load
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.worker import ConnectWorker
 from tests.conftest import ROOT
 from tests.patience import PATIENCE_S
-from tests.worker.worker_fixture import QUICK, config_of, until_state
+from tests.worker.worker_fixture import QUICK, config_of, until, until_state, values_in
 
 EXIT_CODE = 9
+WRITTEN_IN_A_LIFE = 20
+"""Records of the other source before the process ends."""
+
+PART = {"part": "a"}
+
+
+class Counting(Source):
+    """Yields one number after another, from the committed one on."""
+
+    config = (key("topic", default="numbers"),)
+    exactly_once = True
+    written: ClassVar[int] = 0
+    """Number of records that this process has written."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Count."""
+        offset = task.offset(PART)
+        number = 0 if offset is None else int(str(offset["number"]))
+        while True:
+            number += 1
+            yield task.record(str(number), PART, {"number": number})
+            yield task.idle(0.001)
+
+    def acked(self, task: SourceRun, record: Any, metadata: Any) -> None:
+        """Count the record."""
+        del task, record, metadata
+        Counting.written += 1
 
 
 class Exiting(Source):
-    """Ends the process at its first record."""
+    """Ends the process within its first transaction, once the other source has written enough."""
+
+    config = (key("topic", default="lost"),)
+    exactly_once = True
+    boundaries = True
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """End the process."""
+        """Yield a record, and end the process."""
+        yield task.record("never seen", PART, {"number": 1})
         yield task.idle(0)
+        while Counting.written < WRITTEN_IN_A_LIFE:
+            yield task.idle(0.001)
         os._exit(EXIT_CODE)
 
 
@@ -34,13 +77,20 @@ async def run_worker(log: Path, *, creates: bool = False) -> None:
     """Run a worker until its connector ends it."""
     async with _opened(log) as worker:
         if creates:
-            await worker.plane.execute(CreateConnector("exiting", config_of(Exiting)))
+            await worker.plane.execute(CreateConnector("counting", config_of(Counting)))
+            exiting = config_of(Exiting, transaction_boundary="connector")
+            await worker.plane.execute(CreateConnector("exiting", exiting))
         await asyncio.sleep(PATIENCE_S)
 
 
-def _opened(log: Path) -> Any:
+def _opened(log: Path) -> AbstractAsyncContextManager[ConnectWorker]:
     return ConnectWorker.open(
-        f"sqlite:///{log}", RuntimeEnvironment(ConnectorClasses((Exiting,)), QUICK)
+        f"sqlite:///{log}",
+        RuntimeEnvironment(
+            ConnectorClasses((Counting, Exiting)),
+            msgspec.structs.replace(QUICK, exactly_once=True),
+        ),
+        Settings(exactly_once=True, worker=DecisionSettings(exactly_once_source=True)),
     )
 
 
@@ -53,10 +103,17 @@ def exit_code_of(code: str) -> int:
 
 
 def test_a_connector_that_ends_the_process(tmp_path: Path) -> None:
-    """`controlplane stop` on the log stops it while no worker runs; the worker then stays up."""
+    """`controlplane stop` on the log stops it while no worker runs; the worker then stays up.
+
+    After each end nothing is half committed, and the other source continues in the next life.
+    """
     log = tmp_path / "state.db"
     assert exit_code_of(f"asyncio.run(run_worker(Path({str(log)!r}), creates=True))") == EXIT_CODE
+    first = asyncio.run(numbers_written(log))
+    assert first >= WRITTEN_IN_A_LIFE
     assert exit_code_of(f"asyncio.run(run_worker(Path({str(log)!r})))") == EXIT_CODE
+    second = asyncio.run(numbers_written(log))
+    assert second >= first + WRITTEN_IN_A_LIFE
     stop = ("stop", "exiting", "--cluster", f"sqlite:///{log}")
     stopped = subprocess.run(
         [sys.executable, "-m", "controlplane", *stop],
@@ -68,9 +125,28 @@ def test_a_connector_that_ends_the_process(tmp_path: Path) -> None:
     )
     assert stopped.stdout == "exiting: stopped\n"
     asyncio.run(_check_stopped(log))
+    assert asyncio.run(numbers_written(log)) >= second + WRITTEN_IN_A_LIFE
+
+
+async def numbers_written(path: Path) -> int:
+    """Check that records and offsets match, and return the last number."""
+    log = await SqliteLog.open(path, read_only=True)
+    try:
+        numbers = [int(value or b"") for value in await values_in(log, "numbers")]
+        assert await values_in(log, "lost") == []
+        state = (await load(log, Profile.of("kip"), exactly_once=True)).snapshot()
+    finally:
+        await log.close()
+    (offset,) = views.source_offsets(state, "counting")
+    assert offset.offset == {"number": len(numbers)}
+    assert numbers == [*range(1, len(numbers) + 1)]
+    assert views.source_offsets(state, "exiting") == []
+    return len(numbers)
 
 
 async def _check_stopped(log: Path) -> None:
-    """Check that the connector stays stopped in this process."""
+    """Check that the connector stays stopped in this process, while the other one runs on."""
     async with _opened(log) as worker:
         await until_state(worker, "exiting", "STOPPED")
+        await until_state(worker, "counting", "RUNNING", "RUNNING")
+        await until(lambda: Counting.written >= WRITTEN_IN_A_LIFE)

@@ -112,6 +112,29 @@ async def test_a_sink_outlives_an_outage() -> None:
         await until(lambda: committed_offsets(worker, "connect-s") == {("t", 0): 2})
 
 
+class OffsetsOutageLog(MemoryLog):
+    """Log that cannot tell the end of the offsets topic alone for the first few times."""
+
+    refusals = 3
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Return the ends of topics."""
+        topics = {*topics}
+        if topics == {"connect-offsets"} and self.refusals:
+            self.refusals -= 1
+            raise LogUnavailable("away")
+        return await super().ends(topics)
+
+
+async def test_a_start_outlives_an_outage() -> None:
+    """Tasks that start while their offsets cannot be read wait for the log, as running tasks do."""
+    log = OffsetsOutageLog()
+    async with running(CountingSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        assert log.refusals == 0
+
+
 class SleepySource(Source):
     """Source that rests for ten minutes after one record."""
 

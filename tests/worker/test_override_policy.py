@@ -230,12 +230,51 @@ async def test_offsets_are_not_changed(
 
 
 @pytest.mark.parametrize("release", ["kip", "3.9.1"])
-async def test_offsets_of_a_sink_are_not_read(release: str) -> None:
-    """The endpoint answers 500 with Kafka's message."""
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        pytest.param(SINK | CONSUMER, GROUP, id="sink"),
+        pytest.param(SOURCE | PRODUCER, LINGER, id="source"),
+        pytest.param(SOURCE | OWN_OFFSETS | CONSUMER, GROUP, id="own-offsets"),
+    ],
+)
+async def test_offsets_are_not_read(config: dict[str, str], sentence: str, release: str) -> None:
+    """The endpoint answers 500 with Kafka's message; the past stays readable."""
     async with (
-        reopened(SINK | CONSUMER, "None", release) as worker,
+        reopened(config, "None", release) as worker,
         client_of(worker.plane.app) as client,
     ):
         answer = await client.get("/connectors/c/offsets")
+        past = await client.get("/connectors/c/offsets?as_of=config@0")
     assert answer.status_code == 500
-    assert answer.json()["message"] == GROUP
+    assert answer.json()["message"] == sentence
+    assert "Overrides" not in past.text
+    assert past.status_code == (
+        500 if config["connector.class"] == SINK["connector.class"] else 200
+    )
+
+
+async def test_offsets_without_forbidden_overrides_are_read() -> None:
+    """Overrides of unused clients refuse nothing."""
+    async with (
+        reopened(SOURCE | CONSUMER | ADMIN, "None") as worker,
+        client_of(worker.plane.app) as client,
+    ):
+        answer = await client.get("/connectors/c/offsets")
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK])
+async def test_offsets_of_a_missing_class_are_not_read(config: dict[str, str]) -> None:
+    """A worker makes the connector before it reads: 500 with Kafka's words."""
+    log = MemoryLog()
+    async with running(RestingOverrides, Dropping, log=log) as worker:
+        await worker.plane.execute(CreateConnector("c", config))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+    async with running(log=log) as worker, client_of(worker.plane.app) as client:
+        answer = await client.get("/connectors/c/offsets")
+        unknown = await client.get("/connectors/d/offsets")
+    assert answer.status_code == 500
+    words = "Failed to find any class that implements Connector and which name matches "
+    assert answer.json()["message"].startswith(words + config["connector.class"])
+    assert unknown.status_code == 404

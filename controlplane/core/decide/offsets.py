@@ -147,6 +147,23 @@ def store_of(
     return refused or store
 
 
+def reading_failure(state: ClusterState, name: str, context: Context) -> str | None:
+    """Kafka's message if a worker cannot read the offsets of a connector; None: it can.
+
+    A worker makes the connector and the clients of its offsets (`Worker#connectorOffsets`).
+    """
+    config = state.config.connectors[name]
+    plugin = find_connector(ValidationSubject.of(config, context))
+    if isinstance(plugin, ValidationFailure):
+        return plugin.text
+    clients: tuple[str, ...] = ()
+    if plugin.type == "sink":
+        clients = SINK_OFFSET_CLIENTS
+    elif plugin.type == "source":
+        clients = source_offset_clients(config, context, exactly_once=state.exactly_once)
+    return override_refusal(config, clients, context)
+
+
 def _forbidden_overrides(
     store: ConnectorOffsets, state: ClusterState, config: Properties, context: Context
 ) -> str | None:

@@ -169,6 +169,13 @@ class LogConsumer:
             return
         lost = sorted(self._member.owned - assigned)
         gained = sorted(assigned - self._member.owned)
+        # Owned before the next `await`: a consumer that joins meanwhile must not get them, too.
+        self._member.owned |= {*gained}
+        try:
+            positions = await self._first_positions(gained) if gained else {}
+        except LogError:
+            self._member.owned -= {*gained}
+            return
         if lost:
             # Owned until the commit in `revoked` has ended: no other consumer gets them before.
             await self._rebalancing.revoked(lost)
@@ -177,8 +184,6 @@ class LogConsumer:
                 del self._positions[partition]
             self._paused -= {*lost}
         if gained:
-            positions = await self._first_positions(gained)
-            self._member.owned |= {*gained}
             self._positions |= positions
             await self._rebalancing.assigned(gained)  # reads the positions, and may seek
         if lost or gained:
@@ -227,8 +232,8 @@ class LogConsumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions that the group has assigned to this consumer."""
-        return frozenset(self._member.owned)
+        """Partitions that the group has assigned to this consumer, and that have a position."""
+        return frozenset(self._positions)
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions."""

@@ -176,8 +176,10 @@ class IdempotentTaskProducer:
 
         The producer of an abandoned task drops what is queued.
         """
-        await (self._queue.drop() if abandoned else self._queue.close(CLOSE_S))
-        await self._appends.close()
+        try:
+            await (self._queue.drop() if abandoned else self._queue.close(CLOSE_S))
+        finally:  # also if the task is abandoned meanwhile
+            await self._appends.close()
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
         self._placer.next_turn()

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from copy import deepcopy
 from functools import partial
 from math import isnan
 from time import monotonic
@@ -43,6 +44,9 @@ from controlplane.worker.drivers.source_items import (
 
 Acknowledged = tuple[SourceRecord, RecordMetadata | None]
 """A record and its place; None: it was filtered or dropped."""
+
+OffsetsToCommit = Callable[[], Iterable[OffsetPair]]
+"""Returns the offsets of the coming commit. It is called in the author's thread."""
 
 GATHER_S = 0.02
 """Time for which single records gather into one batch."""
@@ -78,8 +82,8 @@ class SourceDriver(Protocol):
         """True if the author has written `update_offsets`."""
         ...
 
-    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Ask the author for further offsets to commit (KIP-910).
+    async def update_offsets(self, offsets: OffsetsToCommit) -> OffsetPairs | None:
+        """Ask the author for further offsets to commit (KIP-910); the hook gets copies.
 
         None: the hook cannot be called before the next poll, so these offsets must wait.
         """
@@ -142,12 +146,15 @@ class PollingDriver:
         """True if the task has `update_offsets`."""
         return _overrides(self._task, SourceTask, "update_offsets")
 
-    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+    async def update_offsets(self, offsets: OffsetsToCommit) -> OffsetPairs | None:
         """Ask for further offsets, if the task has the method."""
         if not self.has_offsets_hook:
             return ()
         check = _offsets_check(self._task)
-        return await self._thread.checked_call(check, self._task.update_offsets, offsets) or ()
+        return await self._thread.checked_call(check, self._further_offsets, offsets) or ()
+
+    def _further_offsets(self, offsets: OffsetsToCommit) -> Any:
+        return self._task.update_offsets(_copied(offsets))
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `commit_record` for each record, if the task has the method."""
@@ -327,7 +334,7 @@ class GeneratorDriver:
         """True if the source has `update_offsets`."""
         return _overrides(self._source, Source, "update_offsets")
 
-    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+    async def update_offsets(self, offsets: OffsetsToCommit) -> OffsetPairs | None:
         """Ask for further offsets, if the source has the method.
 
         None: the generator blocks the thread, or it has yielded items that no poll has returned
@@ -349,14 +356,14 @@ class GeneratorDriver:
         return further
 
     async def _further_offsets(
-        self, begun: "Future[None]", offsets: OffsetPairs
+        self, begun: "Future[None]", offsets: OffsetsToCommit
     ) -> OffsetPairs | None:
         """Call the hook in the author's thread, unless the caller has cancelled `begun`."""
         if not begun.set_running_or_notify_cancel() or self._gathered:
             return None
         lock = self._hook_lock if self._reading else self._call_lock
         async with lock:
-            further = self._source.update_offsets(self._run, offsets)
+            further = self._source.update_offsets(self._run, _copied(offsets))
             further = await further if inspect.isawaitable(further) else further
         if self._gathered:
             return None  # the generator went on while the hook waited
@@ -403,6 +410,11 @@ class GeneratorDriver:
 
 class _GeneratorEnd(Exception):
     """A plain generator has ended; `StopIteration` cannot leave a coroutine."""
+
+
+def _copied(offsets: OffsetsToCommit) -> OffsetPairs:
+    """Return copies of offsets, in the author's thread: very many take long."""
+    return [deepcopy(pair) for pair in offsets()]
 
 
 def _offsets_check(author: object) -> Callable[[Any], list[OffsetPair] | None]:

@@ -86,12 +86,16 @@ class ConnectorActor:
         Raises:
             Exception: the connector cannot be started.
         """
-        if self.ended.done():
-            raise ConnectError(f"Connector {self._name} was stopped")
         done: asyncio.Future[None] = self._loop.create_future()
         self._requests.append(_Restart(instances, done))
         self._changed.set()
-        await done
+        try:
+            await asyncio.wait({done, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                raise ConnectError(f"Connector {self._name} was stopped")
+            done.result()
+        finally:
+            done.cancel()
 
     def reload(self, config: Mapping[str, Any]) -> None:
         """Restart the connector and its tasks that run, as values of this config have expired.
@@ -159,10 +163,6 @@ class ConnectorActor:
         except Exception as defect:
             self._around.statuses.connector(self._name, State.FAILED, trace_of(defect), safe=True)
             raise
-        finally:
-            for request in self._requests:
-                if isinstance(request, _Restart):
-                    _settle(request.done, ConnectError(f"Connector {self._name} was stopped"))
 
     async def _ended_after_change(self) -> bool:
         """Wait for a change and apply it; return True if nothing remains to be run."""
@@ -377,9 +377,6 @@ class ConnectorActor:
             return
         try:
             await self._restart_instances(request.instances)
-        except asyncio.CancelledError:
-            _settle(request.done, ConnectError(f"Connector {self._name} was stopped"))
-            raise
         except Exception as failure:  # noqa: BLE001 - the caller gets it
             _settle(request.done, failure)
         else:

@@ -1,7 +1,7 @@
 """Delivery at least once: offsets follow the acknowledged records (Kafka: `WorkerSourceTask`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -85,11 +85,13 @@ class AtLeastOnce:
         offsets that it has not seen wait.
         """
         if self._calls_hook:
-            shown = self._committable | self._unseen
-            returned = await self._loaded.ask_for_offsets(shown.values())
+            returned = await self._loaded.ask_for_offsets(self._about_to_commit)
             if returned is not None:
                 self._commit_unseen()
                 self._committable |= self._submitted.submit_acked(returned)
+
+    def _about_to_commit(self) -> Iterable[OffsetPair]:
+        return (self._committable | self._unseen).values()
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""

@@ -159,7 +159,7 @@ class ExactlyOnce:
         False: the hook cannot be called before the next poll, so the transaction goes on.
         """
         if self._loaded.updates_offsets:
-            further = await self._loaded.ask_for_offsets(self._offsets.values())
+            further = await self._loaded.ask_for_offsets(self._offsets.values)
             if further is None:
                 return False
             self._add_offsets(further)

@@ -1,22 +1,20 @@
 """Loop of a source task: poll, convert, send, commit (Kafka: `AbstractWorkerSourceTask`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from copy import deepcopy
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.connect.errors import RetriableError
-from controlplane.connect.records import OffsetPair, SourceRecord
+from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
-from controlplane.event_loop import sliced
 from controlplane.failure_text import description_of
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
-from controlplane.worker.drivers.source_drivers import Acknowledged, SourceDriver
+from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit, SourceDriver
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.task_metrics import SourceTaskMetrics
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
@@ -66,17 +64,16 @@ class LoadedSourceTask(NamedTuple):
     """True: `update_offsets` is called (KIP-910); no release has it."""
     metrics: SourceTaskMetrics
 
-    async def ask_for_offsets(self, about_to_commit: Iterable[OffsetPair]) -> OffsetPairs | None:
+    async def ask_for_offsets(self, about_to_commit: OffsetsToCommit) -> OffsetPairs | None:
         """Show copies of offsets to the task's `update_offsets`, and return its answer (KIP-910).
+
+        The caller changes none of the offsets meanwhile.
 
         A `RetriableError` is an empty answer. None: the hook cannot be called before the next poll;
         the offsets must not be committed before.
         """
-        if not self.driver.has_offsets_hook:
-            return ()
-        shown = [deepcopy(pair) async for pair in sliced([*about_to_commit])]
         try:
-            return await self.driver.update_offsets(shown)
+            return await self.driver.update_offsets(about_to_commit)
         except RetriableError as failure:
             self.notices.warning("offsets_hook_skipped", reason=description_of(failure))
             return ()

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from functools import partial
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
-from controlplane.worker.drivers.source_drivers import Acknowledged
+from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.startups import StartupCounts
 from controlplane.worker.metrics.task_metrics import SourceTaskMetrics
@@ -170,7 +171,7 @@ class PlannedDriver:
         """True if the plan has a hook."""
         return self._world.plan.hook is not None
 
-    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+    async def update_offsets(self, about_to_commit: OffsetsToCommit) -> OffsetPairs | None:
         """Call the hook of the plan, which may take a moment."""
         hook = self._world.plan.hook
         if hook is None:
@@ -184,7 +185,7 @@ class PlannedDriver:
                 await asyncio.sleep(self._world.plan.hook_s)
         finally:
             self._hooked = False
-        call = len(self._world.hooked)
+        call, offsets = len(self._world.hooked), deepcopy([*about_to_commit()])
         returned = hook(call, offsets, self._at)
         output = [*(returned or ())]
         self._world.hooked.append((offsets, output))

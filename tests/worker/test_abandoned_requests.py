@@ -1,0 +1,72 @@
+"""Callers and connections of connectors and tasks that are abandoned."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from controlplane.connect.errors import ConnectError
+from controlplane.worker.data_topics.client_settings import ProducerSettings
+from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.kafka_producer import IdempotentTaskProducer
+from controlplane.worker.lifecycle.connector_actor import ConnectorActor
+from tests.patience import PATIENCE_S
+from tests.worker.worker_fixture import running
+
+
+async def test_a_restart_of_an_actor_that_never_ran() -> None:
+    """The caller gets an error although the actor is abandoned before its first step."""
+    async with running() as worker:
+        actors: list[ConnectorActor] = []
+
+        def abandon() -> None:
+            actors[0].abandon()
+
+        asyncio.get_running_loop().call_soon(abandon)
+        actors.append(ConnectorActor("c", worker._around))  # its first step follows `abandon`
+        with pytest.raises(ConnectError, match="Connector c was stopped"):
+            async with asyncio.timeout(PATIENCE_S):
+                await actors[0].restart([None])
+
+
+class HangingAppends:
+    """Appends that end with their producer only."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.closed = False
+
+    async def append(self, *_: Any) -> Any:
+        """Wait for ever."""
+        self.begun.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Note the end."""
+        self.closed = True
+
+
+class OnePlace:
+    """Places each record in partition 0."""
+
+    def next_turn(self) -> None:
+        """Do nothing."""
+
+    async def placed(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record."""
+        return record
+
+
+async def test_a_producer_whose_close_is_cut_off() -> None:
+    """A task that is abandoned while its producer sends the rest leaves no connection open."""
+    appends = HangingAppends()
+    parts: tuple[Any, ...] = (appends, OnePlace(), None, None, ProducerSettings())
+    producer = IdempotentTaskProducer(*parts)
+    await producer.send([cast(ProducerRecord, "record")])
+    await appends.begun.wait()
+    closing = asyncio.create_task(producer.close())
+    await asyncio.sleep(0.01)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert appends.closed

@@ -1,0 +1,123 @@
+"""Assignment of partitions to the consumers of sinks on a log of our own."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.core.entry import TopicPartition
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.worker.data_topics import embedded_consumer
+from controlplane.worker.data_topics.clients import TopicSubscription
+from controlplane.worker.data_topics.embedded_consumer import (
+    LogConsumer,
+    LogConsumerSettings,
+    Membership,
+)
+from controlplane.worker.data_topics.embedded_groups import (
+    GroupAssignments,
+    GroupMember,
+    LogGroups,
+)
+
+PLACES = [("t", 0), ("t", 1)]
+
+
+class SlowStarts(MemoryLog):
+    """A log whose next question for starts waits for `answering`, or fails while it is `away`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requested = asyncio.Event()
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.away = False
+
+    async def starts(self, topics: Iterable[str]) -> Ends:
+        """Return the starts of topics, after a while."""
+        self.requested.set()
+        if self.away:
+            raise LogUnavailable("away")
+        await self.answering.wait()
+        return await super().starts(topics)
+
+
+class NotedPartitions:
+    """Notes the partitions of its consumer."""
+
+    def __init__(self) -> None:
+        self.partitions: set[TopicPartition] = set()
+
+    async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Add partitions."""
+        self.partitions |= {*partitions}
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Remove partitions."""
+        self.partitions -= {*partitions}
+
+    lost = revoked
+
+
+class Group:
+    """Consumers of one group, which look for changes at each poll."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._groups = LogGroups(log, lambda: None, lambda: 0)
+        self._assignments = GroupAssignments(log.topics)
+
+    def joined(self, sink: NotedPartitions) -> LogConsumer:
+        """Return a new consumer of the topic."""
+        membership = Membership(self._groups, self._assignments, GroupMember("g"))
+        subscription = TopicSubscription(["t"])
+        consumer = LogConsumer(self._log, membership, subscription, sink, LogConsumerSettings())
+        consumer.join()
+        return consumer
+
+
+@pytest.fixture
+async def log(monkeypatch: pytest.MonkeyPatch) -> SlowStarts:
+    """A log with a topic of two partitions."""
+    monkeypatch.setattr(embedded_consumer, "TOPICS_POLL_S", 0.0)
+    made = SlowStarts()
+    await made.create_topic("t", 2)
+    return made
+
+
+async def test_an_outage_at_the_first_positions(log: SlowStarts) -> None:
+    """A log that is away at this moment fails no sink: it gets its partitions later."""
+    sink = NotedPartitions()
+    consumer = Group(log).joined(sink)
+    log.away = True
+    assert await consumer.poll(0) == []
+    assert consumer.assignment == frozenset()
+    log.away = False
+    await consumer.poll(0)
+    assert sorted(sink.partitions) == PLACES
+    await consumer.close()
+
+
+async def test_a_consumer_that_joins_meanwhile(log: SlowStarts) -> None:
+    """No partition has two owners, although the second consumer joins within an assignment."""
+    group, sinks = Group(log), (NotedPartitions(), NotedPartitions())
+    first = group.joined(sinks[0])
+    log.answering.clear()
+    log.requested.clear()
+    polling: asyncio.Task[Any] = asyncio.create_task(first.poll(0))
+    await log.requested.wait()
+    second = group.joined(sinks[1])
+    log.answering.set()
+    await second.poll(0)
+    await polling
+    assert sorted(sinks[0].partitions) == PLACES
+    assert sinks[1].partitions == set()
+    await first.poll(0)
+    await second.poll(0)
+    assert sorted([*sinks[0].partitions, *sinks[1].partitions]) == PLACES
+    assert len(sinks[1].partitions) == 1
+    await first.close()
+    await second.close()
