@@ -8,7 +8,7 @@ keeps its own logging. The level follows a Python logger, which may change at ru
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -21,6 +21,7 @@ from structlog.typing import EventDict, Processor
 from controlplane.core.moments import time_text
 from controlplane.core.text.redaction import redacted_text
 from controlplane.event_loop import now_ms
+from controlplane.notices import LeveledNotices, always
 
 LogFormat = Literal["logfmt", "json"]
 LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
@@ -214,27 +215,12 @@ def silent() -> Logger:
     return _Silent()
 
 
-def info_check(target: object) -> Callable[[], bool]:
-    """Return a check that is true while a logger writes normal events (`info`).
-
-    A caller asks it before it computes the facts of an event. The check follows the level of a
-    logger of this module. Any other logger gets every event.
-    """
-    if isinstance(target, _Silent):
-        return bool
-    if isinstance(target, _SafeLogger) and target.level is not None:
-        return partial(target.level.isEnabledFor, logging.INFO)
-    return _always
-
-
-def _always() -> bool:
-    return True
-
-
-class _SafeLogger:
+class _SafeLogger(LeveledNotices):
     """Passes on the events of enabled levels (None: all), and drops lines that fail."""
 
     def __init__(self, target: Logger, level: logging.Logger | None) -> None:
+        check = always if level is None else partial(level.isEnabledFor, logging.INFO)
+        super().__init__(check)
         self._target, self.level = target, level
 
     def _is_enabled(self, level: int) -> bool:
@@ -256,7 +242,10 @@ class _SafeLogger:
                 self._target.exception(event, **facts)
 
 
-class _Silent:
+class _Silent(LeveledNotices):
+    def __init__(self) -> None:
+        super().__init__(bool)
+
     def info(self, event: str, **facts: Any) -> None:
         pass
 

@@ -48,11 +48,11 @@ from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
+from controlplane.notices import Notices
 from controlplane.observe import Logger, logger
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from controlplane.projection.notices import Notices
 from controlplane.projection.past_states import read_history
 from controlplane.projection.upkeep import UpkeepSettings, repeat_upkeep, store_last_snapshots
 from controlplane.settings.kinds import check_settings

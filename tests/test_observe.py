@@ -10,12 +10,12 @@ from typing import TextIO
 
 import pytest
 
+from controlplane.notices import info_check
 from controlplane.observe import (
     MOST_WARNINGS,
     RepeatedWarnings,
     StdlibLogBridge,
     connector_context,
-    info_check,
     logger,
     silent,
 )

@@ -60,7 +60,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.event_loop import now_ms
 from controlplane.logs.log import LogError, LogUnavailable
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.rest.errors import WorkerAnswer
 
 AS_PLANNED, DIFFERS, NOT_COMPARED = "as planned", "differs", "not compared"

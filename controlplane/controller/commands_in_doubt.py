@@ -21,7 +21,7 @@ from controlplane.core.decide.recovery import ReportedFailure
 from controlplane.core.records import CommandTrace
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import Fenced, LogError
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 
 ReadToEnd = Callable[[], Awaitable[ClusterState]]
 """Reads the log to its end; returns the state there."""

@@ -59,7 +59,7 @@ from controlplane.logs.log import (
     LogUnavailable,
     ProbedLog,
 )
-from controlplane.observe import info_check
+from controlplane.notices import info_check
 
 PROBE_S = 1.0
 """Time limit of a probe, which writes no record; a slower log counts as unavailable."""

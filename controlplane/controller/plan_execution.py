@@ -33,7 +33,7 @@ from controlplane.logs.log import (
     ProbedLog,
     Record,
 )
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.event_loop import backoff, cancel_all, close, first_of
 from controlplane.logs.log import HasInterruptions, LogError, LogUnavailable, ReadableLog
+from controlplane.notices import Notices
 from controlplane.projection.followed_topics import FollowedTopics
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.loader import load
-from controlplane.projection.notices import Notices
 from controlplane.projection.past_states import PastState, PastStates, ends_now
 from controlplane.projection.release_folds import (
     FoldObserver,

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogError, ReadableLog
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.projection.retention import RetentionSettings, retain
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 

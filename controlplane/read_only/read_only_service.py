@@ -16,10 +16,10 @@ from controlplane.core.state import Topics
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log_factory import OpenedLog
 from controlplane.logs.names import is_cluster
+from controlplane.notices import Notices
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from controlplane.projection.notices import Notices
 from controlplane.read_only.forecast import forecast
 from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.service import Service, compose

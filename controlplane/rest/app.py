@@ -32,7 +32,8 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
-from controlplane.observe import Logger, info_check, silent
+from controlplane.notices import info_check
+from controlplane.observe import Logger, silent
 from controlplane.rest.endpoints.router import ListenerEndpoints, key_of, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,

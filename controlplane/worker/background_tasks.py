@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from controlplane.failure_text import description_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 
 
 def background_task(

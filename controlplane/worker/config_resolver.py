@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import shortened
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import REFERENCE, Providers
 

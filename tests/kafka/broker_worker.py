@@ -9,9 +9,9 @@ from controlplane.connect.transforms import Predicate, Transformation
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.log_factory import open_kafka_log
+from controlplane.notices import Notices
 from controlplane.plane import Surroundings
 from controlplane.plane_settings import plane_settings
-from controlplane.projection.notices import Notices
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.sources import flag_values
 from controlplane.worker.connector_classes import AnyConnectorClass, ConnectorClasses

@@ -14,6 +14,7 @@ BESIDE = {
         "settings",
         "private_files",
         "logger_levels",
+        "notices",
         "observe",
         "event_loop",
         "failure_text",

@@ -12,8 +12,8 @@ from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.records import Status
 from controlplane.logs.log import Log, Record
 from controlplane.logs.memory import MemoryLog
+from controlplane.notices import Notices
 from controlplane.plane import Settings, Surroundings
-from controlplane.projection.notices import Notices
 from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.embedded_groups import LogGroups

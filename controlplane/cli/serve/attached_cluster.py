@@ -22,7 +22,7 @@ from controlplane.logs.log_factory import open_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.read_only.read_only_service import read_only_settings
 from controlplane.rest.service import Service
 from controlplane.settings.security import Secret

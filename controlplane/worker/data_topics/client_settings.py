@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from controlplane.logs.kafka.connector_clusters import is_access
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.task_identity import TaskIdentity
 
 ClientKind = Literal["producer", "consumer", "admin"]

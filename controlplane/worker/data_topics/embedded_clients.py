@@ -8,8 +8,8 @@ import msgspec
 
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import Log
+from controlplane.notices import Notices
 from controlplane.plane import ControlPlane
-from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.client_settings import (
     ClientKind,
     client_overrides,

@@ -18,7 +18,7 @@ from controlplane.logs.kafka.connector_clusters import (
 )
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogNotUsable
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.settings import Configuration, SettingsError
 from controlplane.settings.prefixes import READER
 from controlplane.worker.data_topics.client_settings import (

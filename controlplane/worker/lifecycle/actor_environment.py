@@ -7,7 +7,7 @@ from controlplane.core.commands import PublishTasks
 from controlplane.core.plan import Outcome, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver, ConnectorRequests
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.config_reloads import ConfigReloads

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 
 ACTION = "config.action.reload"
 """Setting of a connector: `restart` (the default), or `none`."""

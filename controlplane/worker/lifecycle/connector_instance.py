@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from controlplane.core.records import State, Target
 from controlplane.failure_text import description_of, trace_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.metrics.startups import Startup

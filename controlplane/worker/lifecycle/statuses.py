@@ -21,7 +21,7 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import cancel_all
 from controlplane.failure_text import shortened
 from controlplane.logs.log import Fenced, Log, LogError, Record
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.outage_retry import until_available
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from controlplane.core.records import State
 from controlplane.failure_text import description_of, trace_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl

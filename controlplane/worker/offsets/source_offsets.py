@@ -19,7 +19,7 @@ from controlplane.core.plan import Draft
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.event_loop import sliced
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import (
     Producer,
     ProducerFailure,

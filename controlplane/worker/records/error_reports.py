@@ -7,7 +7,7 @@ from typing import Any
 
 from controlplane.core.entry import Entry
 from controlplane.failure_text import description_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import Producer, ProducerRecord
 from controlplane.worker.records.record_errors import (
     FailedRecord,

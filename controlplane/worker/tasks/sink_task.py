@@ -11,7 +11,7 @@ from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.connect.records import SinkRecord
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.failure_text import description_of, message_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import (
     Consumer,

@@ -10,7 +10,7 @@ from controlplane.connect.errors import RetriableError
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
 from controlplane.failure_text import description_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from controlplane.failure_text import description_of
-from controlplane.projection.notices import Notices
+from controlplane.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.records.conversion import SinkPipeline, SourcePipeline
 

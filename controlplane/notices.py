@@ -1,0 +1,37 @@
+"""Interface for notices to operators: ended commands, log outages, failed upkeep, recoveries."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Notices(Protocol):
+    """Receives notices for operators; a structlog logger fits."""
+
+    def info(self, event: str, **facts: Any) -> Any:
+        """Report a recovery; `facts` are the fields of the log event."""
+        ...
+
+    def warning(self, event: str, **facts: Any) -> Any:
+        """Report a failure; `facts` are the fields of the log event."""
+        ...
+
+
+class LeveledNotices:
+    """Base of receivers that may ignore `info`; `takes_info` tells whether they do at present."""
+
+    def __init__(self, takes_info: Callable[[], bool]) -> None:
+        self.takes_info = takes_info
+
+
+def info_check(notices: object) -> Callable[[], bool]:
+    """Return a check that is true while a receiver takes `info`.
+
+    A caller asks it before it computes the facts of an event. A receiver without levels takes every
+    event.
+    """
+    return notices.takes_info if isinstance(notices, LeveledNotices) else always
+
+
+def always() -> bool:
+    """Return True: the check of a receiver that takes every event."""
+    return True
