@@ -90,8 +90,8 @@ def watch(  # noqa: PLR0913 - click passes every option by name
     tables, from which the lines are printed; a batch that was interrupted is repeated. A finding
     that no longer holds is printed as resolved.
 
-    Ends with Ctrl-C, or after the present content with --once. Exit code 2: there is no archive, a
-    cluster cannot be read, or the checkpoint and the archive differ. The other clusters are printed.
+    Ends with Ctrl-C, or after the present content with --once. Exit code 2: there is no archive, or
+    a cluster cannot be read, or the checkpoint and the archive differ; other clusters are printed.
     """
     if folder and not checkpoint:
         raise click.UsageError("--folder FOLDER needs --checkpoint FOLDER: both belong together")
