@@ -48,7 +48,7 @@ class RowHashes:
         """Hash of a connector's row in a table; for tasks, the sum over all of them."""
         if table not in (_TASKS, _DEFERRED):
             return self.cell(table, name, -1, value)
-        tasks = (self.cell(table, name, *task) for task in value.items())
+        tasks = [self.cell(table, name, task, config) for task, config in value.items()]
         return sum(tasks, self.cell(table, name, -1, None))
 
     def cell(self, table: str, name: str, task: int, value: Any) -> int:
