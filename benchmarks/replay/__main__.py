@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import click
+from click.testing import CliRunner
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -34,6 +35,7 @@ from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
 from replay.archive.stores.store import open_store
+from replay.cli.main import main as replay_command
 from replay.engine.executors import ProcessExecutor
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.timeline.passes import digests
@@ -103,6 +105,8 @@ GOALS = (
 
 TAIL_GOAL_S = 0.5
 DIGESTS_GOAL_S = 10
+TABLES_GOAL = 4
+"""Greatest allowed time of writing the state's tables, in times of the scan."""
 MEMORY_GOAL_MB = 2_000
 
 
@@ -206,9 +210,11 @@ class InProcessTimes(NamedTuple):
     """Number of rows that `tail` reads."""
     digests: float
     """Digests of every release after every config record."""
+    tables: float
+    """All tables of the state, written to Parquet by `replay state`, in this process."""
 
 
-def ours(cluster: ArchivedCluster, rounds: int) -> InProcessTimes:
+def ours(archive: Path, cluster: ArchivedCluster, rounds: int) -> InProcessTimes:
     """Measure queries that other contestants cannot answer."""
     plan = LocalEngine(cluster).plan(None, [PROFILE])
     return InProcessTimes(
@@ -216,6 +222,7 @@ def ours(cluster: ArchivedCluster, rounds: int) -> InProcessTimes:
         _median(rounds, lambda: _state(cluster, derived=True)),
         sum(part.rows for part in plan.parts),
         _median(1, lambda: _digests(cluster)),
+        _median(rounds, lambda: _write_tables(archive)),
     )
 
 
@@ -228,6 +235,14 @@ def _digests(cluster: ArchivedCluster) -> None:
     plan = LocalEngine(cluster, LocalOptions(derived=False)).plan(None, PROFILES)
     job = TimelineJob(cluster, plan, TimelineQuery(PROFILES))
     deque(digests([job], lambda _: None, ProcessExecutor(CORES)), maxlen=0)
+
+
+def _write_tables(archive: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["state", str(archive), "--release", PROFILE.release, "-o", "parquet"]
+        result = CliRunner().invoke(replay_command, [*command, "--folder", f"{folder}/tables"])
+        if result.exit_code:
+            raise click.ClickException(result.output)
 
 
 def _median(rounds: int, work: Callable[[], None]) -> float:
@@ -282,6 +297,10 @@ def goals(records: int, figures: Mapping[str, QueryFigure], own: InProcessTimes)
         yield _judged(sentence, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
     yield f"a whole state from snapshot and later records, {own.read:,} rows: {own.tail:.2f} s"
     yield f"a whole state from segments alone: {own.segments:.2f} s"
+    if "scan" in figures:
+        ratio = own.tables / figures["scan"].seconds["final"]
+        sentence = f"state to Parquet: {own.tables:.2f} s, {ratio:.1f}× the scan"
+        yield _judged(sentence, f"≤ {TABLES_GOAL}×", good=ratio <= TABLES_GOAL)
     every = f"all releases after every config record: {own.digests:.1f} s"
     if records == 10 * MILLION:
         yield _judged(every, f"< {DIGESTS_GOAL_S} s", good=own.digests < DIGESTS_GOAL_S)
@@ -354,7 +373,7 @@ def main(
                 able = [entrant for entrant in ENTRANTS if entrant.takes_part(records)]
                 entrants = [entrant for entrant in able if not only or entrant.name in only]
                 figures = contest(entrants, archive, 1 if quick else rounds, progress)
-                own = ours(cluster, 1 if quick else rounds)
+                own = ours(archive, cluster, 1 if quick else rounds)
             console.print(figures_table(records, figures))
             for line in goals(records, figures, own):
                 console.print(line)

@@ -6,6 +6,7 @@ records that led to the state. Equal states have equal digests. Different states
 digests, unless an attacker constructs rows on purpose.
 """
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import compress
@@ -17,7 +18,7 @@ import msgspec
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.fold.config import ConfigFold, ConfigRows
 from controlplane.core.fold.flat_values import flat
-from controlplane.core.records import ConfigRecord, Invalid, TaskConfig
+from controlplane.core.records import TaskConfig
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.topics.key_owners import owner
@@ -35,10 +36,6 @@ def split_digests(digests: bytes) -> Iterator[bytes]:
     return (digests[at : at + BYTES] for at in range(0, len(digests), BYTES))
 
 
-def _digest(total: int) -> bytes:
-    return (total & _ALL).to_bytes(BYTES)
-
-
 class RowHashes:
     """Hashes of rows, cached: a value shared by rows or releases is hashed once."""
 
@@ -51,7 +48,7 @@ class RowHashes:
         """Hash of a connector's row in a table; for tasks, the sum over all of them."""
         if table not in (_TASKS, _DEFERRED):
             return self.cell(table, name, -1, value)
-        tasks = (self.cell(table, name, *task) for task in value.items())
+        tasks = [self.cell(table, name, task, config) for task, config in value.items()]
         return sum(tasks, self.cell(table, name, -1, None))
 
     def cell(self, table: str, name: str, task: int, value: Any) -> int:
@@ -103,6 +100,18 @@ class DigestChunk:
     def __init__(self, records: Sequence[TimedRecord]) -> None:
         self.records = records
         self.hashes = RowHashes()
+
+
+NO_OFFSET = -1
+
+
+class DigestChanges(NamedTuple):
+    """Changes by each record of a chunk."""
+
+    sums: bytes
+    """Changes of the sum of all hashes except the offset's, modulo 2^256, concatenated."""
+    offsets: "array[int]"
+    """Offset of the state; `NO_OFFSET` after a record that does not advance it."""
 
 
 class _ConnectorRows(NamedTuple):
@@ -159,49 +168,56 @@ def _joined(was: _ConnectorRows, record: TaskConfig, hashes: RowHashes) -> _RowC
 
 
 class DigestFold:
-    """Fold of the config topic with a running digest."""
+    """Fold of the config topic, or of some of its connectors, with the changes of its digest."""
 
     def __init__(self, topics: Topics, profile: Profile, begun: "DigestFold | None" = None) -> None:
         self.profile = profile
         self.topics = topics
         self.fold = ConfigFold(profile)
-        self.sum = 0
-        """Sum of the hashes of all connectors' rows."""
         self.rows_by_connector: dict[str, _ConnectorRows] = {}
         self.owners: dict[bytes | None, str | None] = {}
         if begun is not None:
             self.fold.adopt(begun.fold.publish())
-            self.sum, self.rows_by_connector = begun.sum, begun.rows_by_connector.copy()
+            self.rows_by_connector = begun.rows_by_connector.copy()
             self.owners = begun.owners if profile is begun.profile else {}
 
     def fork(self, profile: Profile) -> "DigestFold":
         """Copy the fold for a release; the copies are independent."""
         return DigestFold(self.topics, profile, self)
 
-    def take(self, work: DigestChunk) -> bytes:
-        """Fold some records; return the digests after each of them, concatenated."""
-        return b"".join([self._after(record, work.hashes) for record in work.records])
+    def take(self, work: DigestChunk) -> DigestChanges:
+        """Fold some records; return the changes by each of them."""
+        fold, hashes = self.fold, work.hashes
+        sums, offsets = [], array("q")
+        for timed in work.records:
+            sums.append((self._change(timed, hashes) & _ALL).to_bytes(BYTES))
+            advanced = fold.offset == timed.entry.offset + 1
+            offsets.append(fold.offset if advanced else NO_OFFSET)
+        return DigestChanges(b"".join(sums), offsets)
 
-    def rest(self) -> bytes:
-        """Return nothing: every record has its digest already."""
-        return b""
+    def rest(self) -> DigestChanges:
+        """Return nothing: the changes by every record have been returned already."""
+        return DigestChanges(b"", array("q"))
 
-    def _after(self, timed: TimedRecord, hashes: RowHashes) -> bytes:
+    def _change(self, timed: TimedRecord, hashes: RowHashes) -> int:
+        """Fold a record; return the change of the sum."""
+        session_key = self.fold.session_key
         record = timed.fold(self.fold)
         name = self._owner(timed.entry.key)
         if name is not None:
-            self.sum += self._change(name, record, hashes)
-        return _digest(self.sum + hashes.cluster_rows(self.fold.offset, self.fold.session_key))
-
-    def _change(self, name: str, record: ConfigRecord | Invalid, hashes: RowHashes) -> int:
-        """Change of a connector's sum of hashes by a record."""
-        was = self.rows_by_connector.get(name, _NONE)
-        if isinstance(record, TaskConfig):
-            now = _joined(was, record, hashes)
-        else:
-            now = _updated(was, self.fold.of(name), name, hashes)
-        self.rows_by_connector[name] = now.connector
-        return now.by
+            was = self.rows_by_connector.get(name, _NONE)
+            if isinstance(record, TaskConfig):
+                now = _joined(was, record, hashes)
+            else:
+                now = _updated(was, self.fold.of(name), name, hashes)
+            self.rows_by_connector[name] = now.connector
+            return now.by
+        if self.fold.session_key is session_key:
+            return 0
+        before, after = (
+            hashes.cell("session_key", "", -1, key) for key in (session_key, self.fold.session_key)
+        )
+        return after - before
 
     def _owner(self, key: bytes | None) -> str | None:
         try:

@@ -1,7 +1,7 @@
 """Passes over the records of clusters: timelines and digests."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import NamedTuple, TypeVar
@@ -11,6 +11,13 @@ from replay.engine.executors import Executor, SerialExecutor
 from replay.progress import Advance
 from replay.timeline.config_digests import DigestChunk, DigestFold, split_digests
 from replay.timeline.decoded_records import decoded
+from replay.timeline.digest_shares import (
+    DigestShare,
+    DigestStep,
+    DigestSums,
+    ShareKeys,
+    digest_shares,
+)
 from replay.timeline.fact_tracker import FactTracker, TopicSelection
 from replay.timeline.intervals import (
     Interval,
@@ -23,6 +30,7 @@ from replay.timeline.intervals import (
 from replay.timeline.shared_fold import SharedFold
 from replay.timeline.work_shares import ShareStep, TimelineJob, WorkShare, run_shares
 
+T = TypeVar("T")
 F = TypeVar("F")
 
 ALONE = SerialExecutor()
@@ -66,13 +74,11 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _run_without_collector(
-    work: Callable[[WorkShare], Iterator[ShareStep[F]]],
-) -> Callable[[WorkShare], Iterator[ShareStep[F]]]:
+def _run_without_collector(work: Callable[[T], Iterator[F]]) -> Callable[[T], Iterator[F]]:
     """Decorator: disable the garbage collector while the work runs."""
 
     @wraps(work)
-    def alone(share: WorkShare) -> Iterator[ShareStep[F]]:
+    def alone(share: T) -> Iterator[F]:
         with _without_collector():
             yield from work(share)
 
@@ -109,36 +115,49 @@ def digests(
     Raises:
         ArchiveCorrupt: a file is missing or damaged.
     """
-    for job, steps in run_shares(jobs, lambda job: [job.plan.topics.config], digested, by):
-        for step in steps:
-            for shared in _digests(step, job.question.profiles):
+    shares = digest_shares(jobs, by)
+    results = by.run(digested, [share for job_shares in shares for share in job_shares])
+    for job, job_shares in zip(jobs, shares, strict=True):
+        sums = DigestSums(job.question.profiles)
+        for steps in zip(*[next(results) for _ in job_shares], strict=True):
+            for shared in _digests(steps[0].moments, sums.add(steps), job.question.profiles):
                 yield job, shared
-            advance(step.records)
+            advance(steps[0].records)
 
 
 @_run_without_collector
-def digested(share: WorkShare) -> Iterator[ShareStep[bytes]]:
-    """Yield the digests of the config topic, step by step."""
-    topics = share.job.plan.topics
-    sees_aborted = share.sees_aborted
-    reading = SharedFold(share.profiles, DigestFold(topics, share.profiles[0]))
-    for records in share.steps():
+def digested(share: DigestShare) -> Iterator[DigestStep]:
+    """Yield the changes of the config topic's digests by a share's connectors, step by step."""
+    topics, profiles = share.job.plan.topics, share.job.question.profiles
+    sees_aborted, keys = share.records.sees_aborted, ShareKeys(share)
+    reading = SharedFold(profiles, DigestFold(topics, profiles[0]))
+    for records in share.records.steps():
         visible = [record for record in records if sees_aborted or not record.entry.aborted]
-        group_digests = reading.take(DigestChunk(decoded(visible, share.profiles, share.topic)))
+        places = keys.places(visible)
+        chosen = decoded([visible[place] for place in places], profiles, topics.config)
         moments = (Moment(record.time_ms, record.entry.position) for record in visible)
-        yield ShareStep(len(records), group_digests, MomentColumns(share.topic, moments))
+        yield DigestStep(
+            len(records),
+            MomentColumns(topics.config, moments),
+            places,
+            reading.take(DigestChunk(chosen)),
+        )
 
 
-def _digests(step: ShareStep[bytes], all_profiles: Sequence[Profile]) -> Iterator[SharedDigest]:
+def _digests(
+    moments: Iterable[Moment],
+    groups: Sequence[tuple[list[Profile], bytes]],
+    all_profiles: Sequence[Profile],
+) -> Iterator[SharedDigest]:
     """For each record, yield each digest once, with all its releases."""
-    releases = _ReleaseNames([profiles for profiles, _ in step.found], all_profiles)
-    columns = zip(*(split_digests(digests) for _, digests in step.found), strict=True)
-    for after, digests in zip(step.moments, columns, strict=True):
+    releases = _ReleaseNames([profiles for profiles, _ in groups], all_profiles)
+    columns = zip(*(split_digests(digests) for _, digests in groups), strict=True)
+    for after, digests in zip(moments, columns, strict=True):
         same: dict[bytes, tuple[int, ...]] = {}
         for group, digest in enumerate(digests):
             same[digest] = (*same.get(digest, ()), group)
-        for digest, groups in same.items():
-            yield SharedDigest(releases[groups], after, digest.hex())
+        for digest, group_numbers in same.items():
+            yield SharedDigest(releases[group_numbers], after, digest.hex())
 
 
 class _ReleaseNames(dict[tuple[int, ...], tuple[str, ...]]):

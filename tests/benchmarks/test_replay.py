@@ -130,7 +130,9 @@ def test_inconsistent_contestant_is_named() -> None:
 def test_goals_are_judged(records: int) -> None:
     """Equal times reach the goals of at least 1.000× and miss the smaller ones."""
     alike = QueryFigure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
-    lines = list(goals(records, dict.fromkeys(NAMED, alike), InProcessTimes(1.0, 1.0, 1, 11.0)))
+    lines = list(
+        goals(records, dict.fromkeys(NAMED, alike), InProcessTimes(1.0, 1.0, 1, 11.0, 5.0))
+    )
     times = [line.partition(": 1.000×; to reach: ") for line in lines]
     judged = {name: goal for name, separator, goal in times if separator}
     scan = {"spark / scan, final": "≤ 1.000×: reached"} if records == SLOW_MOST else {}
@@ -142,6 +144,7 @@ def test_goals_are_judged(records: int) -> None:
         "local / duckdb, half": "≤ 1.000×: reached",
         "derived / duckdb, half": "≤ 1.000×: reached",
     }
+    assert "state to Parquet: 5.00 s, 5.0× the scan; to reach: ≤ 4×: missed" in lines
     assert "Spark shuffles 0 B; to reach: 0: reached" in lines
     assert "Spark takes 100 MB in all; to reach: < 2,000 MB: reached" in lines
 

@@ -11,7 +11,13 @@ from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.number_options import Number
 from controlplane.terminal.shell_completion import complete_files
 from replay.audit.thresholds import thresholds
-from replay.cli.execution.watched_feed import FeedPrinter, WatchOptions, watch_here, watch_stream
+from replay.cli.execution.watched_feed import (
+    FeedPrinter,
+    WatchOptions,
+    check_archive,
+    watch_here,
+    watch_stream,
+)
 from replay.cli.options.archives import ArchiveInput, archive_argument
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.options.formats import output_option
@@ -84,8 +90,8 @@ def watch(  # noqa: PLR0913 - click passes every option by name
     tables, from which the lines are printed; a batch that was interrupted is repeated. A finding
     that no longer holds is printed as resolved.
 
-    Ends with Ctrl-C, or after the present content with --once. Exit code 2: a cluster cannot be
-    read, or the checkpoint and the archive differ; the other clusters are printed.
+    Ends with Ctrl-C, or after the present content with --once. Exit code 2: there is no archive, or
+    a cluster cannot be read, or the checkpoint and the archive differ; other clusters are printed.
     """
     if folder and not checkpoint:
         raise click.UsageError("--folder FOLDER needs --checkpoint FOLDER: both belong together")
@@ -98,6 +104,7 @@ def watch(  # noqa: PLR0913 - click passes every option by name
         context = _context(archive, profile, changes, (progress, tables))
         if not engine.is_spark:
             feed = ArchiveFeed(context, SerialExecutor(), archive.clusters)
+            check_archive(feed, archive)
             watch_here(feed, FeedPrinter(feed, archive, options), options.every_s)
             return
         from replay.engine.spark.executor import SparkExecutor  # noqa: PLC0415 - needs an extra
@@ -105,6 +112,7 @@ def watch(  # noqa: PLR0913 - click passes every option by name
         with bar() as shown, engine.started(shown) as session:
             executor = SparkExecutor(session)
             feed = ArchiveFeed(context, executor, archive.clusters, session)
+            check_archive(feed, archive)
             watch_stream(feed, FeedPrinter(feed, archive, options), options.every_s)
 
 

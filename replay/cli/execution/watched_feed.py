@@ -97,6 +97,16 @@ def _decoded(row: RowDocument) -> RowDocument:
     }
 
 
+def check_archive(feed: ArchiveFeed, archive: ArchiveInput) -> None:
+    """Refuse an archive without any cluster, unless the checkpoint names one.
+
+    Raises:
+        NoArchive: the archive has no cluster, or its path does not exist.
+    """
+    if not feed.last_looks:
+        archive.selected()
+
+
 def watch_here(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None) -> None:
     """Run batches in this process; with a pause, until Ctrl-C.
 

@@ -122,6 +122,15 @@ def test_a_damaged_cluster_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--once",)])
+def test_a_path_without_an_archive_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """A misspelled path ends the command at once, and an empty folder as well."""
+    missing = refusal(call("watch", tmp_path / "missing", *options))
+    assert f"{tmp_path / 'missing'} does not exist: check the path" in missing
+    empty = refusal(call("watch", tmp_path, *options))
+    assert f"{tmp_path} is no archive: create one with `replay capture`" in empty
+
+
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
     """`watch` prints one sentence, exits with code 2 and writes nothing."""
     archived(tmp_path, ENTRIES)

@@ -13,6 +13,7 @@ from controlplane.core.fold.record_fate import UNSEEN
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ConfigState
 from replay.archive.archived_cluster import ArchivedCluster
+from replay.engine.executors import SerialExecutor
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.timeline.config_digests import BYTES, RowHashes
 from replay.timeline.passes import digests
@@ -27,8 +28,15 @@ PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 CONFIGS = ("connect-configs",)
 
 
+class SerialShares(SerialExecutor):
+    """Runs several shares of a pass, one after the other."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+
+
 def digests_by_record(
-    cluster: ArchivedCluster, *, exactly_once: bool = False
+    cluster: ArchivedCluster, *, exactly_once: bool = False, slots: int = 1
 ) -> dict[tuple[str, int], str]:
     """Digests after each record, by release and offset."""
     readers = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
@@ -36,7 +44,9 @@ def digests_by_record(
     question = TimelineQuery(readers, exactly_once=exactly_once)
     return {
         (release, shared.after.position.offset): shared.digest
-        for _, shared in digests([TimelineJob(cluster, plan, question)], lambda _: None)
+        for _, shared in digests(
+            [TimelineJob(cluster, plan, question)], lambda _: None, SerialShares(slots)
+        )
         for release in shared.profiles
     }
 
@@ -58,13 +68,39 @@ GONE = [
 """Case since 3.4: waiting tasks of a connector that never existed are removed with it."""
 
 
+FENCED = [
+    Entry("connect-configs", 0, 0, 1, b"connector-g", b'{"properties":{}}'),
+    Entry("connect-configs", 0, 1, 1, b"task-g-0", b'{"properties":{}}'),
+    Entry("connect-configs", 0, 2, 1, b"commit-g", b'{"tasks":1}'),
+    Entry("connect-configs", 0, 3, 1, b"connector-b", b'{"properties":{}}'),
+    Entry("connect-configs", 0, 4, 1, b"connector-c", b"no JSON"),
+    Entry("connect-configs", 0, 5, 1, b"tasks-fencing-g", b'{"task-count":1}'),
+    Entry(
+        "connect-configs",
+        0,
+        6,
+        1,
+        b"session-key",
+        b'{"key":"AAAA","algorithm":"HmacSHA256","creation-timestamp":1}',
+    ),
+    Entry("connect-configs", 0, 7, 1, b"session-key", None),
+    Entry("connect-configs", 0, 8, 1, b"connector-d", None),
+]
+"""Case for shares: keys that old releases do not know, and records without a connector."""
+
+
 @settings(max_examples=EXAMPLES, phases=PHASES)
-@given(logs(40, CONFIGS), st.booleans())
-@example(log=GONE, exactly_once=False)
-def test_each_digest_is_that_of_a_fold_from_the_start(log: list[Entry], exactly_once: bool) -> None:
-    """One pass gives the digests of every release after every record."""
+@given(logs(40, CONFIGS), st.booleans(), st.integers(1, 3))
+@example(log=GONE, exactly_once=False, slots=1)
+@example(log=FENCED, exactly_once=False, slots=3)
+def test_each_digest_is_that_of_a_fold_from_the_start(
+    log: list[Entry], exactly_once: bool, slots: int
+) -> None:
+    """One pass, in any number of shares, gives the digests of every release after every record."""
     with TemporaryDirectory() as folder:
-        digests_found = digests_by_record(archive(Path(folder), log), exactly_once=exactly_once)
+        digests_found = digests_by_record(
+            archive(Path(folder), log), exactly_once=exactly_once, slots=slots
+        )
     expected = {}
     for profile in PROFILES:
         if profile.exactly_once_support or not exactly_once:
