@@ -25,6 +25,7 @@ from tests.tidy.layers import (
 )
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
+from tests.tidy.sentences import long_sentences
 from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
@@ -222,6 +223,11 @@ def test_comments_open_with_their_subject() -> None:
     check(comment_openings, tracked(*COMMENTED))
 
 
+def test_sentences_of_pages_are_short() -> None:
+    """A sentence of the README or of a page in docs/ has at most twenty words."""
+    check(long_sentences, tracked("README.md", "docs/*.md"))
+
+
 def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
     """A module or class has a noun as name that says of what it is."""
     check(module_names, python)
@@ -287,6 +293,7 @@ LOGS = "controlplane/logs/x.py"
 REST = "controlplane/rest/x.py"
 PLANE = "controlplane/plane.py"
 TEST = "tests/test_x.py"
+PAGE = "docs/x.md"
 
 BROKEN: list[tuple[Rule, str, str]] = [
     (layers, CORE, "from controlplane.logs.log import Log"),
@@ -327,6 +334,8 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (file_size, "scenarios/x.scenario", "\n" * 121),
     (function_size, CORE, "def f():\n" + "    x = 1\n" * 60),
     (function_size, CORE, "async def f():\n" + "    x = 1\n" * 60),
+    (long_sentences, PAGE, f"Short.\n\n- A list\n  item: {21 * 'word '}."),
+    (long_sentences, PAGE, f"{10 * 'word '}\n{10 * 'word '}e.g. [two words](target)."),
     (names, CORE, "class LogManager: ..."),
     (names, CORE, "def do_it(): ..."),
     (names, CORE, "def f(data): ..."),
@@ -438,6 +447,9 @@ KEPT: list[tuple[Rule, str, str]] = [
     (tiers, TEST, "pytestmark = [pytest.mark.java]\nfrom pyspark.sql import X\ndef test_x(): ..."),
     (tiers, TEST, "@pytest.mark.broker\ndef test_x(broker): ..."),
     (tiers, TEST, "import subprocess\ndef test_x(): ..."),
+    (long_sentences, PAGE, f"{19 * 'word '}`{9 * 'code '}`. {19 * 'Word '}1 2 3."),
+    (long_sentences, PAGE, f"```text\n{21 * 'word '}\n```\n| {21 * 'cell '}|\n# {21 * 'title '}"),
+    (long_sentences, PAGE, f"Shown:\n\n    {21 * 'output '}\n"),
     (private, "x.md", "GET /workers/a/home/x, `{home}/root/x`"),
 ]
 

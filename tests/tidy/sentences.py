@@ -1,0 +1,52 @@
+"""Rule about the length of sentences in pages of documentation."""
+
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import Offence, SourceFile
+
+MOST_WORDS = 20
+"""Maximum number of words in a sentence: one idea."""
+
+_CODE_BLOCK = re.compile(
+    r"^( *)(```|~~~).*?^\1\2[^\n]*$|(?<=\n\n)( {4}[^\n]*\n)+", re.MULTILINE | re.DOTALL
+)
+_NO_PROSE = re.compile(r"\s*(\||#|<|!\[|\[[^\]]+\]: )")
+"""Beginning of a line of a table, a heading, HTML, a picture or the target of a link."""
+
+_LIST_ITEM = re.compile(r"^\s*([-*]|\d+\.) ")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_QUOTED = re.compile(r"``.+?``|`[^`]+`|\"[^\"]+\"|“[^”]+”")
+"""Code and quotations: one word each."""
+
+_MARKS = re.compile(r"\*\*|(?<!\w)\*|\*(?!\w)|(?<!\w)_|_(?!\w)")
+_END = re.compile(r"(?<=[.!?])[)\"'”]*\s+(?=[^a-z\s])")
+_ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|No)\.")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def long_sentences(source: SourceFile) -> Iterator[Offence]:
+    """A sentence of prose has at most `MOST_WORDS` words; code and quotations count as one word."""
+    for line, paragraph in _paragraphs(source.text):
+        for sentence in _END.split(_plain(paragraph)):
+            words = [word for word in _LINK.sub(r"\1", sentence).split() if _LETTER.search(word)]
+            if len(words) > MOST_WORDS:
+                yield Offence(line, f"{len(words)} words: {' '.join(words)}")
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs and list items with the number of their first line."""
+    blank = _CODE_BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+    lines: list[str] = []
+    for number, line in enumerate([*blank.split("\n"), ""], start=1):
+        ends = not line.strip() or _NO_PROSE.match(line)
+        if lines and (ends or _LIST_ITEM.match(line)):
+            yield number - len(lines), " ".join(lines)
+            lines = []
+        if not ends:
+            lines.append(_LIST_ITEM.sub("", line, count=1).strip())
+
+
+def _plain(paragraph: str) -> str:
+    """The paragraph without marks of emphasis; code and quotations are a word each."""
+    return _ABBREVIATION.sub(r"\1", _MARKS.sub("", _QUOTED.sub("Code", paragraph)))
