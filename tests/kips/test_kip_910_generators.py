@@ -74,6 +74,25 @@ class SlowHookSource(BurstSource):
         return [({"p": "bookmark"}, {"at": self.position})]
 
 
+class GatedHookSource(BurstSource):
+    """Has a hook that lets `read` go on, and waits for the test; notes each call of `acked`."""
+
+    gate: ClassVar[threading.Event] = threading.Event()
+    acknowledged: ClassVar[list[Any]] = []
+
+    async def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> Any:  # type: ignore[override]
+        """Wait until the test opens the gate; add nothing."""
+        del task, offsets
+        type(self).bursts += 1
+        while not self.gate.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.002)
+
+    def acked(self, task: SourceRun, record: Any, metadata: Any) -> None:
+        """Note the record."""
+        del task, metadata
+        self.acknowledged.append(record.value)
+
+
 class BlockingSource(BurstSource):
     """Yields three records, blocks its thread, and then rests."""
 
@@ -92,8 +111,10 @@ class BlockingSource(BurstSource):
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    BurstSource.bursts = SlowHookSource.bursts = 1
+    BurstSource.bursts = SlowHookSource.bursts = GatedHookSource.bursts = 1
     BurstSource.shown.clear()
+    GatedHookSource.gate.clear()
+    GatedHookSource.acknowledged.clear()
     BlockingSource.blocked.clear()
     BlockingSource.released.clear()
     yield
@@ -192,6 +213,39 @@ async def test_offsets_are_copied_once_the_hook_is_called() -> None:
         while await driver.update_offsets(offsets) is None:
             assert await driver.poll() == []  # the withdrawn call ends meanwhile
         assert threads == ["author"]
+
+
+async def test_a_blocked_thread_takes_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of the hook do not pile up in front of a blocked thread."""
+    submitted: list[Any] = []
+    submit = AuthorThread.submit
+
+    def noting(thread: AuthorThread, method: Any, *arguments: Any) -> Any:
+        submitted.append(method)
+        return submit(thread, method, *arguments)
+
+    async with _driver_of(BlockingSource()) as driver:
+        assert _values(await driver.poll()) == ["1", "2", "3"]
+        monkeypatch.setattr(AuthorThread, "submit", noting)
+        for _ in range(3):
+            assert await driver.update_offsets(list) is None
+        assert len(submitted) == 1
+        BlockingSource.released.set()
+
+
+async def test_a_hook_that_waits_delays_other_calls() -> None:
+    """No other method of the source is called while its hook waits, although `read` has yielded."""
+    source = GatedHookSource()
+    async with _driver_of(source) as driver:
+        polled: list[Any] = [*await driver.poll()]
+        asking = asyncio.create_task(driver.update_offsets(list))
+        await until(lambda: source.position >= 4)
+        await driver.acknowledged([(polled[0], None)])
+        await asyncio.sleep(0.05)
+        assert GatedHookSource.acknowledged == []
+        GatedHookSource.gate.set()
+        assert await asking is None
+        await until(lambda: GatedHookSource.acknowledged == ["1"])
 
 
 @asynccontextmanager

@@ -62,18 +62,36 @@ class NotedPartitions:
     lost = revoked
 
 
+class PositionReader(NotedPartitions):
+    """Reads all positions of its consumer when partitions are revoked, as a commit does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.consumer: LogConsumer | None = None
+        self.positions: dict[TopicPartition, int] = {}
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Keep the positions, and remove partitions."""
+        assert self.consumer is not None
+        self.positions = {
+            partition: self.consumer.position(partition) for partition in self.consumer.assignment
+        }
+        await super().revoked(partitions)
+
+
 class Group:
     """Consumers of one group, which look for changes at each poll."""
 
-    def __init__(self, log: MemoryLog) -> None:
+    def __init__(self, log: MemoryLog, topics: Sequence[str] = ("t",)) -> None:
         self._log = log
+        self._topics = topics
         self._groups = LogGroups(log, lambda: None, lambda: 0)
         self._assignments = GroupAssignments(log.topics)
 
     def joined(self, sink: NotedPartitions) -> LogConsumer:
         """Return a new consumer of the topic."""
         membership = Membership(self._groups, self._assignments, GroupMember("g"))
-        subscription = TopicSubscription(["t"])
+        subscription = TopicSubscription([*self._topics])
         consumer = LogConsumer(self._log, membership, subscription, sink, LogConsumerSettings())
         consumer.join()
         return consumer
@@ -119,5 +137,19 @@ async def test_a_consumer_that_joins_meanwhile(log: SlowStarts) -> None:
     await second.poll(0)
     assert sorted([*sinks[0].partitions, *sinks[1].partitions]) == PLACES
     assert len(sinks[1].partitions) == 1
+    await first.close()
+    await second.close()
+
+
+async def test_partitions_lost_and_gained_at_once(log: SlowStarts) -> None:
+    """While partitions are revoked, each partition in the assignment has a position."""
+    group, sink = Group(log, ("t", "u")), PositionReader()
+    first = sink.consumer = group.joined(sink)
+    await first.poll(0)
+    second = group.joined(NotedPartitions())
+    await log.create_topic("u", 2)
+    await first.poll(0)
+    assert sorted(sink.positions) == PLACES
+    assert sorted(sink.partitions) == [("t", 0), ("u", 0)]
     await first.close()
     await second.close()

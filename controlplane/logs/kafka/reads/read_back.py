@@ -40,7 +40,8 @@ class ReadBackReader:
     async def position(self, record: Record) -> Position | None:
         """Return the position of the last such record of its time or later; None: there is none.
 
-        The partition must have a marker that refuses a late request.
+        The partition must have a marker that refuses a late request. If brokers set the times of
+        records (`LogAppendTime`) and their clock is behind, a record may be missed.
 
         Raises:
             LogError: the partition cannot be read.
