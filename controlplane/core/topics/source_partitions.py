@@ -145,12 +145,17 @@ def _is_plain(key: bytes) -> bool:
     return key[:2] == b'["' and b"\\" not in key and key.isascii()
 
 
+def plain_key_prefix(connector: str) -> bytes:
+    """The first bytes of a connector's keys in Connect's spelling, if its name needs no escapes."""
+    return b'["' + connector.encode("utf-8", "surrogatepass") + b'"'
+
+
 def _keys_of(name: str, offsets: OffsetState) -> list[bytes]:
     """Keys that may belong to a connector; the others are excluded without parsing.
 
     The name in a plain key (`_is_plain`) is compared as bytes.
     """
-    prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
+    prefix = plain_key_prefix(name)
     return [
         key
         for key in offsets.values
