@@ -14,7 +14,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.end_vectors import FittedEnds
 from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
 from controlplane.logs.log_factory import open_log
-from controlplane.projection.loader import load
+from controlplane.projection.loader import LoadObserver, load
 from controlplane.projection.past_states import cut_at, ends_now
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import note
@@ -41,7 +41,9 @@ class InputLog(msgspec.Struct, frozen=True):
     assumed: frozenset[str] = frozenset()
     """Topics that may have more partitions than the log shows (`OpenedLog.assumed`)."""
 
-    async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
+    async def fold(
+        self, profile: Profile, *, trace: bool = False, observer: LoadObserver | None = None
+    ) -> Fold:
         """Fold the log like a worker of this release; `trace` keeps the causes of offsets, too."""
         return await load(
             self.log,
@@ -50,6 +52,7 @@ class InputLog(msgspec.Struct, frozen=True):
             exactly_once=self.exactly_once,
             trace=trace,
             stop=self.stop,
+            observer=observer,
         )
 
     async def state(self, profile: Profile, *, trace: bool = False) -> ClusterState:

@@ -119,6 +119,10 @@ class Batch(Protocol):
         """Put the last value of each key into `last`; skip aborted records unless `aborted`."""
         ...
 
+    def entries_under(self, key_prefix: bytes) -> Iterable[Entry]:
+        """Return the entries whose key begins with these bytes, in offset order."""
+        ...
+
 
 class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
     """A `Batch` with its columns in memory."""
@@ -162,6 +166,14 @@ class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
         else:
             committed = (entry for entry in self.entries() if not entry.aborted)
             last.update((entry.key, entry.value) for entry in committed)
+
+    def entries_under(self, key_prefix: bytes) -> Iterable[Entry]:
+        """Return the entries whose key begins with these bytes, in offset order."""
+        return [
+            entry_at(self, index)
+            for index, key in enumerate(self.keys)
+            if (key or b"").startswith(key_prefix)
+        ]
 
 
 def entry_at(batch: Batch, index: int) -> Entry:
@@ -254,3 +266,7 @@ class LazyBatch(ABC):
     def entries(self) -> Iterator[Entry]:
         """Iterate over the entries, in offset order."""
         return self.decoded.entries()
+
+    def entries_under(self, key_prefix: bytes) -> Iterable[Entry]:
+        """Return the entries whose key begins with these bytes, in offset order."""
+        return self.decoded.entries_under(key_prefix)

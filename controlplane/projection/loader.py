@@ -7,6 +7,7 @@ after them are read (`snapshot_lookup`).
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from typing import Protocol
 
 from controlplane.core.entry import Batch
 from controlplane.core.fold import Fold
@@ -26,6 +27,18 @@ from controlplane.projection.snapshot_lookup import (
 )
 
 
+class LoadObserver(Protocol):
+    """Receives the batches that a load reads, so that the log need not be read again for them."""
+
+    def begin(self, topics: Iterable[str], resumed: Iterable[str]) -> None:
+        """Note that these topics are now read, perhaps again; `resumed` start after snapshots."""
+        ...
+
+    def look_at(self, batch: Batch) -> None:
+        """Examine the next batch of a partition, in offset order."""
+        ...
+
+
 async def load(  # noqa: PLR0913 - settings, by name only
     log: ReadableLog,
     profile: Profile,
@@ -34,28 +47,37 @@ async def load(  # noqa: PLR0913 - settings, by name only
     exactly_once: bool = False,
     trace: bool = False,
     stop: Ends | None = None,
+    observer: LoadObserver | None = None,
 ) -> Fold:
     """Fold a log as a worker of this release does at start, up to `stop` (default: the end).
+
+    `observer` sees every batch that is read for the fold.
 
     Raises:
         LogNotUsable: the log lacks a topic that every worker needs.
     """
     fold = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
     ends = stop if stop is not None else await _ends(log, fold.topics)
-    await load_topics(log, fold, [fold.topics.config], ends)
+    await load_topics(log, fold, [fold.topics.config], ends, observer)
     if stop is None:
         connector_topics = await own_topics(log, fold)
         ends = {**ends, **await log.ends(connector_topics)}
     other_topics = [topic for topic in ends if topic != fold.topics.config]
-    await load_topics(log, fold, other_topics, ends)
+    await load_topics(log, fold, other_topics, ends, observer)
     return fold
 
 
-async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
+async def load_topics(
+    log: ReadableLog,
+    fold: Fold,
+    topics: Iterable[str],
+    ends: Ends,
+    observer: LoadObserver | None = None,
+) -> None:
     """Fold topics that the fold has not read yet, up to `ends`; start from their snapshots."""
     stop = {topic: ends[topic] for topic in topics}
     snapshots = await start_snapshots(log, fold, stop)
-    loading = await _load_batches(log, fold, snapshots, stop)
+    loading = await _load_batches(log, fold, snapshots, stop, observer)
     for topic, snapshot in snapshots.items():
         fold.adopt(topic, snapshot.part, snapshot.header.ends)
     # In a thread: it may take long, and would block the event loop.
@@ -69,7 +91,11 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
 
 
 async def _load_batches(
-    log: ReadableLog, fold: Fold, snapshots: dict[str, FoundSnapshot], stop: Ends
+    log: ReadableLog,
+    fold: Fold,
+    snapshots: dict[str, FoundSnapshot],
+    stop: Ends,
+    observer: LoadObserver | None,
 ) -> BulkLoader:
     """Read the records after the snapshots.
 
@@ -78,6 +104,8 @@ async def _load_batches(
     """
     while True:
         loading, partitions_read, contradicted = BulkLoader(fold), set(), set()
+        if observer is not None:
+            observer.begin(stop, snapshots)
         async for batch in _read(log, stop, snapshots, stop):
             if (batch.topic, batch.partition) not in partitions_read and precedes_snapshot_end(
                 batch, snapshots
@@ -85,6 +113,8 @@ async def _load_batches(
                 contradicted.add(batch.topic)
             partitions_read.add((batch.topic, batch.partition))
             loading.add(batch)
+            if observer is not None:
+                observer.look_at(batch)
         if not contradicted:
             return loading
         for topic in contradicted:

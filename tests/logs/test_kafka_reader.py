@@ -70,7 +70,7 @@ def read(
 ) -> Batch | None:
     """Batch that a reader decodes from `start` on; `aborted` as a broker lists it.
 
-    Entries and last rows of the batch must agree.
+    Entries, last rows and entries by key of the batch must agree.
     """
     read_batch = decode(
         partition_frames(FetchedPartition(AT, 0, 0, 0, list(aborted), records), start), stop
@@ -86,6 +86,10 @@ def read(
         last: dict[bytes | None, bytes | None] = {}
         read_batch.keep_last(last, aborted=with_aborted)
         assert last == expected
+    for prefix in (b"", b"k", b"k1", b"no-such"):
+        assert list(read_batch.entries_under(prefix)) == [
+            entry for entry in read_batch.entries() if (entry.key or b"").startswith(prefix)
+        ]
     return read_batch
 
 
@@ -216,6 +220,21 @@ def test_old_formats(magic: int, timestamps: list[int]) -> None:
         [b"v", b"v"],
         timestamps,
     )
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_entries_under_a_key(codec: int) -> None:
+    """Keys that begin with the prefix are found, also where compression hides their bytes."""
+    key = b"key-" * 100
+    records = b"".join(
+        batch(base, b"a", b"b", codec=codec, key=key)
+        for base, key in ((0, key + b"1"), (2, b"-" + key), (4, None), (6, key + b"2"))
+    )
+    assert (key in records) == (not codec)
+    read_batch = read(records)
+    assert read_batch is not None
+    for form in (read_batch, batch_of(list(read_batch.entries()))):
+        assert [entry.offset for entry in form.entries_under(key)] == [0, 1, 6, 7]
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

@@ -21,9 +21,9 @@ from controlplane.core.text.record_text import place
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
-from controlplane.core.views.source_progress import SourceProgress, source_progress
+from controlplane.core.views.source_progress import SourceProgress
 from controlplane.event_loop import now_ms
-from controlplane.projection.past_states import read_offset_records
+from controlplane.projection.offset_changes import OffsetObserver, read_source_progress
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import print_json, say
@@ -53,7 +53,8 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     Raises:
         InputRefused: the log has nothing about it.
     """
-    fold = await source.fold(profile)
+    observer = OffsetObserver(name)
+    fold = await source.fold(profile, observer=observer)
     state = fold.snapshot()
     connectors = names(state)
     if name not in connectors and not _has_traces(state, name):
@@ -67,8 +68,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
     about = describe(state, name, plugins)
-    offsets_read = await read_offset_records(source.log, state, name) if offsets.shown else []
-    shown = source_progress(state, name, offsets_read)
+    shown = await read_source_progress(source.log, state, name, offsets, observer)
     group = None
     if cluster_access is not None and about["type"] == "sink":
         config = state.config.connectors[name]

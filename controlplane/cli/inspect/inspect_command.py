@@ -19,8 +19,6 @@ from controlplane.cli.opened_log import InputLog, opened
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.text.redaction import redacted
-from controlplane.rest.endpoints.pure_requests import answer, every_path
-from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -107,6 +105,10 @@ class ViewRequest(msgspec.Struct, frozen=True):
 
         An endpoint that the release lacks is listed with the 404 of its workers.
         """
+        # Imported here: no other view needs the endpoints.
+        from controlplane.rest.endpoints.pure_requests import answer, every_path  # noqa: PLC0415
+        from controlplane.rest.endpoints.reads import ReadInputs  # noqa: PLC0415
+
         state = await source.state(self.profiles[0])
         reading = ReadInputs(state, self.plugins, source.cluster_id)
         answers = {path: answer(reading, path) for path in ("/", *every_path(state))}

@@ -3,11 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.controller.external import (
-    ExternalActionFailed,
-    known_policy,
-    sink_progress,
-)
 from controlplane.core.context import Context
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import Properties
@@ -33,7 +28,13 @@ async def consumer_group(
     """
     if not is_cluster(where):
         return None
-    # Imported here: aiokafka takes longer to import than a small dump takes to read.
+    # Imported here: the view of a source needs no controller, and aiokafka takes longer to import
+    # than a small dump takes to read.
+    from controlplane.controller.external import (  # noqa: PLC0415
+        ExternalActionFailed,
+        known_policy,
+        sink_progress,
+    )
     from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
     from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
 

@@ -1,15 +1,16 @@
 """Progress of sources: the record that last changed each offset."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.core import views
 from controlplane.core.entry import Entry
-from controlplane.core.state import ClusterState
-from controlplane.core.views import OffsetView, offset_order
+from controlplane.core.views import OffsetView, SourceOffsetsView, offset_order
 
 OffsetKey = tuple[str, bytes | None]
 """An offsets topic and a raw key in it."""
+
+LastChanges = Mapping[OffsetKey, Entry]
+"""The record that last changed each key."""
 
 
 class SourceProgress(NamedTuple):
@@ -21,38 +22,40 @@ class SourceProgress(NamedTuple):
 
 
 def source_progress(
-    state: ClusterState, name: str, records: Iterable[Entry]
+    offsets: SourceOffsetsView, topics: Sequence[str], changes: LastChanges
 ) -> list[SourceProgress]:
     """Return the offsets of a connector in the worker's order, each with its last change.
 
-    `records` are those of the connector in the order of the fold. If compaction has removed the
-    record of a change, the next record with the same offset counts as the change.
+    `topics` are the connector's offsets topics (`views.offsets_topics`), `changes` those of its
+    records (`last_changes`). If compaction has removed the record of a change, the next record with
+    the same offset counts as the change.
     """
-    changes = last_changes(records)
-    topics = views.offsets_topics(state, name)
     return [
         SourceProgress(view, _last_change(view, topics, changes))
-        for view in offset_order.in_order(views.all_source_offsets(state, name))
+        for view in offset_order.in_order(offsets)
     ]
 
 
 def last_changes(records: Iterable[Entry]) -> dict[OffsetKey, Entry]:
     """Return, per topic and key, the last record whose value differs from the one before it.
 
-    Aborted records do not count.
+    The records come in the order of the fold. Aborted records do not count.
     """
-    values: dict[OffsetKey, bytes | None] = {}
     changes: dict[OffsetKey, Entry] = {}
-    for entry in records:
-        key = entry.topic, entry.key
-        if not entry.aborted and (key not in values or values[key] != entry.value):
-            values[key], changes[key] = entry.value, entry
+    note_changes(changes, records)
     return changes
 
 
-def _last_change(
-    view: OffsetView, topics: Iterable[str], changes: Mapping[OffsetKey, Entry]
-) -> Entry | None:
+def note_changes(changes: dict[OffsetKey, Entry], records: Iterable[Entry]) -> None:
+    """Continue `last_changes` with the next records."""
+    for entry in records:
+        key = entry.topic, entry.key
+        last = changes.get(key)
+        if not entry.aborted and (last is None or last.value != entry.value):
+            changes[key] = entry
+
+
+def _last_change(view: OffsetView, topics: Sequence[str], changes: LastChanges) -> Entry | None:
     if view.offset is None:
         return None
     entries = (changes.get((topic, view.key)) for topic in topics)

@@ -8,7 +8,11 @@ from controlplane.core import views
 from controlplane.core.moments import position_text, time_text
 from controlplane.core.state import ClusterState
 from controlplane.core.views.group_progress import GroupProgress, PartitionProgress
-from controlplane.core.views.source_progress import SourceProgress, source_progress
+from controlplane.core.views.source_progress import (
+    SourceProgress,
+    last_changes,
+    source_progress,
+)
 from controlplane.event_loop import in_thread_if_large
 from controlplane.projection.past_states import read_offset_records
 from controlplane.rest.endpoints import reads
@@ -67,7 +71,9 @@ async def _of_source(call: Call, state: ClusterState, name: str) -> dict[str, An
 
 
 def _changes(state: ClusterState, name: str, records: Any) -> list[dict[str, Any]]:
-    return [_change(progress, state) for progress in source_progress(state, name, records)]
+    offsets, topics = views.all_source_offsets(state, name), views.offsets_topics(state, name)
+    shown = source_progress(offsets, topics, last_changes(records))
+    return [_change(progress, state) for progress in shown]
 
 
 def _change(progress: SourceProgress, state: ClusterState) -> dict[str, Any]:

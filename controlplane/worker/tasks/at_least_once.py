@@ -9,7 +9,7 @@ from typing import NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
-from controlplane.event_loop import SLICE_ITEMS, cancel_all
+from controlplane.event_loop import cancel_all, slices
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -95,11 +95,12 @@ class AtLeastOnce:
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
-        for first in range(0, len(items), SLICE_ITEMS):
-            if first:
-                await asyncio.sleep(0)  # a very long list lets other tasks run
+        dispatched = 0
+        async for part in slices(items):
+            if dispatched:
                 self._raise_failure()
-            await self._dispatch_slice(items[first : first + SLICE_ITEMS])
+            await self._dispatch_slice(part)
+            dispatched += len(part)
 
     async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
         # A record is registered before it or a later one is sent, in the order of the source. So a

@@ -215,10 +215,10 @@ MUTATIONS = [
     LawMutation(
         "a start leaves out the last record",
         "projection/loader.py",
-        "    await load_topics(log, fold, [fold.topics.config], ends)\n",
+        "    await load_topics(log, fold, [fold.topics.config], ends, observer)\n",
         "    fewer = [max(0, end - 1) for end in ends[fold.topics.config]]\n"
         "    ends = {**ends, fold.topics.config: fewer}\n"
-        "    await load_topics(log, fold, [fold.topics.config], ends)\n",
+        "    await load_topics(log, fold, [fold.topics.config], ends, observer)\n",
         "S5",
         (30,),
     ),

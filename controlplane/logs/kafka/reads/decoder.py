@@ -12,6 +12,7 @@ from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 from controlplane.core.entry import (
     Batch,
     ColumnBatch,
+    Entry,
     Headers,
     LastValues,
     LazyBatch,
@@ -114,12 +115,22 @@ class UndecodedBatch(LazyBatch):
 
     def decode(self) -> ColumnBatch:
         """Decode all record batches to columns."""
-        columns = _ColumnBuilder()
+        return self._columns()
+
+    def entries_under(self, key_prefix: bytes) -> Iterable[Entry]:
+        """Return the entries whose key begins with these bytes; decode only what may have them."""
+        return self._columns(key_prefix).entries()
+
+    def _columns(self, key_prefix: bytes = b"") -> ColumnBatch:
+        """Decode all records, or those whose key begins with a prefix."""
+        columns = _ColumnBuilder(key_prefix)
         for frame, aborted in zip(self._frames, self._aborted, strict=True):
-            try:
-                columns.add(frame, aborted=aborted)
-            except DAMAGE as failure:
-                raise self._corrupt(frame, failure) from failure
+            # The bytes of a key lie in an uncompressed frame as they are.
+            if frame.may_be_compressed or key_prefix in frame.octets:
+                try:
+                    columns.add(frame, aborted=aborted)
+                except DAMAGE as failure:
+                    raise self._corrupt(frame, failure) from failure
         return columns.batch(self.topic, self.partition)
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
@@ -143,9 +154,13 @@ def _keep_last(frame: Frame, last: LastValues) -> None:
 
 
 class _ColumnBuilder:
-    """Builder of the columns of a batch."""
+    """Builder of the columns of a batch, with the records whose key begins with a prefix.
 
-    def __init__(self) -> None:
+    An empty prefix selects all records, also those without a key.
+    """
+
+    def __init__(self, key_prefix: bytes) -> None:
+        self._key_prefix = key_prefix
         self._offsets: list[int] = []
         self._timestamps: list[int] = []
         self._keys: list[bytes | None] = []
@@ -154,19 +169,25 @@ class _ColumnBuilder:
         self._aborted: list[range] = []
 
     def add(self, frame: Frame, *, aborted: bool) -> None:
-        """Append all records of one batch; after an error, none of them is appended."""
+        """Append the records of one batch; after an error, none of them is appended."""
         first = len(self._offsets)
         records = frame.records()
         try:
-            rows = list(map(_ROW, records))
+            rows = list(map(_ROW, self._selected(records)))
         except UnicodeDecodeError:  # in a header name
-            rows = list(map(_ROW, lenient_decoder.rows(frame.octets)))
+            rows = list(map(_ROW, self._selected(lenient_decoder.rows(frame.octets))))
         self._add(rows)
         if isinstance(records, _LegacyRecordBatchPy):
             timestamps = self._timestamps[first:]
             self._timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in timestamps]
         if aborted:
             self._aborted.append(range(first, len(self._offsets)))
+
+    def _selected(self, records: Iterable[Any]) -> Iterable[Any]:
+        prefix = self._key_prefix
+        if not prefix:
+            return records
+        return (record for record in records if (record.key or b"").startswith(prefix))
 
     def _add(self, rows: Iterable[Any]) -> None:
         """Append rows column by column: in this hot path a loop over records is too slow."""

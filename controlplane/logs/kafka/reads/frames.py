@@ -67,6 +67,11 @@ class Frame(NamedTuple):
             return None
         return int(_COUNT.unpack_from(self.octets, COUNT_AT)[0])
 
+    @property
+    def may_be_compressed(self) -> bool:
+        """True if the bytes of a key may be hidden by compression; unknown for old formats."""
+        return self.octets[MAGIC_AT] < FORMAT or bool(self.batch.compression_type)
+
     def records(self) -> Any:
         """Return a new iterator over the records."""
         return _records(self.octets)
