@@ -49,7 +49,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_old_commands_go(tmp_path: Path) -> None:
+async def test_old_commands_are_removed(tmp_path: Path) -> None:
     """Retention cuts the beginning of the command topic, and leaves Connect's topics alone."""
     log = await SqliteLog.open(tmp_path / "state.db")
     upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))

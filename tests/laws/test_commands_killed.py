@@ -53,7 +53,7 @@ def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[A
 
 
 @pytest.mark.parametrize("release", ["kip", "3.9"])
-async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
+async def test_laws_hold_after_kills(tmp_path: Path, release: str) -> None:
     """Answered commands are in the log; no command is half done or done twice."""
     chance, place = seeded(release), in_file(tmp_path / "state.db")
     journal = RunJournal([], [], [])

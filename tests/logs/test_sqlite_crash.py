@@ -55,7 +55,7 @@ async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("writers", ROUNDS)
-async def test_killed_in_the_middle(tmp_path: Path, writers: int) -> None:
+async def test_acknowledged_records_survive_kills(tmp_path: Path, writers: int) -> None:
     """Acknowledged records exist; transactions are whole, offsets have no gap."""
     path, chance, acked = tmp_path / "control.log", seeded(f"crash/{writers}"), set[bytes]()
     log = await SqliteLog.open(path)

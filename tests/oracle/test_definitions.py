@@ -58,7 +58,7 @@ def kafkas_keys(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.java
-def test_definitions(release: str) -> None:
+def test_definitions_are_kafkas(release: str) -> None:
     """Our definitions of connectors and clients equal Kafka's."""
     kafka, path = answer(release), class_path(release)
     connector = path.definition("connector")
@@ -70,7 +70,7 @@ def test_definitions(release: str) -> None:
 
 
 @pytest.mark.java
-def test_valid_values(release: str) -> None:
+def test_valid_values_are_kafkas(release: str) -> None:
     """The words of validators equal Kafka's, for connectors only: client overrides have none."""
     kafka, path = answer(release), class_path(release)
     for kind in ("source", "sink"):
@@ -80,7 +80,7 @@ def test_valid_values(release: str) -> None:
 
 
 @pytest.mark.java
-def test_plugins(release: str) -> None:
+def test_plugins_are_kafkas(release: str) -> None:
     """The catalogue has exactly Kafka's plugins, each with its keys."""
     kafka, path = answer(release), class_path(release)
     told_of = {(plugin["class"], kind_of(plugin)): plugin["config"] for plugin in kafka["plugins"]}
