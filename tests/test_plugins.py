@@ -159,7 +159,7 @@ def test_a_connector_without_a_hook_gives_no_definite_answer() -> None:
     assert hook({}, ()) == HookSuccess(definite=False)
 
 
-def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
+def changing_hook(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
     """A hook that changes its arguments."""
     mine: Any = config
     mine["table"] = "stolen"
@@ -172,7 +172,7 @@ def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
 
 def test_a_hook_receives_copies() -> None:
     """A hook receives copies: the published config and the planned offsets stay unchanged."""
-    plugin = Plugin(class_name="m.Meddler", type="source", hook=meddling)
+    plugin = Plugin(class_name="m.Meddler", type="source", hook=changing_hook)
     hook = catalogued(more=[plugin]).hook("m.Meddler")
     assert hook is not None
     config = {"table": "orders", "nested": {"list": []}}

@@ -82,7 +82,7 @@ async def test_accepted_and_finished_surround_the_records(log: MemoryLog) -> Non
         assert trace.finished is not None
         assert trace.accepted.principal == "ada"
         assert trace.accepted.command == {"command": "stop", "connector": "orders"}
-        assert trace.accepted.plan is None  # it has ended: nobody needs it any more
+        assert trace.accepted.plan is None  # the command has ended, so its plan is dropped
         assert trace.finished.outcome["ended"] == "done"
 
 
@@ -313,7 +313,7 @@ async def test_a_crash_after_any_step_is_recovered(log: MemoryLog, step: str) ->
     async with plane_on(log) as plane:
         assert views.target(plane.state, "orders") is Target.STOPPED
         assert not plane.state.commands["k"].unfinished
-        await plane.execute(STOP, key="k")  # answered from what is known
+        await plane.execute(STOP, key="k")  # the stored outcome is the answer
     keys = [key for key, _ in await written_texts(log, CONFIG)][2:]
     assert (keys[0], keys[-1]) == ("commit-orders", "target-state-orders")
 

@@ -41,7 +41,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
         shelf, kind = snapshot_store_of(log), kind_of(Fold(Profile.of("kip")), CONFIG)
         assert shelf is not None
         async with asyncio.timeout(PATIENCE_S):
-            while not await shelf.stored(CONFIG, kind):  # noqa: ASYNC110 - nobody tells
+            while not await shelf.stored(CONFIG, kind):  # noqa: ASYNC110 - no event reports it
                 await asyncio.sleep(0.005)
         config = plane.state.config
     async with plane_on(log) as plane:

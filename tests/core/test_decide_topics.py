@@ -84,7 +84,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("level", "taken", "not_taken"), ASKED)
 def test_levels_of_log4j_are_accepted_in_any_case(level: str, taken: str, not_taken: str) -> None:
-    """Log4j's levels in any case, written as requested; every worker reads them."""
+    """Any case is accepted, and the level is written as requested; every worker reads it."""
     command = SetLoggerLevel("org.apache", level)
     for release in taken.split():
         (written,) = steps([], command, release)["level"]

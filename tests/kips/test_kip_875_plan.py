@@ -173,7 +173,7 @@ class TestStopped:
         assert views.target(connect.state, "orders") is Target.STOPPED
 
     async def test_tasks_of_a_stopped_connector_are_hidden(self, connect: AskedService) -> None:
-        """Task configs disappear at once, task statuses when the leader removes them."""
+        """Task configs disappear at once; task statuses disappear when the leader removes them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
         await connect.write_foreign(*(reported("orders", None, task) for task in (0, 1)))

@@ -169,7 +169,7 @@ class TestExactlyOnceSupportDisabled:
     """Exactly Once Support- Disabled."""
 
     async def test_every_commit_calls_the_hook(self) -> None:
-        """The worker asks the task with every scheduled commit."""
+        """The worker calls the hook with every scheduled commit."""
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1})
@@ -206,13 +206,14 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 2})
         steps = [call for call in script.calls if call != "commit"]
         assert steps[0] == "hook"
+        assert steps.count("poll") > 2
         assert all(
             (before, after) in {("hook", "poll"), ("poll", "hook")}
             for before, after in pairwise(steps)
         )
 
     async def test_the_last_commit_calls_no_hook(self) -> None:
-        """The last commit of a task calls no hook; the KIP does not say."""
+        """The last commit of a task calls no hook; the KIP does not specify this."""
         BlockedPollTask.blocked.clear()
         BlockedPollTask.released.clear()
         script = Script([[record("a", 1)]])
@@ -228,7 +229,7 @@ class TestExactlyOnceSupportDisabled:
         assert {*script.calls[last_poll:]} == {"commit"}
 
     async def test_a_paused_task_gets_no_call(self) -> None:
-        """A paused task is not asked, although its offsets are still committed."""
+        """The hook of a paused task is not called, although its offsets are still committed."""
         log = HoldingLog()
         script = Script([[record("a", 1, "held")]])
         async with scripted(script, log=log) as worker:

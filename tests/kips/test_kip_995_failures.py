@@ -144,7 +144,7 @@ class TestFailures:
             log.refuses = None
             assert (await service.status_and_message("DELETE", NEW))[
                 0
-            ] == 404  # waits for what is to be ended
+            ] == 404  # waits until recovery has ended the command
             assert left_of(service) == {}
             made = {"name": "new", "config": SOURCE_CONFIG}
             assert (await service.status_and_message("POST", "/connectors", made))[0] == 201

@@ -131,7 +131,7 @@ json_values = st.recursive(
     | st.floats(allow_nan=False)
     | st.text()
     | st.binary()
-    # Half of a surrogate pair, and what no 64 bits hold.
+    # Half of a surrogate pair, and an integer beyond 64 bits.
     | st.sampled_from(["\ud800", "a\udfff", 2**63, -(2**63), -(2**63) - 1, 2**64, -(2**200)]),
     lambda members: st.lists(members) | st.dictionaries(st.text() | st.integers(), members),
 )

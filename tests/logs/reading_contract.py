@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 
 import pytest
 
-from controlplane.core.entry import Batch, Entry, batch_of
+from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogNotUsable, LogUnavailable, ReadableLog
 from tests.patience import PATIENCE_S
@@ -223,9 +223,3 @@ class ReadingContract:
         await filled.close()
         with pytest.raises(LogUnavailable):
             await asyncio.wait_for(waiting, PATIENCE_S)
-
-
-def sample_batches() -> list[Batch]:
-    """The sample as one batch per partition, for logs that are filled by batches."""
-    places = sorted({(entry.topic, entry.partition) for entry in SAMPLE})
-    return [batch_of([e for e in SAMPLE if (e.topic, e.partition) == place]) for place in places]

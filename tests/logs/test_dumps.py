@@ -413,7 +413,7 @@ def damaged(text: bytes) -> st.SearchStrategy[bytes]:
     return st.lists(change, min_size=1, max_size=5).map(damage)
 
 
-def lines_told_of(dump: Dump) -> Iterator[int]:
+def lines_not_read(dump: Dump) -> Iterator[int]:
     """Numbers of lines that were not read."""
     return (problem.line for problem in dump.problems if not problem.taken)
 
@@ -434,6 +434,6 @@ def test_every_line_is_read_or_reported(
     except LogNotUsable:
         return
     numbered = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-    reported_lines = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
+    reported_lines = {*lines_not_read(dump), *(remark.line for remark in dump.remarks)}
     texts = {text for number, text in numbered if text.strip() and number not in reported_lines}
     assert len(dump.entries) == len(texts)

@@ -238,7 +238,7 @@ def test_header_names_are_decoded_as_in_java(codec: int) -> None:
 
 def _compressed(made: bytearray, codec: int) -> bytearray:
     """Return a copy of the batch with its records compressed."""
-    from aiokafka import codec as codecs  # noqa: PLC0415 - hides the argument elsewhere
+    from aiokafka import codec as codecs  # noqa: PLC0415 - a global import would hide the argument `codec`
 
     name = next(name for name, number in CODECS.items() if number == codec)
     body = getattr(codecs, f"{name}_encode")(bytes(made[61:]))
@@ -335,7 +335,7 @@ async def listening(behaviour: ListenerBehaviour) -> AsyncIterator[str]:
     """Address of a listener that is no broker."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):  # who called has gone
+        with suppress(ConnectionError):  # the client has disconnected
             await behaviour(reader, writer)
         writer.close()
 
@@ -346,7 +346,7 @@ async def listening(behaviour: ListenerBehaviour) -> AsyncIterator[str]:
 
 
 async def _silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read()  # until who called has gone
+    await reader.read()  # until the client disconnects
 
 
 async def _goodbye(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -158,7 +158,7 @@ async def test_an_end_below_its_entries_refuses_appends(tmp_path: Path) -> None:
     assert await read_all(path) == by_place(SAMPLE)
 
 
-def told_to_a_stranger(path: Path, how: str) -> str:
+def output_of_unprivileged_process(path: Path, how: str) -> str:
     """Output of an unprivileged process that opens a log."""
     command = [sys.executable, "-m", "tests.logs.unprivileged_process", str(path), how]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -181,7 +181,7 @@ def test_missing_rights_are_named(file_mode: int, folder_mode: int, how: str) ->
         asyncio.run(make_log(path))
         path.chmod(file_mode)
         folder.chmod(folder_mode)
-        sentence = told_to_a_stranger(path, how)
+        sentence = output_of_unprivileged_process(path, how)
         folder.chmod(0o700)
         assert "check the access rights" in sentence
         assert str(path) in sentence

@@ -86,7 +86,7 @@ def test_plugins_are_kafkas(release: str) -> None:
     told_of = {(plugin["class"], kind_of(plugin)): plugin["config"] for plugin in kafka["plugins"]}
     ours = {(plugin.class_name, plugin.type): plugin for plugin in path.plugins}
     assert (
-        told_of.keys() | {k for k, plugin in ours.items() if _untold(plugin, release)}
+        told_of.keys() | {k for k, plugin in ours.items() if _is_unlisted(plugin, release)}
         == ours.keys()
     )
     for name, config in told_of.items():
@@ -101,7 +101,7 @@ def kind_of(plugin: Mapping[str, Any]) -> str:
     return definitions.KINDS.get(plugin["among"], str(plugin["type"]))
 
 
-def _untold(plugin: Plugin, release: str) -> bool:
+def _is_unlisted(plugin: Plugin, release: str) -> bool:
     """True for plugins that are not on every class path, or listed since 3.2 only."""
     older = Profile.of(release).within(None, "3.2.0")
     return plugin.class_name.startswith(MIRRORS) or (plugin.type == "header_converter" and older)

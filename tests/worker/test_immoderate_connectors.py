@@ -242,7 +242,7 @@ class Printing(CountingOn):
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Print a line before each item."""
         async for item in super().read(task):
-            print("printed by a connector")  # noqa: T201 - that is the case
+            print("printed by a connector")  # noqa: T201 - the test is about printing
             yield item
 
 
