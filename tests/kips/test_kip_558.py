@@ -81,7 +81,7 @@ class TestStoringAndReturning:
         async with serving(log) as service:
             assert await topics_of(service) == {"t"}
 
-    async def test_every_worker_reads_it_all_at_start(self) -> None:
+    async def test_every_worker_reads_active_topics_at_start(self) -> None:
         """A worker that starts later knows the active topics."""
         log = await running()
         for release in ("2.5", "3.9", KIP):
@@ -200,7 +200,7 @@ class TestResetting:
         assert [record for record in await connect.everything() if record not in before] == gone
         assert await topics_of(connect, "sales") == {"t"}
 
-    async def test_a_release_sends_them_one_by_one(self) -> None:
+    async def test_a_release_writes_tombstones_one_by_one(self) -> None:
         """A release writes the tombstones one by one, so a crash leaves some unwritten."""
         log = await running()
         async with serving(log, "3.9", stepped=crash_after("topic-0")) as service:

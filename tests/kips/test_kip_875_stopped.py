@@ -129,7 +129,9 @@ class TestNewState:
         assert (expanded["status"]["tasks"], expanded["info"]["tasks"]) == ([], [])
 
     @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
-    async def test_it_is_shown_as_stopped(self, connect: AskedService, before: str) -> None:
+    async def test_a_stopped_report_replaces_any_other(
+        self, connect: AskedService, before: str
+    ) -> None:
         """A STOPPED report replaces any earlier report, also a failure."""
         await connect.write_foreign(reported("orders", before))
         assert (await connect.status_and_message("PUT", STOP))[0] == 204
@@ -137,7 +139,7 @@ class TestNewState:
         shown = await connect.shows(f"{ORDERS}/status")
         assert shown["connector"]["state"] == "STOPPED"
 
-    async def test_it_cannot_have_tasks_again(self, stopped: AskedService) -> None:
+    async def test_a_stopped_connector_refuses_tasks(self, stopped: AskedService) -> None:
         """A stopped connector refuses task configs that its worker sends late."""
         before = await stopped.everything()
         late = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "a"}], signed=True)

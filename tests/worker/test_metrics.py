@@ -123,7 +123,7 @@ async def test_failed_commits_of_a_source(monkeypatch: pytest.MonkeyPatch) -> No
         await until(lambda: measured(worker).get(failure, 0) > 0)
 
 
-async def test_a_send_that_fails_and_is_tolerated(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tolerated_send_failure_drops_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record is dropped, and counts as a failure."""
 
     async def refused(_: Any, records: Sequence[Any]) -> list[Any]:
@@ -279,7 +279,7 @@ async def test_dead_letters_and_logged_errors() -> None:
         assert measured(worker)["task_error_last_error_timestamp"] >= before_ms
 
 
-async def test_a_dead_letter_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_dead_letter_counts_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lost dead letter counts as a failure, and the failed task still shows it."""
 
     async def refused(_: Any, records: Sequence[Any]) -> list[Any]:
@@ -334,7 +334,7 @@ async def test_failed_attempts_and_retries_are_counted() -> None:
         )
 
 
-async def test_an_error_that_is_not_tolerated() -> None:
+async def test_an_error_without_tolerance_skips_no_record() -> None:
     """The error is counted, and no record is counted as skipped."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "bad")
