@@ -169,7 +169,7 @@ def _file_of(artifacts: Artifacts) -> Path:
 
 
 def _resolve_once(artifacts: Artifacts, soon: Iterable[Artifacts]) -> str:
-    """Resolve under a lock: Maven's own repository does not like two writers."""
+    """Resolve under a lock: two writers can damage Maven's own repository."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with _locked(CACHE / "lock"):
         path, complaint = _remembered(_file_of(artifacts)), ""

@@ -76,7 +76,9 @@ def _requests(history: str, steps: list[StoryStep]) -> Iterator[RecordedRequest]
     releases = {step.worker: step.release for step in steps if step.release is not None}
     for step in steps:
         if step.kind == "compacted":
-            entries = recorded_entries(history, compacted=True)  # whoever starts now reads this
+            entries = recorded_entries(
+                history, compacted=True
+            )  # a worker that starts now reads these records
         elif step.kind == "request":
             leader = _leader(history, step) or step.worker
             worker, led = (Profile.of(releases[name]) for name in (step.worker, leader))

@@ -155,7 +155,7 @@ def offsets_of(name: str, request: RecordedRequest) -> dict[tuple[str, int], lis
     for entry in request.written_entries():
         if entry.topic not in (TOPICS.config, TOPICS.status):
             subject = decode_partition(entry.key, request.leader)
-            # A key without a partition is nobody's, as far as a reader can tell.
+            # A reader cannot assign a key without a partition to a connector.
             if not isinstance(subject, SourcePartition) or subject.connector == name:
                 records[entry.topic, entry.partition].append((entry.key, entry.value))
     return records

@@ -49,7 +49,7 @@ def test_an_exception_whose_text_raises(raised: type[BaseException]) -> None:
     assert description_of(NamelessError()) == "exception: <exception repr() failed>"
 
 
-def test_a_usual_exception() -> None:
+def test_usual_exceptions_have_pythons_text() -> None:
     """The texts are those of Python."""
     failure = ValueError("wrong")
     assert (message_of(failure), description_of(failure)) == ("wrong", "ValueError('wrong')")
@@ -57,7 +57,7 @@ def test_a_usual_exception() -> None:
     assert message_of(ValueError()) == ""
 
 
-def test_a_text_of_another_class() -> None:
+def test_a_subclass_of_str_becomes_plain_text() -> None:
     """A subclass of `str` becomes a plain text: its methods may raise."""
 
     class OwnText(str):
@@ -74,7 +74,7 @@ def test_a_text_of_another_class() -> None:
 
 
 @pytest.mark.parametrize("text_of", [message_of, description_of, trace_of])
-def test_a_long_text(text_of: type) -> None:
+def test_a_long_text_is_cut_in_the_middle(text_of: type) -> None:
     """A text of megabytes keeps its beginning and its end."""
     text = shortened(text_of(ValueError("a" * 3_000_000 + "z")))
     assert len(text) < MAX_CHARACTERS + 100

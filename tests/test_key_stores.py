@@ -158,14 +158,14 @@ TRUSTING = {
 
 
 @pytest.mark.parametrize("case", TRUSTING)
-def test_trusted_certificates(tmp_path: Path, case: str) -> None:
+def test_trusted_certificates_are_accepted(tmp_path: Path, case: str) -> None:
     """The client trusts a broker for any certificate of the store, and for no other."""
     server = serving(store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER)))
     client = tls_context(Tls(store(tmp_path, *TRUSTING[case]), check_hostname=False))
     shakes_hands(client, server)
 
 
-def test_untrusted_certificates(tmp_path: Path) -> None:
+def test_certificates_of_a_chain_are_not_trusted(tmp_path: Path) -> None:
     """A JKS store does not trust certificates behind the first one of a key's chain."""
     server = serving(store(tmp_path, pkcs12_of(BETWEEN, owner=BROKER)))
     for content in (pkcs12_of(STRANGER), jks_of(key_entry(STRANGER.der, ROOT.der))):
@@ -213,7 +213,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_trust_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
+def test_unusable_trust_stores_are_refused(tmp_path: Path, case: str) -> None:
     """The error is one sentence that names the file, and repeats no password."""
     content, password, says = WRONG[case]
     with pytest.raises(SettingsError, match=rf"store\.jks.*{says}") as refused:
@@ -231,7 +231,7 @@ KEYLESS = {
 
 
 @pytest.mark.parametrize("case", KEYLESS)
-def test_key_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
+def test_unusable_key_stores_are_refused(tmp_path: Path, case: str) -> None:
     """The error is one sentence; for a JKS store it has the command that converts it."""
     content, says = KEYLESS[case]
     with pytest.raises(SettingsError, match=says):
@@ -239,7 +239,7 @@ def test_key_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["nowhere.p12", "."])
-def test_files_that_are_missing(tmp_path: Path, missing: str) -> None:
+def test_missing_files_are_refused(tmp_path: Path, missing: str) -> None:
     """A missing file and a directory are refused."""
     for tls in (
         Tls(trusted=JavaStore(tmp_path / missing)),
@@ -250,7 +250,7 @@ def test_files_that_are_missing(tmp_path: Path, missing: str) -> None:
 
 
 @given(st.data())
-def test_a_damaged_jks_store(data: st.DataObject) -> None:
+def test_a_damaged_jks_store_causes_no_crash(data: st.DataObject) -> None:
     """The password detects any change; without it a damaged store causes no crash."""
     whole = jks_of(certificate_entry(ROOT.der), key_entry(BROKER.der, BETWEEN.der))
     at = data.draw(st.integers(0, len(whole) - 1))

@@ -67,7 +67,7 @@ MUTATIONS = [
         "fold/config.py",
         "            self._deferred.writable()[name] = {}",
         "            pass",
-        f"{MATRIX}::test_effects",
+        f"{MATRIX}::test_each_release_has_its_effect",
     ),
     Mutation(
         "commit needs no config",
@@ -102,7 +102,7 @@ MUTATIONS = [
         "fold/offsets.py",
         "value is None and self.profile.offset_tombstone_removes",
         "False and self.profile.offset_tombstone_removes",
-        f"{MATRIX}::test_effects",
+        f"{MATRIX}::test_each_release_has_its_effect",
     ),
     Mutation(
         "aborted records always seen",
@@ -162,7 +162,7 @@ def test_every_mutant_is_a_bug_and_no_crash() -> None:
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
-def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
+def test_each_mutant_fails_its_test(mutation: Mutation, mutants: MutantProcesses) -> None:
     """The test of a mutant fails."""
     slip = SourceMutant(str(CORE / mutation.file), mutation.text, mutation.slip)
     done = run_tests(mutants, slip, mutation.test)

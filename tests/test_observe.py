@@ -26,7 +26,7 @@ def hierarchy(level: int) -> logging.Manager:
     return logging.Manager(logging.RootLogger(level))
 
 
-def test_one_line_of_pairs() -> None:
+def test_time_level_and_event_come_first() -> None:
     """Time, level and event come first, then the facts in the order in which they were given."""
     stream = io.StringIO()
     logger(stream).info("request", status=200, target="/a b")
@@ -170,7 +170,7 @@ def test_a_repeated_warning_is_printed_every_ten_seconds() -> None:
     ]
 
 
-def test_few_warnings_are_remembered() -> None:
+def test_the_oldest_warning_is_forgotten_first() -> None:
     """The warning that occurred longest ago is forgotten first."""
     repeated = RepeatedWarnings("")
     record = logging.makeLogRecord({"levelno": logging.WARNING, "created": 1.0})
@@ -193,7 +193,7 @@ def test_a_defect_is_one_line_too() -> None:
     assert "ValueError: invalid literal" in stream.getvalue()
 
 
-def test_silent_takes_everything() -> None:
+def test_the_silent_logger_has_all_methods() -> None:
     """The silent logger has all methods of a logger."""
     nobody = silent()
     for tell in (nobody.info, nobody.warning, nobody.exception):
@@ -219,7 +219,9 @@ def full_stream() -> TextIO:
 
 @pytest.mark.parametrize("stream", [closed_stream, full_stream])
 @pytest.mark.parametrize("level", [None, logging.INFO])
-def test_lines_that_cannot_be_written(stream: Callable[[], TextIO], level: int | None) -> None:
+def test_lines_that_cannot_be_written_are_dropped(
+    stream: Callable[[], TextIO], level: int | None
+) -> None:
     """The logger drops them; no caller gets an exception."""
     levels = None if level is None else hierarchy(level).getLogger("any")
     unwritten = logger(stream(), levels)
@@ -231,7 +233,7 @@ def test_lines_that_cannot_be_written(stream: Callable[[], TextIO], level: int |
         unwritten.exception("defect")
 
 
-def test_facts_that_cannot_be_shown() -> None:
+def test_facts_without_a_text_lose_their_line() -> None:
     """A fact without a text loses its line, and raises nothing."""
 
     class Unshowable:

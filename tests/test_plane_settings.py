@@ -50,7 +50,7 @@ def write_properties(folder: Path, text: str) -> Path:
     return path
 
 
-def test_settings_of_a_file(tmp_path: Path) -> None:
+def test_a_file_sets_every_setting_and_limit(tmp_path: Path) -> None:
     """The file sets every deciding setting and limit; references use the passed variables."""
     settings = plane_settings_of_file(
         write_properties(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9"
@@ -106,7 +106,7 @@ def test_a_flag_beats_the_file(tmp_path: Path) -> None:
     assert (settings.limits.commands_waiting, settings.upkeep.interval_ms) == (9, 8)
 
 
-async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
+async def test_a_plane_uses_topics_and_policy_of_the_file(tmp_path: Path) -> None:
     """The plane creates and writes the file's topics, and enforces its policy."""
     settings = plane_settings_of_file(
         write_properties(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9"

@@ -129,7 +129,9 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
         ("cancel", HookFailure("Failed to modify offsets for source connector x")),
     ],
 )
-def test_its_hook(behaviour: str, outcome: HookSuccess | HookFailure) -> None:
+def test_an_answer_of_a_hook_becomes_the_outcome(
+    behaviour: str, outcome: HookSuccess | HookFailure
+) -> None:
     """A hook's answer or exception becomes the outcome of a worker."""
     hook = described(Orders).hook
     assert hook is not None
@@ -149,7 +151,7 @@ def test_only_an_interrupt_in_the_main_thread_is_ctrl_c() -> None:
         hook(config, ())
 
 
-def test_without_hook_it_declines() -> None:
+def test_a_connector_without_a_hook_gives_no_definite_answer() -> None:
     """A connector without a hook behaves as Kafka's base class: no definite answer."""
     plugin = described(Silent)
     hook = catalogued(more=[plugin]).hook(plugin.class_name)
@@ -157,7 +159,7 @@ def test_without_hook_it_declines() -> None:
     assert hook({}, ()) == HookSuccess(definite=False)
 
 
-def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
+def changing_hook(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
     """A hook that changes its arguments."""
     mine: Any = config
     mine["table"] = "stolen"
@@ -170,7 +172,7 @@ def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
 
 def test_a_hook_receives_copies() -> None:
     """A hook receives copies: the published config and the planned offsets stay unchanged."""
-    plugin = Plugin(class_name="m.Meddler", type="source", hook=meddling)
+    plugin = Plugin(class_name="m.Meddler", type="source", hook=changing_hook)
     hook = catalogued(more=[plugin]).hook("m.Meddler")
     assert hook is not None
     config = {"table": "orders", "nested": {"list": []}}
@@ -262,7 +264,7 @@ def test_declared_connectors_are_not_all_there_are(
         ("builtins:object", "builtins.object is no connector: "),
     ],
 )
-def test_declared_wrongly(
+def test_a_wrong_declaration_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, message: str
 ) -> None:
     """The error names the declaration, its fault, and the package."""

@@ -98,7 +98,7 @@ def test_the_environment_sets_the_mode(
 
 
 @pytest.mark.parametrize("mode", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
-def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+def test_an_invalid_mode_is_refused(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """The error for an invalid mode names the environment variable."""
     monkeypatch.setenv(MODE, mode)
     with pytest.raises(BadFileMode, match=MODE):
@@ -127,7 +127,7 @@ def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_write_the_same_file(tmp_path: Path) -> None:
+def test_simultaneous_writers_have_separate_drafts(tmp_path: Path) -> None:
     """Simultaneous writers have separate drafts; the last one wins."""
     with replacing(tmp_path / "file") as draft, replacing(tmp_path / "file") as other:
         assert draft != other
@@ -136,7 +136,7 @@ def test_two_write_the_same_file(tmp_path: Path) -> None:
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
 
 
-def test_a_very_long_name(tmp_path: Path) -> None:
+def test_a_very_long_name_gets_a_shorter_draft(tmp_path: Path) -> None:
     """The draft of a file with a very long name has a shorter name."""
     path = tmp_path / ("ü" * 127)
     with replacing(path) as draft:
@@ -145,7 +145,7 @@ def test_a_very_long_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
-def test_a_file_system_that_takes_no_files() -> None:
+def test_a_file_system_that_refuses_names_ends_the_writer() -> None:
     """`/proc` refuses each new name as if its folder were gone; the writer still ends."""
     command = (
         "from pathlib import Path; from controlplane.private_files import replacing;"

@@ -30,7 +30,7 @@ def test_the_releases_are_those_of_the_brokers() -> None:
         ("tests/core/test_edges.py::test_a[3.9.1]", "tests/core/test_edges.py"),
     ],
 )
-def test_group(node: str, group: str) -> None:
+def test_tests_with_one_broker_share_a_group(node: str, group: str) -> None:
     """Tests with one broker or one session of Spark share a group; others share their module."""
     assert group_of(node) == group
 

@@ -109,7 +109,7 @@ def record(**fields: Any) -> SourceRecord:
         (RecordIsTombstone, {}, [record(value=None)], [record(), record(value="")]),
     ],
 )
-def test_predicates(
+def test_predicates_select_their_records(
     predicate: type[Predicate],
     settings: dict[str, str],
     selected: list[SourceRecord],
@@ -166,7 +166,9 @@ async def _three_records(worker: ConnectWorker) -> None:
         (filtered_by("RecordIsTombstone", "true"), ["t=None"]),
     ],
 )
-async def test_filter_in_a_worker(config: dict[str, str], expected: list[str]) -> None:
+async def test_filter_drops_the_selected_records(
+    config: dict[str, str], expected: list[str]
+) -> None:
     """Filter drops the selected records or the rest; dropped records are committed."""
     async with running(TopicKeepingSink) as worker:
         await _three_records(worker)
@@ -256,7 +258,7 @@ OWN = {
 }
 
 
-async def test_an_authors_own_run(authors: ConnectorClasses) -> None:
+async def test_an_authors_transformations_run(authors: ConnectorClasses) -> None:
     """An author's transformations get settings with defaults, and only the selected records."""
     async with running_classes(authors, runtime=QUICK) as worker:
         await produce(worker.plane.log, "t", "a", "b")
@@ -343,7 +345,7 @@ def test_the_offset_of_the_task_is_out_of_reach() -> None:
         ({"headers": (RecordHeader(3, "x"),)}, "Invalid header name: 3"),  # type: ignore[arg-type]
     ],
 )
-def test_fields_that_no_log_takes(fields: dict[str, Any], sentence: str) -> None:
+def test_unwritable_fields_fail_the_task(fields: dict[str, Any], sentence: str) -> None:
     """Unwritable fields fail the task with a clear message, before the producer gets them."""
     pipeline = Pipelines(ConnectorClasses(), QUICK).source({})
     with pytest.raises(Exception, match=sentence):

@@ -182,7 +182,7 @@ class SlowCommitContext(NamedTuple):
         return [(partition, self.offset(partition)) for partition in partitions]
 
 
-def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
+def test_a_recreated_file_is_read_from_its_start(tmp_path: Path) -> None:
     """A recreated file is read from its start, even before its tombstone is committed."""
     file = tmp_path / "a"
     file.write_text("1\n2\n3\n")
@@ -208,7 +208,7 @@ def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
     assert tombstone in (source.update_offsets(task, []) or ())
 
 
-def test_looks_at_a_growing_file(tmp_path: Path) -> None:
+def test_appended_lines_are_read_next(tmp_path: Path) -> None:
     """Appended lines are read next; a file with other contents is read from its start."""
     path, access = tmp_path / "a", FileAccess.to([tmp_path])
     path.write_text("1\n2\n3")
@@ -252,7 +252,9 @@ class Swapped(FileAccess):
 
 @pytest.mark.parametrize("mode", ["rb", "a"])
 @pytest.mark.parametrize("linked", ["inside/file", "inside"])
-def test_a_link_made_after_the_check(tmp_path: Path, mode: str, linked: str) -> None:
+def test_a_link_made_after_the_check_is_not_followed(
+    tmp_path: Path, mode: str, linked: str
+) -> None:
     """Links to the file or to a folder above it are not followed; no file is created elsewhere."""
     for name in ("folders/inside", "outside"):
         (tmp_path / name).mkdir(parents=True)
@@ -268,7 +270,7 @@ def test_a_link_made_after_the_check(tmp_path: Path, mode: str, linked: str) -> 
 
 
 @pytest.mark.parametrize("made", ["file", "parent"])
-async def test_a_link_made_while_the_source_waits(tmp_path: Path, made: str) -> None:
+async def test_a_link_made_while_the_source_waits_fails_the_task(tmp_path: Path, made: str) -> None:
     """A link to another folder, made while the source waits for its file, fails the task."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()

@@ -86,7 +86,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ODD, ids=lambda name: repr(name[:9]))
-async def test_odd_names(name: str) -> None:
+async def test_commands_accept_odd_names(name: str) -> None:
     """Every command finds its connector; after the deletion no view shows it."""
     log = MemoryLog()
     async with plane_on(log, plugins=PLUGINS) as plane:
@@ -126,7 +126,7 @@ EMPTY = "Invalid value  for configuration name: String may not be empty"
     ],
     ids=repr,
 )
-async def test_names_that_are_none(name: str, why: str) -> None:
+async def test_invalid_names_are_refused(name: str, why: str) -> None:
     """Invalid names are refused with the validator's message."""
     log = MemoryLog()
     async with plane_on(log, plugins=PLUGINS) as plane:
@@ -142,7 +142,7 @@ async def test_names_that_are_none(name: str, why: str) -> None:
 
 
 @pytest.mark.slow
-async def test_ten_thousand_connectors() -> None:
+async def test_a_command_changes_one_of_ten_thousand_connectors() -> None:
     """A log of other programs with 10,000 connectors: a command changes only its own connector."""
     log = MemoryLog()
     await log.create_topic(CONFIG, 1)
@@ -160,7 +160,7 @@ async def test_ten_thousand_connectors() -> None:
         assert unfinished(plane) == []
 
 
-async def test_config_of_a_mebibyte(tmp_path: Path) -> None:
+async def test_a_config_of_a_mebibyte_survives_a_restart(tmp_path: Path) -> None:
     """A large config survives a patch and a restart unchanged."""
     long = "é" * (1 << 19)
     where = str(tmp_path / "state.db")
@@ -187,7 +187,7 @@ COMPOUND: list[tuple[Mapping[str, Any], Mapping[str, Any] | None, str]] = [
 
 
 @pytest.mark.parametrize(("partition", "offset", "why"), COMPOUND)
-async def test_offsets_that_are_not_primitive(
+async def test_offsets_that_are_not_primitive_are_refused(
     partition: Mapping[str, Any], offset: Mapping[str, Any] | None, why: str
 ) -> None:
     """A creation and an alteration refuse such offsets as a whole, also after a valid one."""
@@ -201,7 +201,7 @@ async def test_offsets_that_are_not_primitive(
         assert await refused(plane, log, created) == start + why
 
 
-async def test_members_in_another_order() -> None:
+async def test_offsets_keep_the_key_of_the_log() -> None:
     """Alter and reset use the key that the log has, not the one that a Java map would give."""
     key = '["orders",{"zone":"z","at":1,"b":2}]'
     log = MemoryLog()
@@ -246,7 +246,7 @@ class Disk:
         self._connection.execute("PRAGMA max_page_count = 1000000")
 
 
-async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
+async def test_a_full_disk_accepts_no_command(tmp_path: Path) -> None:
     """A command that cannot be accepted leaves no record and is not retried."""
     log = await SqliteLog.open(tmp_path / "state.db")
     async with plane_on(log, IMPATIENT, plugins=PLUGINS) as plane:
@@ -266,7 +266,7 @@ async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
+async def test_a_creation_on_a_full_disk_is_undone_later(tmp_path: Path) -> None:
     """A failed creation is undone once there is space again (KIP-995)."""
     log = await SqliteLog.open(tmp_path / "state.db")
 
@@ -304,7 +304,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     await made.close()
 
 
-async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
+async def test_the_next_writer_completes_a_fenced_plan(log: Log) -> None:
     """The fenced writer stops at once; the next one completes the command under the same key."""
 
     async def stepped(_asked: CommandRequest, done: Step) -> None:
@@ -328,7 +328,7 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
         assert await written_texts(log, *CONNECTS_TOPICS, COMMANDS) == ended
 
 
-async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
+async def test_a_plan_ends_when_its_file_returns(tmp_path: Path) -> None:
     """The caller gets an error after the write patience; the command ends when the file returns."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     log = await SqliteLog.open(path)

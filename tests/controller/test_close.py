@@ -102,13 +102,13 @@ async def read_at_start(log: ReadCountingLog) -> int:
         return len(log.read_so_far)
 
 
-async def test_nothing_is_left_to_be_read(log: ReadCountingLog) -> None:
+async def test_closing_snapshots_hold_all_records(log: ReadCountingLog) -> None:
     """The snapshots hold all records, including the last one."""
     await lived(log, settings())
     assert await read_at_start(log) == 0
 
 
-async def test_also_when_it_is_cancelled(log: ReadCountingLog) -> None:
+async def test_a_cancelled_plane_writes_its_snapshots(log: ReadCountingLog) -> None:
     """A cancelled plane writes its snapshots before it ends, as on a signal."""
     ready = asyncio.Event()
 
@@ -127,7 +127,7 @@ async def test_also_when_it_is_cancelled(log: ReadCountingLog) -> None:
     assert await read_at_start(log) == 0
 
 
-async def test_only_where_it_pays(log: ReadCountingLog) -> None:
+async def test_few_records_give_no_snapshot(log: ReadCountingLog) -> None:
     """Closing writes no snapshot for a few records: it would cost more than reading them."""
     await lived(log, settings())
     ids = count()
@@ -138,13 +138,13 @@ async def test_only_where_it_pays(log: ReadCountingLog) -> None:
         assert len(log.read_so_far) == 3
 
 
-async def test_turned_off(log: ReadCountingLog) -> None:
+async def test_closing_snapshots_can_be_turned_off(log: ReadCountingLog) -> None:
     """`upkeep.closing.ms=0` makes no snapshots: the next plane reads the whole log."""
     await lived(log, settings(closing_ms=0))
     assert await read_at_start(log) == RECORDS
 
 
-async def test_they_cannot_be_written(log: ReadCountingLog) -> None:
+async def test_a_failed_snapshot_is_reported(log: ReadCountingLog) -> None:
     """A failed snapshot is reported, and closing succeeds."""
 
     async def full() -> None:
@@ -157,7 +157,7 @@ async def test_they_cannot_be_written(log: ReadCountingLog) -> None:
     assert await read_at_start(log) == RECORDS
 
 
-async def test_they_take_too_long(log: ReadCountingLog) -> None:
+async def test_slow_snapshots_are_dropped(log: ReadCountingLog) -> None:
     """Snapshots that take longer than the limit are dropped."""
 
     async def never() -> None:

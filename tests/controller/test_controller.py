@@ -56,7 +56,7 @@ async def log() -> MemoryLog:
     return await two_connectors()
 
 
-async def test_answered_when_read_back(log: MemoryLog) -> None:
+async def test_a_command_is_answered_once_read_back(log: MemoryLog) -> None:
     """After the answer to a command, the state has all of its records."""
     async with plane_on(log) as plane:
         await plane.execute(STOP)
@@ -64,7 +64,7 @@ async def test_answered_when_read_back(log: MemoryLog) -> None:
         assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
-async def test_records_say_who_and_why(log: MemoryLog) -> None:
+async def test_records_have_command_and_principal(log: MemoryLog) -> None:
     """Our records in Connect's topics carry the command's id and its principal as headers."""
     async with plane_on(log) as plane:
         await plane.execute(STOP, principal="ada", key="the-key")
@@ -73,7 +73,7 @@ async def test_records_say_who_and_why(log: MemoryLog) -> None:
     assert {(record.headers, record.timestamp) for record in ours} == {(headers, NOW_MS)}
 
 
-async def test_command_topic(log: MemoryLog) -> None:
+async def test_accepted_and_finished_surround_the_records(log: MemoryLog) -> None:
     """*accepted* is written before the first record, *finished* with the last one."""
     async with plane_on(log) as plane:
         await plane.execute(STOP, principal="ada")
@@ -82,7 +82,7 @@ async def test_command_topic(log: MemoryLog) -> None:
         assert trace.finished is not None
         assert trace.accepted.principal == "ada"
         assert trace.accepted.command == {"command": "stop", "connector": "orders"}
-        assert trace.accepted.plan is None  # it has ended: nobody needs it any more
+        assert trace.accepted.plan is None  # the command has ended, so its plan is dropped
         assert trace.finished.outcome["ended"] == "done"
 
 
@@ -97,7 +97,7 @@ async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_p
     assert (accepted.plan is not None) == has_plan
 
 
-async def test_refused(log: MemoryLog) -> None:
+async def test_a_refused_command_writes_no_other_record(log: MemoryLog) -> None:
     """A refused command writes only to the command topic."""
     async with plane_on(log) as plane:
         before = await written_texts(log, CONFIG)
@@ -157,7 +157,7 @@ async def test_refusals_are_bounded(log: MemoryLog) -> None:
         assert len(await written_texts(log, COMMANDS)) == 3
 
 
-async def test_dry_run(log: MemoryLog) -> None:
+async def test_a_dry_run_writes_nothing(log: MemoryLog) -> None:
     """A dry run shows the records and writes none."""
     async with plane_on(log) as plane:
         before = await written_texts(log, CONFIG, COMMANDS)
@@ -178,7 +178,7 @@ async def test_same_key_same_outcome(log: MemoryLog) -> None:
     assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
-async def test_key_of_another_command(log: MemoryLog) -> None:
+async def test_a_key_of_another_command_is_refused(log: MemoryLog) -> None:
     """A key belongs to one command; another command with it is refused."""
     async with plane_on(log) as plane:
         await plane.execute(STOP, key="k")
@@ -196,7 +196,7 @@ async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
         await plane.execute(StopConnector("late"), key="k")
 
 
-async def test_order_of_one_connector(log: MemoryLog) -> None:
+async def test_commands_of_one_connector_keep_their_order(log: MemoryLog) -> None:
     """Commands of one connector run in the order of their requests."""
     async with plane_on(log) as plane:
         commands: list[AnyCommand] = [PauseConnector("orders"), ResumeConnector("orders"), STOP] * 5
@@ -232,7 +232,7 @@ async def test_connectors_do_not_wait_for_each_other(log: MemoryLog) -> None:
         await slow
 
 
-async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
+async def test_a_started_command_completes_without_its_caller(log: MemoryLog) -> None:
     """A started command completes without its caller."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
@@ -245,7 +245,7 @@ async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
     assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
-async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
+async def test_a_waiting_command_is_dropped_with_its_caller(log: MemoryLog) -> None:
     """A command that has not started is dropped if its caller leaves."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
@@ -261,7 +261,7 @@ async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
     assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
-async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
+async def test_the_caller_gets_a_time_out(log: MemoryLog) -> None:
     """After the time-out the caller gets an error; the command goes on."""
     held = Held()
     async with plane_on(
@@ -273,7 +273,7 @@ async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
     assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
-async def test_too_many(log: MemoryLog) -> None:
+async def test_commands_above_the_limit_are_refused(log: MemoryLog) -> None:
     """A command above the limit of waiting commands is refused at once."""
     held = Held()
     async with plane_on(
@@ -287,7 +287,7 @@ async def test_too_many(log: MemoryLog) -> None:
         await asyncio.gather(*waiting)
 
 
-async def test_two_planes_in_one_process(log: MemoryLog) -> None:
+async def test_planes_of_one_process_share_no_state(log: MemoryLog) -> None:
     """A command at one plane does not change the state of another."""
     other = MemoryLog()
     async with plane_on(log) as first, plane_on(other) as second:
@@ -305,7 +305,7 @@ async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
 
 
 @pytest.mark.parametrize("step", ["tasks", "state"])
-async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
+async def test_a_crash_after_any_step_is_recovered(log: MemoryLog, step: str) -> None:
     """The next process completes a stop that crashed after any step."""
     async with plane_on(log, stepped=crash_after(step)) as plane:
         with pytest.raises(Crash):
@@ -313,7 +313,7 @@ async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
     async with plane_on(log) as plane:
         assert views.target(plane.state, "orders") is Target.STOPPED
         assert not plane.state.commands["k"].unfinished
-        await plane.execute(STOP, key="k")  # answered from what is known
+        await plane.execute(STOP, key="k")  # the stored outcome is the answer
     keys = [key for key, _ in await written_texts(log, CONFIG)][2:]
     assert (keys[0], keys[-1]) == ("commit-orders", "target-state-orders")
 
@@ -339,7 +339,7 @@ async def test_unknown_command_records_are_ignored(
     assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
-async def test_watch(log: MemoryLog) -> None:
+async def test_watchers_get_each_change(log: MemoryLog) -> None:
     """Watchers get each change when it happens, with the record that causes it."""
     async with plane_on(log) as plane:
         changes = plane.watch()
@@ -367,7 +367,7 @@ async def test_no_update_is_lost(log: MemoryLog) -> None:
     assert {"late": "1", "a": "2", "b": "2", "c": "2"}.items() <= dict(config).items()
 
 
-async def test_history(log: MemoryLog) -> None:
+async def test_the_history_has_all_records(log: MemoryLog) -> None:
     """The history has all records of one connector, in order."""
     async with plane_on(log) as plane:
         await plane.execute(STOP)
@@ -380,7 +380,7 @@ async def test_history(log: MemoryLog) -> None:
     ]
 
 
-async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
+async def test_a_locked_file_delays_a_step(tmp_path: Path) -> None:
     """A locked file delays the step until the lock is released."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=20))
@@ -401,7 +401,9 @@ async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("next_command", [True, False], ids=["next command", "nobody asks"])
-async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -> None:
+async def test_a_long_outage_leaves_no_half_done_command(
+    tmp_path: Path, *, next_command: bool
+) -> None:
     """The plane acknowledges no command; it completes the half-done one once the log is back."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))

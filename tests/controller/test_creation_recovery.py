@@ -50,7 +50,7 @@ def rows(plane: ControlPlane) -> list[object]:
 
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
-async def test_taken_back(step: str) -> None:
+async def test_a_creation_without_its_class_is_rolled_back(step: str) -> None:
     """Without its class, recovery leaves no connector and no offset; the key has the reason."""
     log = await died(step)
     async with plane_on(log, plugins=GONE) as plane:
@@ -65,7 +65,7 @@ async def test_taken_back(step: str) -> None:
 
 
 @pytest.mark.parametrize("offsets", [CREATE.initial_offsets, (OffsetChange({"page": 1}, None),)])
-async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
+async def test_recovery_wipes_the_second_topic(offsets: tuple[OffsetChange, ...]) -> None:
     """Recovery wipes the second topic, too, although the connector's class is missing."""
     log = MemoryLog()
     for topic in (OFFSETS, "own"):
@@ -84,7 +84,7 @@ async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
         assert left.get('["orders",{"page":1}]') is None
 
 
-async def test_trouble_while_it_is_completed() -> None:
+async def test_offsets_of_a_failed_completion_are_removed() -> None:
     """The next process removes the offsets that the crashed one had set."""
     kinds = [{"class": "lab.Sink", "type": "sink"}]
     plugins = parse_catalogue(msgspec.json.encode(kinds))
@@ -104,7 +104,7 @@ async def test_trouble_while_it_is_completed() -> None:
 
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
-async def test_by_an_older_release(step: str) -> None:
+async def test_an_older_release_completes_an_accepted_creation(step: str) -> None:
     """An older release without such creations still completes an accepted one."""
     log = await died(step)
     async with plane_on(log, Settings(profile="3.9"), plugins=KNOWN) as plane:
@@ -115,7 +115,7 @@ async def test_by_an_older_release(step: str) -> None:
         assert caught.value.rejected.reason is Reason.NOT_OFFERED
 
 
-async def test_somebody_writes_an_offset_meanwhile() -> None:
+async def test_a_foreign_offset_is_wiped_during_recovery() -> None:
     """A foreign offset is wiped under its own key; the connector starts at its initial offsets."""
     log = await died("write")
     spelled = '["orders", {"page":1}]'
@@ -126,7 +126,7 @@ async def test_somebody_writes_an_offset_meanwhile() -> None:
         assert len([value for value in plane.state.offsets[OFFSETS].values.values() if value]) == 1
 
 
-async def test_given_up() -> None:
+async def test_offsets_of_another_connector_stay() -> None:
     """Offsets stay if another connector of that name exists: its tasks may have them."""
     log = await died("write")
     await log.append([THEIRS])

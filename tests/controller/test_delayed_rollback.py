@@ -74,7 +74,7 @@ async def fails(plane: ControlPlane) -> None:
     assert plane.state.commands["k"].unfinished
 
 
-async def test_as_soon_as_it_is_there_again() -> None:
+async def test_a_rollback_is_retried_until_the_group_is_back() -> None:
     """The rollback is retried by itself; the same key gets the first error."""
     kafka = UnreachableKafka()
     async with plane_on(MemoryLog(), SOON, **around(kafka)) as plane:
@@ -88,7 +88,7 @@ async def test_as_soon_as_it_is_there_again() -> None:
             await plane.execute(CREATE, key="k")
 
 
-async def test_a_log_that_is_not_usable_for_a_while() -> None:
+async def test_a_rollback_is_retried_while_the_log_is_unusable() -> None:
     """Retries go on while the log refuses to be read, until its certificate is renewed."""
     kafka, log = UnreachableKafka(), ExpiringLog()
     async with plane_on(log, SOON, **around(kafka)) as plane:
@@ -100,7 +100,7 @@ async def test_a_log_that_is_not_usable_for_a_while() -> None:
         assert views.connectors(plane.state) == []
 
 
-async def test_before_anything_else() -> None:
+async def test_the_next_command_waits_for_the_rollback() -> None:
     """The connector's next command waits for the rollback; other connectors' commands do not."""
     kafka = UnreachableKafka()
     async with plane_on(MemoryLog(), LATER, **around(kafka)) as plane:
@@ -115,7 +115,7 @@ async def test_before_anything_else() -> None:
         assert views.connectors(plane.state) == ["orders", "users"]
 
 
-async def test_by_the_next_process() -> None:
+async def test_the_next_process_completes_the_rollback() -> None:
     """The next process opens without the group and completes the rollback later."""
     kafka, log = UnreachableKafka(), MemoryLog()
     async with plane_on(log, LATER, **around(kafka)) as plane:

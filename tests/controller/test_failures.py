@@ -62,7 +62,7 @@ class UnreachableGroups(NoExternalSystems):
         raise TimeoutError
 
 
-async def test_the_world_fails_in_its_own_way() -> None:
+async def test_any_exception_of_an_action_fails_the_command() -> None:
     """Any exception of an outside action fails the command for good."""
     log, world = MemoryLog(), UnreachableGroups()
     alter = AlterOffsets(
@@ -78,7 +78,7 @@ async def test_the_world_fails_in_its_own_way() -> None:
         assert world.attempts == 1
 
 
-async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_a_step_that_can_never_succeed_fails_its_command(tmp_path: Path) -> None:
     """A step that can never succeed fails its command; the plane goes on, and opens again."""
     config = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"f",'
     config += '"offsets.storage.topic":"no topic","name":"odd"}}'
@@ -99,7 +99,7 @@ async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_askers_who_share_a_key(log: MemoryLog) -> None:
+async def test_callers_that_share_a_key_get_one_outcome(log: MemoryLog) -> None:
     """One of several callers with the same key may leave; the others get the outcome."""
     go_on = asyncio.Event()
 
@@ -117,7 +117,7 @@ async def test_askers_who_share_a_key(log: MemoryLog) -> None:
         assert plane.state.commands["k"].finished is not None
 
 
-async def test_waiting_when_the_plane_closes(log: MemoryLog) -> None:
+async def test_close_ends_waiting_callers_and_watchers(log: MemoryLog) -> None:
     """`close` ends waiting callers, later callers and watchers."""
     go_on = asyncio.Event()
 
@@ -222,7 +222,9 @@ async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
-async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
+async def test_writes_to_a_lost_file_are_not_acknowledged(
+    tmp_path: Path, *, replaced: bool
+) -> None:
     """Writes to a deleted or replaced file are not acknowledged."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path)

@@ -195,7 +195,7 @@ async def test_a_fenced_plane_fences_no_producers() -> None:
         ]
 
 
-async def test_claims_again(log: Fragile) -> None:
+async def test_two_planes_claim_in_turn(log: Fragile) -> None:
     """Two planes claim the log in turn; each one then writes and knows the other's records."""
     lines = NoticeEvents()
     ids = count()

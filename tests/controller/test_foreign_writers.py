@@ -24,7 +24,7 @@ OFFSETS_WANTED = (OffsetChange({"filename": "f"}, {"position": 7}),)
 CREATE = CreateConnector("orders", FILE, initial_offsets=OFFSETS_WANTED)
 
 
-async def test_created_by_others_before_it_is_decided() -> None:
+async def test_a_foreign_config_before_the_decision_stays() -> None:
     """N2: the foreign config and its offsets stay (commands.md §4, step 2a)."""
     log = MemoryLog()
     async with plane_on(log) as plane:
@@ -35,7 +35,7 @@ async def test_created_by_others_before_it_is_decided() -> None:
         assert await written_texts(log, OFFSETS) == []
 
 
-async def test_created_by_others_when_the_offsets_are_written() -> None:
+async def test_a_foreign_config_during_the_creation_stays() -> None:
     """The creation fails; the foreign config and the offsets stay: its tasks may have used them."""
     log = MemoryLog()
 

@@ -33,7 +33,7 @@ SOURCE = {"connector.class": "lab.Source"}
 CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (OffsetChange({"page": 1}, {"row": 1}),))
 
 
-async def test_known_to_a_later_process() -> None:
+async def test_a_later_process_knows_the_keys() -> None:
     """A later process knows the keys, also of commands with tuples, which JSON stores as lists."""
     log = MemoryLog()
     commands: dict[str, AnyCommand] = {
@@ -50,7 +50,7 @@ async def test_known_to_a_later_process() -> None:
     assert await written_texts(log, CONFIG, COMMANDS, "connect-offsets") == records
 
 
-async def test_in_doubt(tmp_path: Path) -> None:
+async def test_a_retry_in_doubt_runs_no_second_time(tmp_path: Path) -> None:
     """A retry after a failed write does not perform the command a second time."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
@@ -74,7 +74,7 @@ async def test_in_doubt(tmp_path: Path) -> None:
         await log.close()
 
 
-async def test_in_doubt_and_refused_now() -> None:
+async def test_a_deletion_in_doubt_is_completed_under_its_key() -> None:
     """A repeated key completes a deletion in doubt.
 
     Later its completion would delete the next connector of that name.

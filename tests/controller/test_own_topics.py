@@ -25,7 +25,7 @@ async def log_with_offsets() -> MemoryLog:
     return log
 
 
-async def test_created_with_offsets_where_others_lie() -> None:
+async def test_a_creation_wipes_offsets_in_its_own_topic() -> None:
     """Existing offsets are wiped before the new ones are set; the new ones are then read back."""
     initial_offsets = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
@@ -36,7 +36,7 @@ async def test_created_with_offsets_where_others_lie() -> None:
         ]
 
 
-async def test_created_with_offsets_where_no_topic_is() -> None:
+async def test_a_creation_makes_its_own_topic() -> None:
     """The topic is created, and then followed."""
     initial_offsets = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
@@ -46,7 +46,7 @@ async def test_created_with_offsets_where_no_topic_is() -> None:
         ]
 
 
-async def test_reset_right_after_the_config() -> None:
+async def test_a_reset_right_after_the_config_finds_the_offsets() -> None:
     """A reset right after a new config finds the offsets in the topic that the config names."""
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
         await plane.execute(PutConfig("orders", CONFIG))

@@ -57,7 +57,7 @@ TEXT: Any = "3"
         (Settings(topics=Topics(config="x" * 99 + "/")), "cannot be the name of a topic"),
     ],
 )
-async def test_settings(settings: Settings, message: str) -> None:
+async def test_invalid_settings_are_refused(settings: Settings, message: str) -> None:
     """Invalid settings are refused before a topic is made; the error names setting and range."""
     log = MemoryLog()
     with pytest.raises(ValueError, match=message):
@@ -66,7 +66,7 @@ async def test_settings(settings: Settings, message: str) -> None:
     assert await log.topics() == {}
 
 
-async def test_the_least() -> None:
+async def test_the_smallest_settings_are_accepted() -> None:
     """The smallest allowed values are accepted."""
     least = Settings(
         worker=DecisionSettings(override_policy=None, config_providers=()),
@@ -89,14 +89,14 @@ PlaneCall = Callable[[ControlPlane], Awaitable[object]]
         (lambda plane: plane.history(NO), "the name of a connector is text, and not None"),
     ],
 )
-async def test_questions(ask: PlaneCall, message: str) -> None:
+async def test_arguments_of_a_wrong_type_are_refused(ask: PlaneCall, message: str) -> None:
     """An argument of a wrong type raises TypeError with a clear message."""
     async with plane_on(MemoryLog()) as plane:
         with pytest.raises(TypeError, match=message):
             await ask(plane)
 
 
-def test_a_flood_is_not_repeated() -> None:
+def test_errors_quote_a_part_of_a_long_value() -> None:
     """The error quotes a part of a long value."""
     with pytest.raises(SettingsError) as caught:
         check_settings(

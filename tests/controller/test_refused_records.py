@@ -101,7 +101,7 @@ async def test_the_trail_lists_the_command(
         assert plane.state.config.connectors["c"] == {"name": "c", **SOURCE, "tasks.max": "2"}
 
 
-async def test_a_command_that_was_accepted_before() -> None:
+async def test_a_refused_step_fails_an_accepted_command() -> None:
     """A log may take the "accepted" record, and refuse the step: the command ends as failed."""
     log = SmallConfigs()
     async with plane_on(log, plugins=catalogued()) as plane, client_of(plane.app) as client:
@@ -113,7 +113,7 @@ async def test_a_command_that_was_accepted_before() -> None:
         assert not any(trace.unfinished for trace in plane.state.commands.values())
 
 
-async def test_a_trail_that_cannot_be_written() -> None:
+async def test_the_caller_gets_the_reason_without_a_trail() -> None:
     """The caller gets the reason although the trail cannot have it."""
     log = SmallRecords()
     async with plane_on(log, plugins=catalogued()) as plane:

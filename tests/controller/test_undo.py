@@ -72,7 +72,7 @@ async def undo(plane: ControlPlane, moment: str) -> RestoreConnector:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
+async def test_an_undo_restores_a_deleted_connector(log: MemoryLog, moment: str) -> None:
     """A deleted connector is restored; the plan has the same records as the execution."""
     async with opened(log) as plane:
         command = await undo(plane, moment)
@@ -86,7 +86,7 @@ async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
         assert [(entry.key, entry.value) for entry in written] == planned
 
 
-async def test_there_and_back_again(log: MemoryLog) -> None:
+async def test_an_undo_can_be_undone(log: MemoryLog) -> None:
     """An undo can be undone."""
     async with opened(log) as plane:
         for moment in (*MOMENTS, *reversed(list(MOMENTS))):
@@ -95,7 +95,7 @@ async def test_there_and_back_again(log: MemoryLog) -> None:
 
 
 @pytest.mark.parametrize(("now", "then"), [("config@2", "config@0"), ("config@0", "config@2")])
-async def test_a_crash_anywhere(log: MemoryLog, now: str, then: str) -> None:
+async def test_a_crash_at_any_step_is_completed(log: MemoryLog, now: str, then: str) -> None:
     """After a crash at any step, the next process completes the undo."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, now))
@@ -161,7 +161,7 @@ async def test_undo_of_offsets_survives_a_crash_at_any_step(now: Target) -> None
             assert offsets_shape(plane.state) == offsets_shape(then)
 
 
-async def test_refused(log: MemoryLog) -> None:
+async def test_an_undo_without_its_offsets_is_refused(log: MemoryLog) -> None:
     """The whole restoration is refused if the offsets cannot be restored."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, "config@0"))

@@ -41,7 +41,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
         shelf, kind = snapshot_store_of(log), kind_of(Fold(Profile.of("kip")), CONFIG)
         assert shelf is not None
         async with asyncio.timeout(PATIENCE_S):
-            while not await shelf.stored(CONFIG, kind):  # noqa: ASYNC110 - nobody tells
+            while not await shelf.stored(CONFIG, kind):  # noqa: ASYNC110 - no event reports it
                 await asyncio.sleep(0.005)
         config = plane.state.config
     async with plane_on(log) as plane:
@@ -49,7 +49,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_old_commands_go(tmp_path: Path) -> None:
+async def test_old_commands_are_removed(tmp_path: Path) -> None:
     """Retention cuts the beginning of the command topic, and leaves Connect's topics alone."""
     log = await SqliteLog.open(tmp_path / "state.db")
     upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))

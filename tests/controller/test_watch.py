@@ -34,7 +34,7 @@ async def test_unread_changes_are_limited() -> None:
         for number in range(CHANGES_WAITING + 3):
             state = f'{{"state":"{STATES[number % 2]}"}}'
             await log.append([raw(CONFIG, "target-state-orders", state)])
-        await plane.execute(StopConnector("users"))  # by then all of that has been read
+        await plane.execute(StopConnector("users"))  # all changes have been read by now
         go_on.set()
         with pytest.raises(TooSlow):
             await watcher

@@ -37,7 +37,7 @@ def keys_of(written: list[dict[str, Any]]) -> tuple[ConfigKey, ...]:
 
 
 @pytest.mark.parametrize("name", ["a.b.JdbcSourceConnector", "JdbcSourceConnector", "JdbcSource"])
-def test_type_by_any_name(name: str) -> None:
+def test_any_name_of_a_class_gives_its_type(name: str) -> None:
     """The class, its simple name, and the simple name without `Connector` name the type."""
     plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
     assert plugins.type_of(name) == "source"
@@ -51,14 +51,14 @@ def test_other_names_mean_nothing(name: object) -> None:
     assert plugins.hook(name) is None
 
 
-def test_an_alias_of_two_classes_is_none() -> None:
+def test_an_alias_of_two_classes_names_neither() -> None:
     """An alias of two classes is none; both then need their full names."""
     plugins = parsed({"class": "a.Jdbc", "type": "source"}, {"class": "b.Jdbc", "type": "sink"})
     assert plugins.type_of("Jdbc") == "unknown"
     assert plugins.type_of("b.Jdbc") == "sink"
 
 
-def test_a_nested_class_is_called_by_its_own_name() -> None:
+def test_plugins_with_the_same_short_name_have_no_alias() -> None:
     """Plugins with the same short name have no alias, e.g. `Key` and `Value`."""
     plugins = parsed(
         {"class": "a.Cast$Key", "type": "transformation"},
@@ -99,13 +99,13 @@ def test_a_catalogue_accepts_keys_as_connect_lists_them() -> None:
     assert (newer.default, newer.order, newer.dependents) == ("5", 2, ("shape",))
 
 
-def test_keys_in_few_words() -> None:
+def test_a_key_needs_only_name_and_type() -> None:
     """A key needs only a name and a type; a number is a least value."""
     (key,) = keys_of([{"name": "rows", "type": "INT", "at_least": 1}])
     assert key == ConfigKey(name="rows", type="INT", valid=("[1,...]",), display_name="rows")
 
 
-def test_histories_keys_are_checked(histories: Any) -> None:
+def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -> None:
     """The catalogue of the recorded clusters declares a key with a least value of 1."""
     plugins = parse_catalogue((histories / "catalogue.json").read_bytes())
     plugin = plugins.at(NEWEST).connector("PagesSource")
@@ -167,21 +167,21 @@ def test_kafkas_own_plugins_need_only_a_class() -> None:
     assert plugin.config == (ConfigKey(name="file", type="STRING"),)
 
 
-def test_some_plugins_are_always_there() -> None:
+def test_bundled_plugins_need_no_entry() -> None:
     """Bundled plugins exist in their releases without being listed."""
     older, newer = (parsed(own=OWN).at(Profile.of(release)) for release in ("2.8.2", "3.9.1"))
     assert {plugin.type for plugin in older.named("k.Json")} == {"converter", "header_converter"}
     assert {plugin.type for plugin in newer.named("k.Json")} == {"converter"}
 
 
-def test_others_are_there_where_none_of_their_kind_is_listed() -> None:
+def test_usual_plugins_are_known_unless_their_kind_is_listed() -> None:
     """A list of a kind is complete; without one, the plugins of every worker are known."""
     assert parsed(own=OWN).at(NEWEST).named("k.File")
     assert not parsed({"class": "a.Sink", "type": "sink"}, own=OWN).at(NEWEST).named("k.File")
     assert parsed({"class": "a.Json", "type": "converter"}, own=OWN).at(NEWEST).named("k.File")
 
 
-def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
+def test_a_listed_plugin_is_not_repeated() -> None:
     """A plugin that is listed by its class alone keeps all types that Kafka gives it."""
     plugins = parsed({"class": "k.Json"}, own=OWN).at(Profile.of("2.8.2"))
     assert sorted(plugin.type for plugin in plugins.named("k.Json")) == [
@@ -244,7 +244,7 @@ def test_dependents_are_checked_after_their_parents() -> None:
     assert not checked["gone"].visible
 
 
-def test_a_circle_of_dependents_ends() -> None:
+def test_a_circle_of_dependents_terminates() -> None:
     """Kafka's own code would not terminate."""
     keys = [
         ConfigKey(name="a", type="INT", default="1", dependents=("b",)),
@@ -256,7 +256,7 @@ def test_a_circle_of_dependents_ends() -> None:
     ] == [(), (), ()]
 
 
-def test_a_definition_within_another() -> None:
+def test_keys_of_an_embedded_definition_get_a_prefix() -> None:
     """Embedded keys get a prefix, a group and an order; validators keep the short names."""
     keys = [
         ConfigKey(name="low", type="INT", importance="LOW", display_name="low"),

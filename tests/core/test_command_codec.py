@@ -49,7 +49,7 @@ def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None
 
 
 @pytest.mark.parametrize("text", ["", HALF])
-def test_a_record_is_the_same_with_and_without(text: str) -> None:
+def test_both_encodings_differ_in_the_escape_only(text: str) -> None:
     """Both encodings of a record are equal, except for the escape."""
     command: Any = {"list": ({"n": 2**63}, 1.5, None, True, "\x00é\U0001f600"), "text": text}
     record = CommandAccepted("id", 1, "ana", command)

@@ -75,7 +75,7 @@ def test_unfinished_commands_are_never_forgotten() -> None:
     assert remembered(accepted("old"), *many, finished("old")) == ["8", "9", "old"]
 
 
-def test_a_second_end_changes_nothing_of_the_order() -> None:
+def test_a_second_end_keeps_the_order() -> None:
     """A second *finished* record does not move a command to the end."""
     log = [finished("a"), finished("b"), finished("a"), finished("c"), finished("d")]
     assert remembered(*log) == ["b", "c", "d"]
@@ -87,7 +87,7 @@ def test_a_refused_command_that_is_accepted_later_is_unfinished() -> None:
     assert remembered(refused("k"), accepted("k"), *many) == ["k", "7", "8", "9"]
 
 
-def test_a_tombstone_forgets() -> None:
+def test_a_tombstone_removes_a_command() -> None:
     """A tombstone forgets a command; a tombstone whose key is no id changes nothing."""
     log = [finished("a"), finished("\ud800"), (b"a", None), (b"\xff", None), (None, None)]
     assert remembered(*log) == ["\ud800"]

@@ -134,26 +134,26 @@ REFUSED: list[tuple[str, ConfigValue, str]] = [
 
 
 @pytest.mark.parametrize(("words", "value"), TAKEN)
-def test_taken(words: str, value: ConfigValue) -> None:
+def test_described_values_are_accepted(words: str, value: ConfigValue) -> None:
     """Values that the words describe are accepted."""
     check_valid("k", [words], value)
 
 
 @pytest.mark.parametrize(("words", "value", "text"), REFUSED)
-def test_refused(words: str, value: ConfigValue, text: str) -> None:
+def test_other_values_are_refused(words: str, value: ConfigValue, text: str) -> None:
     """Other values are refused with this message."""
     with pytest.raises(InvalidValue) as refused:
         check_valid("k", [words], value)
     assert str(refused.value) == text
 
 
-def test_first_validator_that_refuses_is_heard() -> None:
+def test_the_first_refusal_ends_validation() -> None:
     """Later validators do not run after a refusal."""
     with pytest.raises(InvalidValue, match="non null"):
         check_valid("k", ["non-null string", "non-empty list"], None)
 
 
-def test_unknown_words() -> None:
+def test_unknown_words_describe_no_validator() -> None:
     """Words that no validator prints describe no validator."""
     with pytest.raises(UnknownWords, match="any value"):
         validator("any value")
@@ -186,18 +186,18 @@ PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b"
 
 
 @pytest.mark.parametrize(("pattern", "text"), ERRORS)
-def test_pattern_error(pattern: str, text: str) -> None:
+def test_errors_of_patterns_are_javas(pattern: str, text: str) -> None:
     """The message for an invalid pattern is Java's."""
     assert pattern_error(pattern) == text
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_pattern_that_java_takes(pattern: str) -> None:
+def test_patterns_of_java_are_accepted(pattern: str) -> None:
     """A pattern that Java accepts is accepted here, too."""
     assert pattern_error(pattern) is None
 
 
-def test_matching() -> None:
+def test_a_pattern_must_match_the_whole_text() -> None:
     """A pattern must match the whole text; a pattern that only Java can read matches nothing."""
     assert matches("a.*", "ab")
     assert not matches("a", "ab")

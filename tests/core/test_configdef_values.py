@@ -74,13 +74,13 @@ def no_class(key: str, text: str) -> JavaClass | None:
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)
-def test_value(kind: Type, text: str, expected: str) -> None:
+def test_texts_are_parsed_by_type(kind: Type, text: str, expected: str) -> None:
     """A text becomes a value of its key's type, and is shown in one form."""
     assert answer_text(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
 
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)
-def test_no_number(kind: Type, text: str) -> None:
+def test_texts_that_are_no_number_are_refused(kind: Type, text: str) -> None:
     """A text that is no number of its type is refused, and quoted unchanged."""
     with pytest.raises(InvalidValue) as refused:
         parse(ConfigKey(name="k", type=kind), text, no_class)
@@ -89,13 +89,13 @@ def test_no_number(kind: Type, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["yes", "", "1"])
-def test_no_boolean(text: str) -> None:
+def test_texts_that_are_no_boolean_are_refused(text: str) -> None:
     """Only two words are booleans; any other text is refused."""
     with pytest.raises(InvalidValue, match="Expected value to be either true or false"):
         parse(ConfigKey(name="k", type="BOOLEAN"), text, no_class)
 
 
-def test_elements_of_a_list() -> None:
+def test_messages_show_lists_in_brackets() -> None:
     """A message shows a list in brackets; an empty text is an empty list."""
     key = ConfigKey(name="k", type="LIST")
     assert parse(key, "a,,b,", no_class) == ["a", "", "b", ""]
@@ -110,7 +110,7 @@ def test_passwords_are_hidden_in_texts() -> None:
     assert answer_text(secret) == text_of(secret) == "[hidden]"
 
 
-def test_classes_are_looked_for() -> None:
+def test_class_names_are_looked_up() -> None:
     """Class names are looked up unchanged; a missing class is refused."""
     key = ConfigKey(name="k", type="CLASS")
     parsed = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
@@ -123,7 +123,7 @@ def test_classes_are_looked_for() -> None:
     )
 
 
-def test_null_is_no_value() -> None:
+def test_null_is_valid_for_any_type() -> None:
     """Null is valid for any type."""
     assert parse(ConfigKey(name="k", type="INT"), None, no_class) is None
     assert answer_text(None) is None

@@ -75,7 +75,7 @@ def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> 
     assert sum(table.items.values()) == 1_000
 
 
-def test_a_key_that_is_not_there_cannot_be_taken_away() -> None:
+def test_a_missing_key_cannot_be_removed() -> None:
     """A missing key is absent or raises, as in a dict."""
     table: CopyOnWrite[str, int] = CopyOnWrite()
     table.take({"a": 1})

@@ -30,7 +30,7 @@ MISNAMED = Rejected(
 create = CreateConnector("a", PROPERTIES)
 
 
-def test_the_name_stands_where_it_was_put_or_at_the_end() -> None:
+def test_the_name_keeps_its_place_or_is_added_at_the_end() -> None:
     """The name keeps its place in the config, or is added at the end if missing or null."""
     named = {"name": "a", **PROPERTIES}
     (written,) = steps([], CreateConnector("a", named))["config"]
@@ -69,7 +69,7 @@ def test_state_and_config_are_one_transaction(release: str, *, exactly_once: boo
     assert written == {"config": [text(PAUSED), CONFIG]}
 
 
-def test_running_is_a_state_as_any_other() -> None:
+def test_a_requested_running_state_is_written() -> None:
     """STARTED is written; only a missing initial state writes no record."""
     command = CreateConnector("a", PROPERTIES, Target.STARTED)
     written = steps([], command, "3.9")
@@ -84,7 +84,7 @@ def test_releases_inherit_an_orphan_target_state(release: str) -> None:
 
 @pytest.mark.parametrize("orphan", ORPHANS)
 @pytest.mark.parametrize("command", [create, PutConfig("a", PROPERTIES)])
-def test_an_orphan_target_state_is_taken_away_first(
+def test_an_orphan_target_state_is_removed_first(
     orphan: Pair, command: CreateConnector | PutConfig
 ) -> None:
     """C4: one batch removes the orphan target state; the new connector is STARTED."""

@@ -52,12 +52,12 @@ OWN = PROPERTIES | {"offsets.storage.topic": "own"}
 
 
 @pytest.mark.parametrize("release", ["2.8", "3.9", "4.3"])
-def test_no_release_has_it(release: str) -> None:
+def test_releases_refuse_initial_offsets(release: str) -> None:
     """Releases of Kafka refuse initial offsets: KIP-995 was never released."""
     assert refused([], AT_ONE, release) == Rejected(Reason.NOT_OFFERED, None)
 
 
-def test_a_connector_that_is_there_keeps_its_offsets() -> None:
+def test_an_existing_connector_keeps_its_offsets() -> None:
     """N2: the refusal precedes the check of the offsets and the call of the hook."""
     expected = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
     for command in (AT_ONE, create(), create(({"f": []}, None))):
@@ -90,7 +90,7 @@ def test_some_offset_must_be_given() -> None:
     ],
     ids=["source", "sink"],
 )
-def test_offsets_of_another_form_are_the_askers_fault(command: Any, cause: str) -> None:
+def test_offsets_of_another_form_are_refused(command: Any, cause: str) -> None:
     """The message names step 2 and the error."""
     text = f"Failed to validate the initial offsets of connector a: {cause}"
     assert refused([], command) == Rejected(Reason.INVALID, text)
@@ -151,7 +151,7 @@ def test_the_hooks_message_about_new_offsets_is_reported(
 # --- the steps ----------------------------------------------------------------------------------
 
 
-def test_wipe_write_create() -> None:
+def test_the_steps_are_wipe_write_create() -> None:
     """The config comes last: it is the commit point (N1, N5). Other connectors' offsets stay."""
     assert steps(LEFT_OVER, AT_ONE, **TWICE) == {
         "wipe": [f"{key(0)} ", f"{key(1)} "],
@@ -167,7 +167,7 @@ def test_wipe_write_create() -> None:
     ]
 
 
-def test_nothing_left_over_means_nothing_to_wipe() -> None:
+def test_without_old_offsets_no_step_wipes() -> None:
     """After a crash behind the wipe, the same request has a shorter plan."""
     assert list(steps([], AT_ONE, **TWICE)) == ["write", "create"]
     assert list(steps([], create((page(0), None)), **TWICE)) == ["create"]
@@ -266,7 +266,7 @@ def test_a_sink_starts_with_a_new_group() -> None:
     assert plan.steps[1].undo == Step("wipe", action=delete)
 
 
-def test_a_sink_may_start_from_nothing() -> None:
+def test_a_sink_may_start_without_offsets() -> None:
     """Deleting the group is enough if all offsets are null."""
     command = msgspec.structs.replace(AT_FIVE, initial_offsets=(AT_FIVE.initial_offsets or ())[1:])
     plan = planned([], command, group=(), **TWICE)

@@ -39,7 +39,7 @@ def test_pausing_and_resuming_take_one_record(log: list[Pair], release: str) -> 
 @pytest.mark.parametrize(
     ("release", "exactly_once"), [("3.5", False), ("3.9", True), ("kip", False)]
 )
-def test_stopping_takes_the_tasks_first(release: str, *, exactly_once: bool) -> None:
+def test_a_stop_removes_the_tasks_first(release: str, *, exactly_once: bool) -> None:
     """T1: no prefix is STOPPED with tasks; each record is read back before the next."""
     log = [A, *tasks("a", 2)]
     plan = planned(log, StopConnector("a"), release, exactly_once=exactly_once)
@@ -71,14 +71,14 @@ def test_stopping_again_writes_the_same() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("release", ["3.9", "kip"])
-def test_there_must_be_a_connector(command: Lifecycle, release: str) -> None:
+def test_a_missing_connector_is_refused(command: Lifecycle, release: str) -> None:
     """A target state without a config is none."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector a")
     assert refused([STOPPED], command, release) == gone
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_came_with_its_kip(command: Lifecycle) -> None:
+def test_commands_are_refused_before_their_kip(command: Lifecycle) -> None:
     """KIP-52 brought pausing, KIP-875 stopping; older releases refuse before any other check."""
     without = {"0.9", "3.4"} if isinstance(command, StopConnector) else {"0.9"}
     for release in without:

@@ -49,7 +49,7 @@ def test_missing_offsets_are_refused_first(release: str) -> None:
 
 @by_name
 @pytest.mark.parametrize("release", ALTERING)
-def test_the_connector_must_be_there(command: Any, release: str) -> None:
+def test_a_missing_connector_is_refused(command: Any, release: str) -> None:
     """Leftover offsets of a deleted connector cannot be changed."""
     log = after([STOPPED], *offsets((key(0), '{"row":3}')))
     assert refused(log, command, release) == Rejected(
@@ -86,7 +86,7 @@ def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str
         ('["x"]', "The connector.class [x] is no text"),
     ],
 )
-def test_a_class_that_is_not_there_keeps_its_offsets(
+def test_offsets_of_a_missing_class_are_not_changed(
     command: Any, written: str, message: str
 ) -> None:
     """A source and a sink store offsets in different places."""
@@ -135,7 +135,7 @@ def test_workers_report_the_first_fault_of_their_map() -> None:
     assert "field b contains ARRAY" in str(refused(STOPPED_A, command).text)
 
 
-def test_the_form_is_looked_at_last() -> None:
+def test_the_form_is_checked_last() -> None:
     """The form is checked after the connector's state, and before the hook."""
     assert refused([connector()], alter(({"f": []}, None))).reason is Reason.NOT_STOPPED
 
@@ -164,7 +164,7 @@ OWN = '"offsets.storage.topic":"own"'
         ([OWN], True, "near:9092", True),
     ],
 )
-def test_offsets_on_another_cluster_are_not_ours_to_write(
+def test_offsets_on_another_cluster_are_refused(
     members: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
     """Offsets on another cluster are refused if the connector's producers write them."""
@@ -197,7 +197,7 @@ def test_the_hook_gets_the_config_and_the_offsets() -> None:
     assert list(question.offsets[1][0] or ()) == ["cluster", "partition", "topic"]
 
 
-def test_a_reset_asks_for_every_partition() -> None:
+def test_a_reset_always_calls_the_hook() -> None:
     """A reset calls the hook even without offsets: others may lie outside of Kafka."""
     log = after(STOPPED_A, *offsets((key(3), '{"row":1}'), ('["b",{"page":9}]', "{}")))
     question = decided(log, RESET, "3.9")

@@ -77,7 +77,9 @@ def test_without_a_status_releases_write_first_and_refuse_then() -> None:
 
 @pytest.mark.parametrize("command", [restart, with_tasks, RestartTask("a", 0)])
 @pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
-def test_there_must_be_a_connector(command: RestartConnector | RestartTask, release: str) -> None:
+def test_a_missing_connector_is_refused(
+    command: RestartConnector | RestartTask, release: str
+) -> None:
     """A connector that only has a status cannot be restarted."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector: a")
     assert refused(reported("RUNNING", "RUNNING"), command, release) == gone
@@ -85,7 +87,7 @@ def test_there_must_be_a_connector(command: RestartConnector | RestartTask, rele
 
 @pytest.mark.parametrize("task", [1, -1])
 @pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
-def test_there_must_be_a_task(release: str, task: int) -> None:
+def test_a_missing_task_is_refused(release: str, task: int) -> None:
     """Task numbers are those of the commit."""
     gone = Rejected(Reason.NO_SUCH_TASK, f"Unknown task: a-{task}")
     assert refused([A, *tasks("a", 1)], RestartTask("a", task), release) == gone
@@ -120,6 +122,6 @@ def test_a_restarting_instance_is_not_restarted_again() -> None:
 
 
 @pytest.mark.parametrize("command", [restart, RestartTask("a", 0)])
-def test_there_were_no_restarts(command: RestartConnector | RestartTask) -> None:
+def test_releases_without_restarts_refuse_one(command: RestartConnector | RestartTask) -> None:
     """0.9 refuses restarts, which came with KIP-52."""
     assert refused([A], command, "0.9") == Rejected(Reason.NOT_OFFERED, None)

@@ -41,7 +41,7 @@ def test_an_empty_set_is_a_commit(target: list[Pair], release: str) -> None:
     assert steps([A, *target], empty, release) == {"commit": ['commit-a {"tasks":0}']}
 
 
-def test_an_empty_set_was_none() -> None:
+def test_an_empty_set_writes_nothing_in_0_9() -> None:
     """0.9 writes nothing for an empty set: its readers would throw (KAFKA-3459)."""
     assert steps([A], empty, "0.9") == {}
 
@@ -53,13 +53,13 @@ def test_a_stopped_connector_gets_no_tasks(release: str) -> None:
     assert refused([A, STOPPED], publish, release) == Rejected(Reason.INVALID, message)
 
 
-def test_an_old_leader_has_never_heard_of_stopped() -> None:
+def test_a_leader_before_3_5_publishes_tasks_of_a_stopped_connector() -> None:
     """Before 3.5 the connector is PAUSED, and its tasks are accepted."""
     assert "commit" in steps([A, STOPPED], publish, "3.4")
 
 
 @pytest.mark.parametrize("command", [publish, empty, FenceTasks("a")])
-def test_there_must_be_a_connector(command: PublishTasks | FenceTasks) -> None:
+def test_a_missing_connector_is_refused(command: PublishTasks | FenceTasks) -> None:
     """G6: task records alone do not make a connector exist."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
     for release in ("3.9", "kip"):
@@ -137,6 +137,6 @@ def test_an_unknown_class_may_be_a_source() -> None:
     assert rejected.sentence.startswith("The kind of connector a (source or sink) is not known")
 
 
-def test_there_was_no_fencing() -> None:
+def test_releases_without_fencing_refuse_it() -> None:
     """3.2 refuses fencing, which came with KIP-618."""
     assert refused([A], FenceTasks("a"), "3.2") == Rejected(Reason.NOT_OFFERED, None)

@@ -34,7 +34,7 @@ def test_nothing_to_reset_is_no_fault(release: str) -> None:
     assert steps([], ResetTopics("nobody"), release) == {}
 
 
-def test_the_key_that_is_there_is_the_one_that_goes() -> None:
+def test_the_tombstone_has_the_key_of_the_record() -> None:
     """Releases build the tombstone's key from the value, and miss the record if they differ."""
     odd = status(used("x", "a", "other"))
     assert steps(odd, reset) == {"topics": ["status-topic-x:connector-a "]}
@@ -52,19 +52,19 @@ TRACKING = [
 
 
 @pytest.mark.parametrize(("worker", "text"), TRACKING)
-def test_settings_may_forbid_it(worker: DecisionSettings, text: str) -> None:
+def test_settings_can_forbid_a_reset(worker: DecisionSettings, text: str) -> None:
     """Settings can disable tracking, or the reset alone (KIP-558)."""
     assert refused(USED, reset, "3.9", worker=worker) == Rejected(Reason.FORBIDDEN, text)
 
 
-def test_the_kip_says_it_without_a_full_stop() -> None:
+def test_the_message_of_the_kip_has_no_full_stop() -> None:
     """The reset may be disabled alone; both messages are Kafka's."""
     forbidden = DecisionSettings(topic_tracking_allow_reset=False)
     text = "Topic tracking reset is disabled"
     assert refused(USED, reset, worker=forbidden) == Rejected(Reason.FORBIDDEN, text)
 
 
-def test_there_was_no_tracking() -> None:
+def test_releases_without_tracking_refuse_a_reset() -> None:
     """2.4 refuses a reset of active topics, which came with KIP-558."""
     assert refused(USED, reset, "2.4") == Rejected(Reason.NOT_OFFERED, None)
 
@@ -83,8 +83,8 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("level", "taken", "not_taken"), ASKED)
-def test_levels(level: str, taken: str, not_taken: str) -> None:
-    """Log4j's levels in any case, written as requested; every worker reads them."""
+def test_levels_of_log4j_are_accepted_in_any_case(level: str, taken: str, not_taken: str) -> None:
+    """Any case is accepted, and the level is written as requested; every worker reads it."""
     command = SetLoggerLevel("org.apache", level)
     for release in taken.split():
         (written,) = steps([], command, release)["level"]
@@ -100,6 +100,6 @@ def test_an_empty_level_fails_newer_workers() -> None:
     assert refused([], SetLoggerLevel("x", ""), "4.3") == rejected
 
 
-def test_there_were_no_cluster_wide_levels() -> None:
+def test_releases_without_cluster_wide_levels_refuse_one() -> None:
     """3.6 refuses cluster-wide levels, which came with KIP-976."""
     assert refused([], SetLoggerLevel("x", "INFO"), "3.6") == Rejected(Reason.NOT_OFFERED, None)

@@ -114,7 +114,7 @@ def test_a_config_can_be_read_back(overrides: dict[str, str], message: str, rele
         pytest.param("\U0001f600" * 10_000_000, id="many", marks=pytest.mark.prove),
     ],
 )
-def test_the_longest_config_is_taken(value: str) -> None:
+def test_the_longest_config_is_accepted(value: str) -> None:
     """The plan accepts the longest value and name that a reader accepts; the fold reads them."""
     longest = {"v": value, "ä" * 25_000: "x"}
     (step,) = planned([], CreateConnector("b", {**PROPERTIES, **longest})).steps
@@ -125,7 +125,7 @@ def test_the_longest_config_is_taken(value: str) -> None:
 @pytest.mark.parametrize(
     ("release", "over", "fits"), [("3.9", 0, True), ("3.9", 1, False), ("kip", 1, True)]
 )
-def test_the_largest_record(release: str, over: int, fits: bool) -> None:
+def test_records_above_a_mebibyte_are_refused(release: str, over: int, fits: bool) -> None:
     """A worker's producer sends at most 1 MiB at once; our log accepts more."""
     (step,) = planned([], PutConfig("b", {**PROPERTIES, "v": ""}), release).steps
     size = sum(len(draft.key) + len(draft.value or b"") for draft in step.records)
@@ -194,7 +194,7 @@ def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["own", "connect-offsets", "a.B_c-9", "x" * 249, "...", None])
-def test_any_other_topic_will_do(topic: str | None) -> None:
+def test_other_offsets_topics_are_accepted(topic: str | None) -> None:
     """The worker's own offsets topic is allowed, too; null removes the setting."""
     assert planned([A], PatchConfig("a", {"offsets.storage.topic": topic})).steps
 

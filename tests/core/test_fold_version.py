@@ -24,7 +24,7 @@ def frozen(path: Path) -> bytes:
         fold.apply_all(entries)
         for topic in sorted(fold.snapshot().offsets.keys() | {entry.topic for entry in entries}):
             part = fold.topic_snapshot(topic)
-            # The words for what is unreadable may become better ones: they are for people.
+            # Reasons of undecodable records are for people: they change without a new version.
             wordless = msgspec.structs.replace(part, unreadable=dict.fromkeys(part.unreadable, ""))
             snapshots += b"".join(freeze(wordless))
     return snapshots

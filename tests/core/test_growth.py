@@ -15,7 +15,7 @@ KIP = Profile.of("kip")
 RUNNING = '{"state":"RUNNING","worker_id":"w","generation":1}'
 
 
-def telling(entries: list[Entry]) -> Callable[[], object]:
+def event_texts(entries: list[Entry]) -> Callable[[], object]:
     """The history of connector `c`, as shown to users."""
     return lambda: [
         (event.what, event.words, event.values) for event in history(entries, "c", KIP).events
@@ -24,7 +24,7 @@ def telling(entries: list[Entry]) -> Callable[[], object]:
 
 def test_history_of_a_connector_with_many_config_keys() -> None:
     """The cost of a history grows linearly with the number of config keys."""
-    assert_linear(lambda n: telling(config(connector("c", **keys(n)))), 100)
+    assert_linear(lambda n: event_texts(config(connector("c", **keys(n)))), 100)
 
 
 def keys(number: int) -> dict[str, str]:
@@ -34,7 +34,7 @@ def keys(number: int) -> dict[str, str]:
 
 def test_history_of_a_connector_with_many_task_configs() -> None:
     """The cost is linear, although the commit changes all task configs at once."""
-    assert_linear(lambda n: telling(config(connector("c"), *tasks("c", n))), 100)
+    assert_linear(lambda n: event_texts(config(connector("c"), *tasks("c", n))), 100)
 
 
 def test_history_of_a_connector_with_many_task_statuses() -> None:
@@ -42,7 +42,7 @@ def test_history_of_a_connector_with_many_task_statuses() -> None:
 
     def prepared(number: int) -> Callable[[], object]:
         names = [f"status-task-c-{task}" for task in range(number)]
-        return telling(
+        return event_texts(
             status(*((name, RUNNING) for name in names), *((name, None) for name in names))
         )
 
@@ -53,7 +53,9 @@ def test_history_of_a_connector_with_many_active_topics() -> None:
     """The cost is linear for records of many active topics."""
     value = '{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
     assert_linear(
-        lambda n: telling(status(*((f"status-topic-{at}:connector-c", value) for at in range(n)))),
+        lambda n: event_texts(
+            status(*((f"status-topic-{at}:connector-c", value) for at in range(n)))
+        ),
         100,
     )
 
@@ -63,7 +65,7 @@ def test_history_in_which_one_key_changes_again_and_again_beside_many() -> None:
 
     def prepared(number: int) -> Callable[[], object]:
         reports = [("status-connector-c", RUNNING), ("status-connector-c", None)] * number
-        return telling([*config(connector("c", **keys(number))), *status(*reports)])
+        return event_texts([*config(connector("c", **keys(number))), *status(*reports)])
 
     assert_linear(prepared, 50)
 

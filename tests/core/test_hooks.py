@@ -28,7 +28,7 @@ NOTHING: Offsets = ()
         ("raises UnsupportedOperationException", UNSUPPORTED),
     ],
 )
-def test_words(words: str, outcome: HookOutcome) -> None:
+def test_words_describe_a_hook(words: str, outcome: HookOutcome) -> None:
     """Four words describe a hook that ignores its offsets."""
     assert parse_hook(words)({"name": "x"}, NOTHING) == outcome
 
@@ -55,7 +55,7 @@ def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> 
     "words",
     ["", "perhaps", "raises", "as Jdbc", "by the config key 'k': ", "by the config key 'k': a b"],
 )
-def test_other_words(words: str) -> None:
+def test_other_words_are_refused(words: str) -> None:
     """A sentence that is no description of a hook raises `UnknownHook`."""
     with pytest.raises(UnknownHook, match="does not say what the hook does"):
         parse_hook(words)
@@ -100,7 +100,7 @@ NO_LONG = "The value for the 'position' key in the offset is expected to be a Lo
         ({"file": "x"}, {"position": 4}, "Partition objects should contain the key 'filename'"),
     ],
 )
-def test_files(partition: Any, offset: Any, text: str | None) -> None:
+def test_file_offsets_are_checked(partition: Any, offset: Any, text: str | None) -> None:
     """`FileStreamSourceConnector` accepts a position in a file, or null."""
     outcome = outcome_of("as FileStreamSourceConnector", (partition, offset), file="/a")
     assert outcome == outcome_with(text)
@@ -117,7 +117,7 @@ WEST = {"cluster": "west", "topic": "orders", "partition": 0}
 SHOWN = "{cluster=west, partition=0, topic=orders}"
 
 
-def test_mirrored_topics() -> None:
+def test_mirrored_offsets_are_checked() -> None:
     """`MirrorSourceConnector` accepts offsets of topic partitions of a cluster."""
     words = "as MirrorSourceConnector"
     assert outcome_of(words, (WEST, {"offset": 5}), ({}, None)) == ACCEPTED

@@ -326,14 +326,16 @@ def _first(line: str) -> str:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_effects(row: MatrixRow, release: str) -> None:
+def test_each_release_has_its_effect(row: MatrixRow, release: str) -> None:
     """The final state of a worker of each release."""
     assert row.view(read(row.log, release)) == expected(row.effects, release)
 
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize(("name", "log", "fates"), FATES, ids=[fate[0] for fate in FATES])
-def test_fates(name: str, log: list[Entry], fates: dict[str, str], release: str) -> None:
+def test_each_release_has_its_fate(
+    name: str, log: list[Entry], fates: dict[str, str], release: str
+) -> None:
     """The fate of the last record in each release."""
     assert outcomes(log, release)[-1].kind.value == expected(fates, release), name
 
@@ -392,7 +394,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("key", EVENTS)
-def test_live_events(key: str, release: str) -> None:
+def test_live_events_call_the_listener(key: str, release: str) -> None:
     """Restart requests and logger levels call the listener from their first release on."""
     value, first = EVENTS[key]
     calls = outcomes(config((key, value)), release, live=True)[0].calls
@@ -400,7 +402,7 @@ def test_live_events(key: str, release: str) -> None:
 
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
-def test_the_log_thread(release: str) -> None:
+def test_poison_ends_the_log_thread_before_3_9(release: str) -> None:
     """From 3.9 on a poison record costs a running worker a batch; before, the log thread."""
     (hazard,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
     fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}

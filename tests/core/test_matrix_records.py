@@ -83,7 +83,7 @@ ROWS = [
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_written_records(row: WrittenRow, release: str) -> None:
+def test_each_release_writes_its_records(row: WrittenRow, release: str) -> None:
     """Each release writes these records, in the order in which a leader sends them."""
     plan = decided(row.log, row.command, release)
     assert (sent(plan) if isinstance(plan, Plan) else REFUSED) == expected(row.written, release)
@@ -98,7 +98,7 @@ REPORT = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1'
 
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
-def test_the_version_of_a_plugin(release: str) -> None:
+def test_statuses_have_a_version_from_4_1_on(release: str) -> None:
     """From 4.1 on, statuses have a version (KIP-891)."""
     running = TaskStatus("a", 0, Status(State.RUNNING, None, "w", 1, "1.0"))
     _, value = encode_status(running, Profile.of(release))

@@ -306,7 +306,7 @@ CASES = [(row, writer) for row in ROWS for writer in row.writers]
 
 
 @pytest.mark.parametrize(("row", "writer"), CASES, ids=[f"{row.name}-{w}" for row, w in CASES])
-def test_effect(row: PlanRow, writer: str) -> None:
+def test_each_reader_has_its_effect(row: PlanRow, writer: str) -> None:
     """The view of every release is the expected one."""
     plan = planned(row.log, row.command, writer, hooks=(HookSuccess(definite=True),) * 2)
     plan_entries = planned_entries(row.log, plan)
@@ -316,7 +316,7 @@ def test_effect(row: PlanRow, writer: str) -> None:
         assert (reader, effect) == (reader, expected(row.effects, release))
 
 
-def test_deleted_and_created_again() -> None:
+def test_older_readers_revive_tasks_of_a_recreated_connector() -> None:
     """Older readers give a recreated connector the tasks of the former one."""
     effects = {"0.9": "runs, 2 tasks", "0.10.0": "STARTED, 2 tasks", "2.5.1": "STARTED, 0 tasks"}
     for writer in SINCE_STATES:
@@ -336,7 +336,7 @@ def test_deleted_and_created_again() -> None:
     ],
     ids=["as releases write it", "as we do"],
 )
-def test_reconfigured_while_paused_and_compacted(
+def test_newer_readers_lose_tasks_of_a_paused_connector(
     writers: tuple[str, ...], task_counts: dict[str, int]
 ) -> None:
     """Newer readers lose the tasks, because the commit is older than the config (KAFKA-17719)."""

@@ -9,7 +9,7 @@ from controlplane.core.topic_names import is_legal
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(Topics.__struct_fields__, 2)))
-def test_one_topic_is_not_two(first: str, second: str) -> None:
+def test_one_topic_for_two_purposes_is_refused(first: str, second: str) -> None:
     """One topic for two purposes is refused: its records would be read as both."""
     message = f"x cannot be the {first} topic and the {second} topic: give each a name of its own"
     with pytest.raises(SharedTopic, match=message):
@@ -17,7 +17,7 @@ def test_one_topic_is_not_two(first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])
-def test_names_that_no_topic_can_have(name: str) -> None:
+def test_invalid_topic_names_are_refused(name: str) -> None:
     """A name that breaks Kafka's rule is refused before any topic is created, with the rule."""
     with pytest.raises(ValueError, match="cannot be the name of a topic: use 1 to 249 letters"):
         check_topics(Topics(status=name))
@@ -25,11 +25,11 @@ def test_names_that_no_topic_can_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "...", "A-z_0.9", "x" * 249])
-def test_names_of_topics(name: str) -> None:
+def test_valid_topic_names_are_accepted(name: str) -> None:
     """Names that Kafka allows for a topic are accepted."""
     check_topics(Topics(status=name))
 
 
-def test_each_has_its_own() -> None:
+def test_default_names_are_distinct() -> None:
     """The default topic names are distinct."""
     check_topics(Topics())

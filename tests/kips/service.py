@@ -143,7 +143,7 @@ class AskedService:
         """Append records as a foreign writer, and wait until the service has read them."""
         ends = {(at.topic, at.partition): at.offset + 1 for at in await self._log.append(records)}
         async with asyncio.timeout(PATIENCE_S):
-            # Nothing tells of a record that changes nothing, so there is nothing else to wait for.
+            # A record without effect causes no event, so the test waits for the read position.
             while any(self.state.ends.get(at, 0) < end for at, end in ends.items()):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 

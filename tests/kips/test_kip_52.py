@@ -56,7 +56,7 @@ def restarts(service: AskedService) -> list[tuple[int | None, ...]]:
 class TestPauseConnector:
     """Pause connector."""
 
-    async def test_put_asks_for_it(self, connect: AskedService) -> None:
+    async def test_the_request_is_a_put(self, connect: AskedService) -> None:
         """The request is a PUT to the path `pause` below the connector; a POST gets 405."""
         assert (await connect.status_and_message("PUT", PAUSE))[0] == 202
         assert (await connect.status_and_message("POST", PAUSE))[0] == 405
@@ -68,7 +68,7 @@ class TestPauseConnector:
         assert (await connect.status_and_message("PUT", PAUSE))[0] == 202
         assert await connect.shows("/connectors/orders/status") == before
 
-    async def test_twice_is_as_good_as_once(self, connect: AskedService) -> None:
+    async def test_a_second_pause_changes_nothing(self, connect: AskedService) -> None:
         """A second pause changes no config, target state or task count."""
         await connect.status_and_message("PUT", PAUSE)
         once = connect.state.config
@@ -89,11 +89,11 @@ class TestPauseConnector:
         async with serving(log, release) as later:
             assert views.target(later.state, "orders") is Target.PAUSED
 
-    async def test_202(self, connect: AskedService) -> None:
+    async def test_the_answer_is_202(self, connect: AskedService) -> None:
         """A pause gets 202 with an empty body, also if the connector is already paused."""
         assert [await connect.status_and_message("PUT", PAUSE) for _ in range(2)] == [(202, "")] * 2
 
-    async def test_404(self, connect: AskedService) -> None:
+    async def test_missing_instances_get_404(self, connect: AskedService) -> None:
         """A pause of an unknown connector gets 404."""
         expected = (404, "Unknown connector nobody")
         assert await connect.status_and_message("PUT", "/connectors/nobody/pause") == expected
@@ -102,7 +102,7 @@ class TestPauseConnector:
 class TestResumeConnector:
     """Resume Connector."""
 
-    async def test_put_asks_for_it(self, connect: AskedService) -> None:
+    async def test_the_request_is_a_put(self, connect: AskedService) -> None:
         """The request is a PUT to the path `resume` below the connector."""
         await connect.status_and_message("PUT", PAUSE)
         assert (await connect.status_and_message("PUT", RESUME))[0] == 202
@@ -125,14 +125,14 @@ class TestResumeConnector:
         await connect.status_and_message("PUT", RESUME)
         assert connect.state.config.targets == before
 
-    async def test_202(self, connect: AskedService) -> None:
+    async def test_the_answer_is_202(self, connect: AskedService) -> None:
         """A resume gets 202, also if the connector already runs."""
         await connect.status_and_message("PUT", PAUSE)
         assert [await connect.status_and_message("PUT", RESUME) for _ in range(2)] == [
             (202, "")
         ] * 2
 
-    async def test_404(self, connect: AskedService) -> None:
+    async def test_missing_instances_get_404(self, connect: AskedService) -> None:
         """A resume of an unknown connector gets 404."""
         expected = (404, "Unknown connector nobody")
         assert await connect.status_and_message("PUT", "/connectors/nobody/resume") == expected
@@ -168,26 +168,26 @@ async def answered_behind(target: str) -> None:
 class TestRestartConnector:
     """Restart Connector."""
 
-    async def test_post_asks_for_it(self, connect: AskedService) -> None:
+    async def test_the_request_is_a_post(self, connect: AskedService) -> None:
         """The request is a POST to the path `restart` below the connector."""
         assert (await connect.status_and_message("PUT", RESTART))[0] == 405
         assert (await connect.status_and_message("POST", RESTART))[0] == 204
         assert restarts(connect) == [(None,)]
 
-    async def test_answered_when_done(self) -> None:
+    async def test_the_answer_follows_the_restart(self) -> None:
         """A restart is answered after the connector has restarted."""
         await answered_behind(RESTART)
 
-    async def test_204(self, connect: AskedService) -> None:
+    async def test_the_answer_is_204(self, connect: AskedService) -> None:
         """A restart gets 204 with an empty body."""
         assert await connect.status_and_message("POST", RESTART) == (204, "")
 
-    async def test_404(self, connect: AskedService) -> None:
+    async def test_missing_instances_get_404(self, connect: AskedService) -> None:
         """A restart of an unknown connector gets 404."""
         expected = (404, "Unknown connector: nobody")
         assert await connect.status_and_message("POST", "/connectors/nobody/restart") == expected
 
-    async def test_409(self, ours: AskedService) -> None:
+    async def test_a_concurrent_restart_gets_409(self, ours: AskedService) -> None:
         """A restart during another restart of the connector gets 409."""
         await ours.write_foreign(reported("orders", "RESTARTING"))
         expected = (409, "Connector orders is already being restarted")
@@ -195,7 +195,7 @@ class TestRestartConnector:
         assert restarts(ours) == []
 
     @pytest.mark.parametrize("forward", ["true", "false"])
-    async def test_forward_is_no_matter_to_who_need_not_forward(
+    async def test_a_single_worker_ignores_forward(
         self, connect: AskedService, forward: str
     ) -> None:
         """A single worker ignores `forward`: it is the leader."""
@@ -206,17 +206,17 @@ class TestRestartConnector:
 class TestRestartTask:
     """Restart Task."""
 
-    async def test_post_asks_for_it(self, connect: AskedService) -> None:
+    async def test_the_request_is_a_post(self, connect: AskedService) -> None:
         """The request is a POST to `restart` below the task, and restarts that task alone."""
         assert (await connect.status_and_message("PUT", RESTART_1))[0] == 405
         assert (await connect.status_and_message("POST", RESTART_1))[0] == 204
         assert restarts(connect) == [(1,)]
 
-    async def test_answered_when_done(self) -> None:
+    async def test_the_answer_follows_the_restart(self) -> None:
         """A restart is answered after the task has restarted."""
         await answered_behind(RESTART_1)
 
-    async def test_204(self, connect: AskedService) -> None:
+    async def test_the_answer_is_204(self, connect: AskedService) -> None:
         """A restart of a task gets 204 with an empty body."""
         assert await connect.status_and_message("POST", RESTART_1) == (204, "")
 
@@ -227,11 +227,13 @@ class TestRestartTask:
             ("/connectors/orders/tasks/2/restart", "Unknown task: orders-2"),
         ],
     )
-    async def test_404(self, connect: AskedService, target: str, message: str) -> None:
+    async def test_missing_instances_get_404(
+        self, connect: AskedService, target: str, message: str
+    ) -> None:
         """A missing task cannot be restarted, nor a task of a missing connector."""
         assert await connect.status_and_message("POST", target) == (404, message)
 
-    async def test_409(self, ours: AskedService) -> None:
+    async def test_a_concurrent_restart_gets_409(self, ours: AskedService) -> None:
         """A restart during another restart of the task gets 409; the other task can restart."""
         await ours.write_foreign(reported("orders", "RESTARTING", 1))
         expected = (409, "Task orders-1 is already being restarted")
@@ -241,7 +243,7 @@ class TestRestartTask:
         ] == 204
 
     @pytest.mark.parametrize("forward", ["true", "false"])
-    async def test_forward_is_no_matter_to_who_need_not_forward(
+    async def test_a_single_worker_ignores_forward(
         self, connect: AskedService, forward: str
     ) -> None:
         """A single worker ignores `forward`: it is the leader."""
@@ -254,7 +256,9 @@ class TestRestartTask:
 class TestPauseResumeConnector:
     """Pause/resume Connector."""
 
-    async def test_the_wish_lies_in_the_config_topic(self, connect: AskedService) -> None:
+    async def test_a_pause_writes_one_record_to_the_config_topic(
+        self, connect: AskedService
+    ) -> None:
         """A pause writes one record to the config topic, and none to the status topic."""
         before, reports = await connect.holds(CONFIG), await connect.holds(STATUS)
         await connect.status_and_message("PUT", PAUSE)
@@ -262,7 +266,7 @@ class TestPauseResumeConnector:
         assert now == [*before, ("target-state-orders", PAUSED)]
         assert await connect.holds(STATUS) == reports
 
-    async def test_compaction_keeps_it(self) -> None:
+    async def test_compaction_keeps_the_target_state(self) -> None:
         """Compaction keeps the last target state of each connector."""
         log = await running()
         async with serving(log) as first:
@@ -320,7 +324,7 @@ class TestRestartTasks:
     """Restart Tasks."""
 
     @pytest.mark.parametrize("target", [RESTART, RESTART_1])
-    async def test_nothing_is_kept(self, connect: AskedService, target: str) -> None:
+    async def test_a_restart_writes_no_record(self, connect: AskedService, target: str) -> None:
         """A restart writes no record to Connect's topics."""
         before = await connect.everything()
         await connect.status_and_message("POST", target)
@@ -332,7 +336,7 @@ class TestRestartTasks:
             expected = (500, "Failed to start connector: orders")
             assert await service.status_and_message("POST", RESTART) == expected
 
-    async def test_it_is_not_made_up_for(self) -> None:
+    async def test_a_crashed_restart_is_not_repeated(self) -> None:
         """A restart that crashed its worker is not repeated by the next process."""
         log = await running()
         async with serving(log, beyond=Dying()) as service:
@@ -358,7 +362,7 @@ class TestRestartTasks:
 class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
-    async def test_other_endpoints_do_not_notice(self, connect: AskedService) -> None:
+    async def test_a_pause_changes_no_other_endpoint(self, connect: AskedService) -> None:
         """Pausing does not change the answers of the endpoints that existed before."""
         base = "/connectors/orders"
         paths = ("/connectors", base, f"{base}/config", f"{base}/tasks", f"{base}/status")
@@ -366,7 +370,9 @@ class TestCompatibility:
         await connect.status_and_message("PUT", PAUSE)
         assert [await connect.shows(path) for path in paths] == before
 
-    async def test_without_a_word_it_is_started(self, connect: AskedService) -> None:
+    async def test_without_a_target_state_a_connector_is_started(
+        self, connect: AskedService
+    ) -> None:
         """A connector without a target state in the config topic is started."""
         assert not [key for key, _ in await connect.holds(CONFIG) if "target" in key]
         assert views.target(connect.state, "orders") is Target.STARTED
@@ -380,7 +386,7 @@ class TestCompatibility:
                 "sales": Target.STARTED,
             }
 
-    async def test_an_old_worker_passes_over_it(self) -> None:
+    async def test_an_old_worker_ignores_the_record(self) -> None:
         """0.9 does not know the key: it ignores the record and keeps its state."""
         log = await running(target_state("orders", state="PAUSED"))
         fold = Fold(Profile.of("0.9"))
@@ -397,7 +403,7 @@ class TestCompatibility:
         )
 
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", KIP])
-    async def test_behind_the_upgrade_all_agree(self, release: str) -> None:
+    async def test_upgraded_workers_read_the_target_state(self, release: str) -> None:
         """Upgraded workers read a target state that was written during the upgrade."""
         log = await running(target_state("orders", state="PAUSED"), *published("orders", {}, {}))
         async with serving(log, release) as service:
@@ -407,7 +413,7 @@ class TestCompatibility:
         ("method", "target"),
         [("PUT", PAUSE), ("PUT", RESUME), ("POST", RESTART), ("POST", RESTART_1)],
     )
-    async def test_older_releases_have_none_of_it(self, method: str, target: str) -> None:
+    async def test_older_releases_answer_404(self, method: str, target: str) -> None:
         """0.9 answers these paths with 404."""
         async with serving(await running(), "0.9") as old:
             assert await old.status_and_message(method, target) == (404, "HTTP 404 Not Found")
@@ -417,7 +423,7 @@ class TestWhereKafkaDiffers:
     """Public Interfaces – where Kafka went another way."""
 
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "4.3", KIP])
-    async def test_the_key_is_called_otherwise(self, release: str) -> None:
+    async def test_the_key_differs_from_the_kips(self, release: str) -> None:
         """The KIP calls the key connector-state; every release and our service use another."""
         async with serving(await running(), release) as service:
             await service.status_and_message("PUT", PAUSE)

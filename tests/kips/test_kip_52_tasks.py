@@ -17,7 +17,7 @@ from tests.worker.worker_fixture import config_of, running, task_states, until_s
 class TestPauseConnector:
     """Pause connector."""
 
-    async def test_comes_to_rest_later(self) -> None:
+    async def test_tasks_pause_after_the_answer(self) -> None:
         """Connector and tasks pause some time after the answer to the request."""
         async with running(CountingSource) as worker:
             plane = worker.plane
@@ -32,7 +32,7 @@ class TestPauseConnector:
 class TestResumeConnector:
     """Resume Connector."""
 
-    async def test_goes_on_later(self) -> None:
+    async def test_tasks_resume_after_the_answer(self) -> None:
         """Connector and tasks resume some time after the answer to the request."""
         async with running(CountingSource) as worker:
             plane = worker.plane
@@ -48,7 +48,7 @@ class TestResumeConnector:
 class TestPauseAndResume:
     """Pause/resume Connector."""
 
-    async def test_each_task_reports(self) -> None:
+    async def test_each_task_reports_its_state(self) -> None:
         """Each task reports its change of state when it happens."""
         async with running(CountingSource) as worker:
             plane = worker.plane
@@ -78,7 +78,7 @@ class Unstartable(SourceConnector):
 class TestRestartConnector:
     """Restart Connector."""
 
-    async def test_the_start_throws(self) -> None:
+    async def test_a_failed_restart_is_answered(self) -> None:
         """The client gets Kafka's message in a release's dialect; ours has the cause, too."""
         message = "Failed to start connector: c"
         async with running(Unstartable) as worker:

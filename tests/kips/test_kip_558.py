@@ -52,7 +52,7 @@ async def topics_of(service: AskedService, connector: str = "orders") -> set[str
 class TestStoringAndReturning:
     """Storing and returning names of topics that are actively used by connectors."""
 
-    async def test_in_the_status_topic(self, connect: AskedService) -> None:
+    async def test_active_topics_lie_in_the_status_topic(self, connect: AskedService) -> None:
         """The records lie in the status topic, beside the statuses."""
         keys = [key for key, _ in await connect.holds(STATUS)]
         assert "status-topic-t:connector-orders" in keys
@@ -81,14 +81,14 @@ class TestStoringAndReturning:
         async with serving(log) as service:
             assert await topics_of(service) == {"t"}
 
-    async def test_every_worker_reads_it_all_at_start(self) -> None:
+    async def test_every_worker_reads_active_topics_at_start(self) -> None:
         """A worker that starts later knows the active topics."""
         log = await running()
         for release in ("2.5", "3.9", KIP):
             async with serving(log, release) as service:
                 assert await topics_of(service) == {"t", "u"}
 
-    async def test_every_worker_hears_of_news(self, connect: AskedService) -> None:
+    async def test_running_workers_read_later_records(self, connect: AskedService) -> None:
         """Running workers read records that are written later."""
         await connect.write_foreign(used("orders", "v", 1))
         assert await topics_of(connect) == {"t", "u", "v"}
@@ -126,7 +126,7 @@ class TestFormat:
         await connect.write_foreign(used("orders", "v", None), used("orders", "v"))
         assert "v" in await topics_of(connect)
 
-    async def test_a_tombstone_means_that_it_is_not(self, connect: AskedService) -> None:
+    async def test_a_tombstone_removes_the_topic(self, connect: AskedService) -> None:
         """A tombstone removes the topic of one connector only."""
         await connect.write_foreign(used("orders", "t", None))
         assert await topics_of(connect) == {"u"}
@@ -200,7 +200,7 @@ class TestResetting:
         assert [record for record in await connect.everything() if record not in before] == gone
         assert await topics_of(connect, "sales") == {"t"}
 
-    async def test_a_release_sends_them_one_by_one(self) -> None:
+    async def test_a_release_writes_tombstones_one_by_one(self) -> None:
         """A release writes the tombstones one by one, so a crash leaves some unwritten."""
         log = await running()
         async with serving(log, "3.9", stepped=crash_after("topic-0")) as service:
@@ -226,7 +226,7 @@ class TestResetting:
         await connect.write_foreign(used("orders", "u"))
         assert await topics_of(connect) == {"u"}
 
-    async def test_it_need_not_be_stopped_for_that(self, connect: AskedService) -> None:
+    async def test_a_running_connector_can_be_reset(self, connect: AskedService) -> None:
         """A running connector can be reset, and keeps running."""
         before = await connect.shows("/connectors/orders/status")
         assert before["connector"]["state"] == "RUNNING"
@@ -269,7 +269,7 @@ class TestLifeOfAConnector:
         await connect.write_foreign(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"t", "other"}
 
-    async def test_until_they_are_reset(self, connect: AskedService) -> None:
+    async def test_a_reset_removes_topics_of_an_old_config(self, connect: AskedService) -> None:
         """A reset removes topics that a sink no longer reads."""
         config = {**SINK_CONFIG, "topics": "other"}
         await connect.ask("PUT", "/connectors/sales/config", config)
@@ -297,7 +297,7 @@ class TestExtensions:
         assert list(got["orders"]) == ["topics"]
         assert set(got["orders"]["topics"]) == {"t", "u"}
 
-    async def test_put_resets_it(self, connect: AskedService) -> None:
+    async def test_put_resets_the_topics(self, connect: AskedService) -> None:
         """After a reset, the set contains later uses only."""
         await connect.ask("PUT", RESET)
         assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
@@ -306,7 +306,7 @@ class TestExtensions:
     @pytest.mark.parametrize(
         ("release", "status"), [(KIP, 200), ("2.5", 202), ("3.9", 202), ("4.3", 202)]
     )
-    async def test_done_without_a_word(self, release: str, status: int) -> None:
+    async def test_a_reset_is_answered_without_a_body(self, release: str, status: int) -> None:
         """A reset gets 200 in the KIP, and 202 in every release."""
         async with serving(await running(), release) as service:
             assert await service.status_and_message("PUT", RESET) == (status, "")
@@ -318,7 +318,7 @@ class TestExtensions:
             assert (await connect.status_and_message("PUT", RESET))[0] < 300
             assert await topics_of(connect) == set()
 
-    async def test_a_deleted_one_can_be_reset(self, connect: AskedService) -> None:
+    async def test_topics_of_a_deleted_connector_can_be_reset(self, connect: AskedService) -> None:
         """A deleted connector can be reset repeatedly; so can one that never existed."""
         await connect.ask("DELETE", "/connectors/orders")
         for target in (RESET, RESET, "/connectors/nobody/topics/reset"):
@@ -326,7 +326,7 @@ class TestExtensions:
         assert await topics_of(connect) == set()
 
     @pytest.mark.parametrize(("release", "end"), [(KIP, ""), ("2.5", "."), ("4.3", ".")])
-    async def test_403_where_it_is_not_allowed(self, release: str, end: str) -> None:
+    async def test_a_forbidden_reset_gets_403(self, release: str, end: str) -> None:
         """A forbidden reset gets 403; only the releases' message ends with a full stop."""
         async with serving(await running(), release, worker=FORBIDDEN) as service:
             answer = await service.ask("PUT", RESET)
@@ -336,7 +336,7 @@ class TestExtensions:
             assert await topics_of(service) == {"t", "u"}
 
     @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
-    async def test_older_releases_have_neither(self, method: str, target: str) -> None:
+    async def test_older_releases_answer_404(self, method: str, target: str) -> None:
         """2.4 answers both paths with 404."""
         async with serving(await running(), "2.4") as old:
             assert await old.status_and_message(method, target) == (404, "HTTP 404 Not Found")
@@ -345,7 +345,7 @@ class TestExtensions:
 class TestConfiguration:
     """Configuration."""
 
-    def test_both_are_allowed_unless_somebody_says_no(self) -> None:
+    def test_both_settings_are_true_by_default(self) -> None:
         """Both settings are true by default."""
         worker = Configuration().make(WorkerSettings, decision_settings)
         assert worker.topic_tracking_enable is True
@@ -353,7 +353,7 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("key", ["topic.tracking.enable", "topic.tracking.allow.reset"])
     @pytest.mark.parametrize("value", ["true", "false"])
-    def test_each_has_its_key(self, key: str, value: str) -> None:
+    def test_each_setting_has_its_key(self, key: str, value: str) -> None:
         """Each of the two settings works without the other."""
         configuration = Configuration(flag_values([("--override", key, value)]))
         worker = configuration.make(WorkerSettings, decision_settings)
@@ -363,7 +363,7 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
-    async def test_without_tracking_there_is_nothing_to_ask(
+    async def test_without_tracking_both_requests_are_forbidden(
         self, release: str, method: str, target: str
     ) -> None:
         """`topic.tracking.enable=false` forbids both requests."""

@@ -61,7 +61,7 @@ async def notes(log: Log) -> list[str]:
 class TestFormat:
     """Format of the new status record."""
 
-    async def test_first_sight(self) -> None:
+    async def test_the_first_use_is_recorded(self) -> None:
         """A task that uses a topic for the first time writes such a record."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
@@ -80,7 +80,7 @@ class TestRecording:
             await worker.plane.execute(CreateConnector("c", config_of(TopicsSource, used="a,b,c")))
             await until(lambda: active(worker) == ["a", "b", "c"])
 
-    async def test_once(self) -> None:
+    async def test_a_topic_is_recorded_once(self) -> None:
         """A topic in the set is not recorded again, whichever task recorded it."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
@@ -94,7 +94,7 @@ class TestRecording:
 class TestReset:
     """Resetting a connector's set of active topics."""
 
-    async def test_noted_again(self) -> None:
+    async def test_used_topics_are_recorded_after_a_reset(self) -> None:
         """After a reset, tasks record the topics that they still use."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
@@ -108,7 +108,7 @@ class TestReset:
 class TestDeletion:
     """Restarting, reconfiguring or deleting a connector."""
 
-    async def test_empties_the_set(self) -> None:
+    async def test_a_deletion_empties_the_set(self) -> None:
         """A deletion empties the set, even if resets are forbidden."""
         worker_settings = DecisionSettings(topic_tracking_allow_reset=False)
         settings = Settings(worker=worker_settings)
@@ -122,7 +122,7 @@ class TestDeletion:
 class TestConfiguration:
     """Configuration."""
 
-    async def test_off(self) -> None:
+    async def test_tracking_can_be_turned_off(self) -> None:
         """A worker with `topic.tracking.enable=false` writes no topic status."""
         runtime = msgspec.structs.replace(QUICK, topic_tracking=False)
         settings = Settings(worker=DecisionSettings(topic_tracking_enable=False))

@@ -87,7 +87,7 @@ class TestEndpoints:
         assert (await connect.status_and_message("GET", AT))[0] == 200
         assert (await connect.status_and_message("GET", "/connectors/nobody/offsets"))[0] == 404
 
-    async def test_delete_wants_it_stopped(self, connect: AskedService) -> None:
+    async def test_delete_needs_a_stopped_connector(self, connect: AskedService) -> None:
         """DELETE needs an existing, stopped connector."""
         assert (await connect.status_and_message("DELETE", "/connectors/nobody/offsets"))[0] == 404
         assert (await connect.status_and_message("DELETE", AT))[0] == 400
@@ -111,7 +111,7 @@ class TestEndpoints:
             ("DELETE", AT, "3.6", (405, "HTTP 405 Method Not Allowed"), 400),
         ],
     )
-    async def test_they_came_with_releases(
+    async def test_endpoints_exist_from_their_release_on(
         self, method: str, target: str, first: str, without: tuple[int, str], since: int
     ) -> None:
         """3.5 shows offsets but cannot change them; 3.6 can."""
@@ -161,7 +161,7 @@ class TestResponseFormat:
 class TestGet:
     """Offsets endpoints behavior – GET."""
 
-    async def test_a_connector_that_runs_is_looked_at(self, connect: AskedService) -> None:
+    async def test_get_shows_commits_of_running_tasks(self, connect: AskedService) -> None:
         """GET shows the commits of a running connector's tasks."""
         assert views.target(connect.state, "orders") is Target.STARTED
         await connect.write_foreign(came_to("orders", {"table": "a"}, {"pos": 42}))
@@ -173,7 +173,7 @@ class TestGet:
         status, message = await ours.status_and_message("GET", "/connectors/sales/offsets")
         assert (status, "sink connector sales" in message) == (500, True)
 
-    async def test_404(self, connect: AskedService) -> None:
+    async def test_a_deleted_connector_gets_404(self, connect: AskedService) -> None:
         """A deleted connector gets 404, although its offsets remain."""
         await connect.ask("DELETE", "/connectors/orders")
         assert await connect.status_and_message("GET", AT) == (404, "Connector orders not found")
@@ -182,7 +182,7 @@ class TestGet:
 class TestDelete:
     """Offsets endpoints behavior – DELETE."""
 
-    async def test_a_stopped_connector_loses_them(self, ours: AskedService) -> None:
+    async def test_delete_removes_the_offsets_of_one_connector(self, ours: AskedService) -> None:
         """A delete removes the offsets of this connector and no others."""
         await ours.write_foreign(came_to("users", {"table": "a"}, {"pos": 1}))
         assert await ours.status_and_message("DELETE", AT) == (204, "")
@@ -209,7 +209,9 @@ class TestDelete:
         ids=["nothing said", "paused", "started", "stopped with tasks"],
     )
     @pytest.mark.parametrize("release", [KIP, "3.9"])
-    async def test_400(self, release: str, records: list[Record]) -> None:
+    async def test_a_connector_that_is_not_stopped_gets_400(
+        self, release: str, records: list[Record]
+    ) -> None:
         """A reset in any other state is refused and writes nothing, also on the way to STOPPED."""
         async with serving(await running(*records), release) as service:
             before = await service.everything()
@@ -224,7 +226,7 @@ class TestDelete:
             status, body = await service.status_and_message("DELETE", AT)
         assert (status, list(body)) == (200, ["message"])
 
-    async def test_again_and_again(self, ours: AskedService) -> None:
+    async def test_repeated_resets_succeed(self, ours: AskedService) -> None:
         """Repeated resets succeed; only the first one writes records."""
         assert await ours.status_and_message("DELETE", AT) == (204, "")
         once = await ours.everything()
@@ -246,14 +248,14 @@ class TestDelete:
         await ours.ask("DELETE", AT)
         assert views.source_offsets(ours.state, "orders") == []
 
-    async def test_releases_do_not_wait_for_that(self) -> None:
+    async def test_releases_do_not_wait_for_the_read_back(self) -> None:
         """Releases rely on the broker's acknowledgement and read no record back."""
         async with serving(await running(), "3.9") as service:
             await service.ask("PUT", STOP)
             plan = await service.plan("DELETE", AT)
             assert [(step.name, step.read_back) for step in plan.steps] == [("wipe", ())]
 
-    async def test_both_topics_have_to_be_clean(self) -> None:
+    async def test_a_reset_clears_both_topics(self) -> None:
         """A reset removes offsets from the connector's own topic and from the worker's."""
         async with serving(await log_of(*TWO_TOPICS)) as service:
             assert await service.status_and_message("DELETE", AT) == (204, "")
@@ -262,7 +264,7 @@ class TestDelete:
         assert not any(left["own"].values())
 
     @pytest.mark.parametrize("away", [OFFSETS, "own"])
-    async def test_or_it_is_no_success(self, away: str) -> None:
+    async def test_a_partial_reset_fails(self, away: str) -> None:
         """A reset fails if one tombstone cannot be written."""
         log = RefusingLog()
         await log_of(*TWO_TOPICS, log=log)
@@ -282,7 +284,7 @@ class TestDeleteExactlyOnce:
     """Offsets endpoints behavior – DELETE with exactly-once support."""
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
-    async def test_tasks_that_ran_are_fenced_before(self, release: str) -> None:
+    async def test_counted_tasks_are_fenced_before_the_reset(self, release: str) -> None:
         """Producers of the tasks are fenced before the first offset is removed."""
         async with serving(await running(FENCED), release, exactly_once=True) as service:
             await service.ask("PUT", STOP)
@@ -294,7 +296,7 @@ class TestDeleteExactlyOnce:
             assert service.beyond.performed == [FenceProducers("orders", ids)]
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
-    async def test_none_where_none_were_counted(self, release: str) -> None:
+    async def test_tasks_without_a_count_are_not_fenced(self, release: str) -> None:
         """Without a task count in the config topic there is no task to fence."""
         async with serving(await running(), release, exactly_once=True) as service:
             await service.ask("PUT", STOP)
@@ -324,7 +326,7 @@ class TestDeleteOfSinks:
     """Offsets endpoints behavior – DELETE for sinks."""
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
-    async def test_the_group_goes_as_a_whole(self, release: str) -> None:
+    async def test_the_whole_group_is_deleted(self, release: str) -> None:
         """The whole consumer group is deleted, even without committed offsets."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", "/connectors/sales/stop")
@@ -345,7 +347,7 @@ class TestForwarding:
     """Offsets endpoints behavior – who carries it out."""
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
-    def test_the_leader_does(self, release: str) -> None:
+    def test_other_workers_forward_to_the_leader(self, release: str) -> None:
         """Any other worker forwards the request to the leader."""
         reset = f"""\
 cluster w1@{release} w2@{release} leader=w1
@@ -368,7 +370,7 @@ class TestFutureWork:
     """Future work."""
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
-    async def test_overwriting_has_come(self, release: str) -> None:
+    async def test_single_offsets_can_be_altered(self, release: str) -> None:
         """Single offsets can be altered and removed, in releases and here.
 
         KIP-875 left this for later; KIP-995 assumes it.

@@ -47,7 +47,7 @@ async def offsets_of(service: AskedService, base: str = ORDERS) -> list[tuple[st
 class TestOffsets:
     """Test Plan – Offsets tests."""
 
-    async def test_a_connector_that_is_not_there_shows_none(self, connect: AskedService) -> None:
+    async def test_an_unknown_connector_shows_no_offsets(self, connect: AskedService) -> None:
         """The offsets of an unknown connector are answered with 404."""
         assert await connect.status_and_message("GET", f"{NOBODY}/offsets") == (
             404,
@@ -61,21 +61,23 @@ class TestOffsets:
         await connect.write_foreign(came_to("orders", {"table": "b"}, {"pos": 8}))
         assert sorted(await offsets_of(connect))[1] == ("{'table': 'b'}", "{'pos': 8}")
 
-    async def test_a_connector_that_is_not_there_cannot_be_reset(
-        self, connect: AskedService
-    ) -> None:
+    async def test_an_unknown_connector_cannot_be_reset(self, connect: AskedService) -> None:
         """Resetting the offsets of an unknown connector is answered with 404."""
         expected = (404, "Connector nobody not found")
         assert await connect.status_and_message("DELETE", f"{NOBODY}/offsets") == expected
 
     @EITHER
-    async def test_a_paused_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
+    async def test_a_paused_connector_cannot_be_reset(
+        self, connect: AskedService, base: str
+    ) -> None:
         """Tasks of a paused connector still exist and could resume at their old offsets."""
         await connect.ask("PUT", f"{base}/pause")
         assert (await connect.status_and_message("DELETE", f"{base}/offsets"))[0] == 400
 
     @EITHER
-    async def test_a_running_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
+    async def test_a_running_connector_cannot_be_reset(
+        self, connect: AskedService, base: str
+    ) -> None:
         """Running tasks would overwrite the reset with their next commit."""
         assert (await connect.status_and_message("DELETE", f"{base}/offsets"))[0] == 400
 
@@ -170,8 +172,8 @@ class TestStopped:
         assert await connect.status_and_message("PUT", f"{ORDERS}/stop") == (204, "")
         assert views.target(connect.state, "orders") is Target.STOPPED
 
-    async def test_its_tasks_are_not_seen(self, connect: AskedService) -> None:
-        """Task configs disappear at once, task statuses when the leader removes them."""
+    async def test_tasks_of_a_stopped_connector_are_hidden(self, connect: AskedService) -> None:
+        """Task configs disappear at once; task statuses disappear when the leader removes them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
         await connect.write_foreign(*(reported("orders", None, task) for task in (0, 1)))

@@ -44,14 +44,14 @@ async def read_on(connectors: RunningConnectors, name: str) -> None:
 class TestOffsets:
     """Test Plan – Offsets tests."""
 
-    async def test_a_nonexistent_connector_has_none(self) -> None:
+    async def test_an_unknown_connector_has_no_offsets(self) -> None:
         """Offsets of an unknown connector can be neither viewed nor reset."""
         async with running_connectors() as connectors:
             assert await connectors.code("GET", "/nobody/offsets") == 404
             assert await connectors.code("DELETE", "/nobody/offsets") == 404
 
     @EITHER
-    async def test_a_running_one_can_be_viewed(self, name: str) -> None:
+    async def test_offsets_of_a_running_connector_can_be_viewed(self, name: str) -> None:
         """GET shows the progress of the running task, also after further records."""
         async with running_connectors() as connectors:
             await connectors.create(name)
@@ -60,7 +60,7 @@ class TestOffsets:
             await connectors.until_offsets(name, offsets_at(name, 5))
 
     @EITHER
-    async def test_a_running_one_cannot_be_reset(self, name: str) -> None:
+    async def test_a_running_connector_cannot_be_reset(self, name: str) -> None:
         """The reset is refused; the task goes on behind its offset."""
         async with running_connectors() as connectors:
             await connectors.create(name)
@@ -71,7 +71,7 @@ class TestOffsets:
             await connectors.until_delivered(name, NUMBERS + MORE)
 
     @EITHER
-    async def test_a_paused_one_cannot_be_reset(self, name: str) -> None:
+    async def test_a_paused_connector_cannot_be_reset(self, name: str) -> None:
         """The reset is refused; the resumed task goes on behind its offset."""
         async with running_connectors() as connectors:
             await connectors.create(name)
@@ -82,7 +82,7 @@ class TestOffsets:
             await read_on(connectors, name)
 
     @EITHER
-    async def test_a_stopped_one_can_be_reset(self, name: str) -> None:
+    async def test_a_stopped_connector_can_be_reset(self, name: str) -> None:
         """The resumed task reads from the beginning."""
         async with running_connectors() as connectors:
             await connectors.create(name)
@@ -155,7 +155,7 @@ class TestStopped:
             await read_on(connectors, name)
 
     @EITHER
-    async def test_its_tasks_are_not_seen(self, name: str) -> None:
+    async def test_tasks_of_a_stopped_connector_are_hidden(self, name: str) -> None:
         """No endpoint shows task configs or task statuses of a stopped connector."""
         async with running_connectors() as connectors:
             await connectors.create(name)

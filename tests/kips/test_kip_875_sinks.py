@@ -73,7 +73,7 @@ def at(offset: int) -> dict[str, Any]:
 class TestResponseFormat:
     """Response format."""
 
-    async def test_offsets_of_a_sink(self, broker: Broker) -> None:
+    async def test_offsets_of_a_sink_have_topic_and_partition(self, broker: Broker) -> None:
         """A sink's offsets are under the word sink, each with topic, partition and offset."""
         name = unused_name()
         await committed(broker, f"connect-{name}", 3)
@@ -96,7 +96,7 @@ class TestBehavior:
                 await committed(broker, f"connect-{name}", offset)
                 assert await offsets_of(client, name) == at(offset)
 
-    async def test_fenced_producer(self, broker: Broker) -> None:
+    async def test_a_fenced_producer_writes_nothing(self, broker: Broker) -> None:
         """A fenced producer cannot write any more."""
         name = unused_name()
         transactional_id = f"connect-cluster-{name}-0"
@@ -116,7 +116,7 @@ class TestBehavior:
 class TestOffsetsOfSinks:
     """Test Plan – Offsets tests of sinks."""
 
-    async def test_running_sink(self, broker: Broker) -> None:
+    async def test_offsets_of_a_running_sink_can_be_viewed(self, broker: Broker) -> None:
         """Offsets: those of a running sink can be viewed."""
         name = unused_name()
         async with (
@@ -127,7 +127,7 @@ class TestOffsetsOfSinks:
             await consumer.commit(dict.fromkeys(consumer.assignment(), 5))
             assert await offsets_of(client, name) == at(5)
 
-    async def test_group_of_its_own(self, broker: Broker) -> None:
+    async def test_offsets_of_an_own_group_can_be_viewed(self, broker: Broker) -> None:
         """Offsets: those of a sink with a consumer group of its own can be viewed."""
         name, group = unused_name(), unused_name()
         await committed(broker, group, 6)
@@ -136,7 +136,7 @@ class TestOffsetsOfSinks:
             await plane.execute(CreateConnector(name, config))
             assert await offsets_of(client, name) == at(6)
 
-    async def test_other_cluster(self, broker: Broker) -> None:
+    async def test_offsets_on_another_cluster_can_be_viewed_and_reset(self, broker: Broker) -> None:
         """Offsets: a sink that reads from another Kafka cluster can be viewed and reset."""
         name, (port,) = unused_name(), free_ports(1)
         overrides = {

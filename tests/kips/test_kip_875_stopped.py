@@ -129,7 +129,9 @@ class TestNewState:
         assert (expanded["status"]["tasks"], expanded["info"]["tasks"]) == ([], [])
 
     @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
-    async def test_it_is_shown_as_stopped(self, connect: AskedService, before: str) -> None:
+    async def test_a_stopped_report_replaces_any_other(
+        self, connect: AskedService, before: str
+    ) -> None:
         """A STOPPED report replaces any earlier report, also a failure."""
         await connect.write_foreign(reported("orders", before))
         assert (await connect.status_and_message("PUT", STOP))[0] == 204
@@ -137,7 +139,7 @@ class TestNewState:
         shown = await connect.shows(f"{ORDERS}/status")
         assert shown["connector"]["state"] == "STOPPED"
 
-    async def test_it_cannot_have_tasks_again(self, stopped: AskedService) -> None:
+    async def test_a_stopped_connector_refuses_tasks(self, stopped: AskedService) -> None:
         """A stopped connector refuses task configs that its worker sends late."""
         before = await stopped.everything()
         late = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "a"}], signed=True)
@@ -161,7 +163,9 @@ class TestOutOfIt:
         assert made.status == 204
 
     @BOTH
-    async def test_they_are_published(self, stopped: AskedService, way: str) -> None:
+    async def test_tasks_are_published_after_a_resume_or_pause(
+        self, stopped: AskedService, way: str
+    ) -> None:
         """Task configs and then a commit are written to the config topic."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
@@ -174,7 +178,9 @@ class TestOutOfIt:
         assert [task["config"] for task in shown] == [{"table": "c"}]
 
     @BOTH
-    async def test_like_any_other_tasks(self, stopped: AskedService, way: str) -> None:
+    async def test_published_tasks_are_like_any_others(
+        self, stopped: AskedService, way: str
+    ) -> None:
         """The records are the same as after any change of the config."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
@@ -187,7 +193,9 @@ class TestOutOfIt:
         assert (await stopped.holds(CONFIG))[before:] == written
 
     @BOTH
-    async def test_until_then_there_are_none(self, stopped: AskedService, way: str) -> None:
+    async def test_a_target_state_alone_restores_no_tasks(
+        self, stopped: AskedService, way: str
+    ) -> None:
         """The new target state alone restores no tasks."""
         await stopped.ask("PUT", way)
         assert await stopped.shows(f"{ORDERS}/tasks") == []
@@ -218,11 +226,11 @@ class TestCompatibilityOfStopped:
         assert len(values) == 6
         assert not any('"state":"STOPPED"' in (value or "") for value in values)
 
-    async def test_an_older_worker_would_go_on(self) -> None:
+    async def test_an_older_worker_does_not_obey_the_naive_record(self) -> None:
         """With STOPPED in `state`, an older worker would go on running the connector."""
         assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
 
-    async def test_the_clever_record_is(self, stopped: AskedService) -> None:
+    async def test_the_written_record_has_both_states(self, stopped: AskedService) -> None:
         """The exact record: `state.v2` is STOPPED, `state` is PAUSED."""
         assert (await stopped.holds(CONFIG))[-1] == CLEVER
 
@@ -242,7 +250,9 @@ class TestCompatibilityOfStopped:
     @pytest.mark.parametrize(
         ("state", "target"), [("PAUSED", Target.PAUSED), ("STARTED", Target.STARTED)]
     )
-    async def test_or_fall_back(self, release: str, state: str, target: Target) -> None:
+    async def test_newer_workers_fall_back_to_the_field_state(
+        self, release: str, state: str, target: Target
+    ) -> None:
         """Without `state.v2` the field `state` counts, also after a record that has both."""
         assert (await read_by(release, state)).targets["orders"] is target
         assert (await read_by(release, "PAUSED/STOPPED", state)).targets["orders"] is target

@@ -75,7 +75,7 @@ class TracedSource(SourceConnector):
 class TestTargetStates:
     """Background: target states today."""
 
-    async def test_paused_tasks_keep_everything(self) -> None:
+    async def test_paused_tasks_keep_their_resources(self) -> None:
         """Paused tasks keep their clients, converters and connections."""
         async with running(TracedSource) as worker:
             plane = worker.plane
@@ -92,7 +92,7 @@ class TestTargetStates:
 class TestStopped:
     """A new STOPPED state."""
 
-    async def test_everything_is_given_back(self) -> None:
+    async def test_a_stop_releases_all_resources(self) -> None:
         """All tasks end and release their resources; the connector's own `stop` is called."""
         async with running(TracedSource) as worker:
             plane = worker.plane
@@ -104,7 +104,7 @@ class TestStopped:
             assert calls.count("stop") == 1
 
     @pytest.mark.parametrize("fail", ["start", "stop"])
-    async def test_failures(self, fail: str) -> None:
+    async def test_a_failed_connector_reports_stopped(self, fail: str) -> None:
         """The worker reports STOPPED, also if the connector had failed or fails to stop.
 
         After a resume its tasks run again.
@@ -119,7 +119,7 @@ class TestStopped:
             await plane.execute(ResumeConnector("c"))
             await until_state(worker, "c", "RUNNING", "RUNNING")
 
-    async def test_not_started(self) -> None:
+    async def test_a_stopped_connector_is_not_started(self) -> None:
         """A stopped connector is not started, so it cannot request other tasks."""
         async with running(TracedSource) as worker:
             plane = worker.plane
@@ -133,7 +133,7 @@ class TestStopped:
             await until_state(worker, "c", "STOPPED")
             assert calls == []
 
-    async def test_paused_from_stopped(self) -> None:
+    async def test_a_pause_starts_a_stopped_connector(self) -> None:
         """A pause of a stopped connector starts it and generates its task configs.
 
         The KIP demands this of resume and pause. In releases, only resume does it.
@@ -150,7 +150,7 @@ class TestStopped:
             assert calls[:3] == ["start", "task configs", "stop"]
             assert "task start" not in calls
 
-    async def test_paused_from_stopped_in_a_release(self) -> None:
+    async def test_a_release_pauses_without_starting(self) -> None:
         """A worker of 3.9 pauses the connector without starting it, and without tasks."""
         async with running(TracedSource, settings=Settings(profile="3.9.1")) as worker:
             plane = worker.plane
@@ -181,7 +181,7 @@ class TestStopped:
 class TestUpgrade:
     """Compatibility, Deprecation, and Migration Plan."""
 
-    async def test_older_release(self) -> None:
+    async def test_an_older_release_pauses_a_stopped_connector(self) -> None:
         """A worker of an older release pauses a stopped connector."""
         async with running(TracedSource) as worker:
             plane = worker.plane

@@ -60,18 +60,18 @@ class TestPublicInterfaces:
             assert hook_call < script.calls.index("commit")
             assert {"a": {"at": 1}} in script.offsets_shown
 
-    async def test_added(self) -> None:
+    async def test_the_hook_adds_a_partition(self) -> None:
         """The task may add offsets of partitions that its argument lacks."""
         async with scripted(Script([[record("a", 1)]], once(("new", 7)))) as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
-    async def test_left_away(self) -> None:
+    async def test_an_omitted_partition_is_committed(self) -> None:
         """A partition that the hook omits is committed all the same."""
         script = Script([[record("a", 1), record("b", 2)]], once(("a", 5)))
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 5, "b": 2})
 
-    async def test_null(self) -> None:
+    async def test_a_null_offset_writes_a_tombstone(self) -> None:
         """A partition that the hook maps to null gets a tombstone."""
         current = [once(("gone", 3))]
 
@@ -93,7 +93,9 @@ class TestPublicInterfaces:
             assert [entry.value is None for entry in entries] == [False, True]
 
     @OUTPUTS
-    async def test_output(self, output: Any, expected: dict[str, int | None]) -> None:
+    async def test_the_output_is_committed_in_place_of_the_input(
+        self, output: Any, expected: dict[str, int | None]
+    ) -> None:
         """The hook's output is committed in place of its input; the input never is before it."""
         log = RecordingLog()
         script = Script([[record("a", 1), record("b", 1)]], hook_of(output))
@@ -104,7 +106,7 @@ class TestPublicInterfaces:
         written = {pair for append in log.appends for pair in append.offsets.items()}
         assert written == {*expected.items()}
 
-    async def test_without_the_method(self) -> None:
+    async def test_a_task_without_the_hook_changes_nothing(self) -> None:
         """A task that has no such method changes nothing."""
         script = Script([[record("a", 1)]])
         async with scripted(script, PlainSource) as worker:
@@ -115,7 +117,7 @@ class TestPublicInterfaces:
 class TestProposedChanges:
     """Proposed Changes."""
 
-    async def test_shown(self) -> None:
+    async def test_the_hook_sees_acknowledged_offsets(self) -> None:
         """The task sees the last acknowledged offset of each partition, not the last polled one."""
         log = HoldingLog()
         polled = [[record("a", 1), record("a", 2)], [record("a", 3, "held")]]
@@ -128,12 +130,12 @@ class TestProposedChanges:
             log.released.set()
             await until(lambda: committed(worker) == {"a": 3})
 
-    async def test_changed(self) -> None:
+    async def test_a_changed_offset_is_committed(self) -> None:
         """The hook's changed offset is the committed one."""
         async with scripted(Script([[record("a", 1)]], once(("a", 9)))) as worker:
             await until(lambda: committed(worker) == {"a": 9})
 
-    async def test_empty(self) -> None:
+    async def test_an_empty_output_changes_nothing(self) -> None:
         """A hook that returns an empty map changes no offset."""
         script = Script([[record("a", 1)]], lambda _: {})
         async with scripted(script) as worker:
@@ -141,7 +143,7 @@ class TestProposedChanges:
             assert "hook" in script.calls
 
     @pytest.mark.parametrize("boundary", [None, "poll"])
-    async def test_retriable(self, boundary: str | None) -> None:
+    async def test_a_retriable_error_adds_nothing(self, boundary: str | None) -> None:
         """A hook that raises a retriable error adds nothing; the task goes on."""
 
         def hook(_: Pairs) -> Any:
@@ -151,7 +153,7 @@ class TestProposedChanges:
             await until(lambda: committed(worker) == {"a": 1})
             await until_state(worker, "source", "RUNNING", "RUNNING")
 
-    async def test_immutable(self) -> None:
+    async def test_changes_of_the_argument_have_no_effect(self) -> None:
         """Changes of the argument have no effect."""
 
         def hook(shown: Pairs) -> None:
@@ -166,8 +168,8 @@ class TestProposedChanges:
 class TestExactlyOnceSupportDisabled:
     """Exactly Once Support- Disabled."""
 
-    async def test_every_commit(self) -> None:
-        """The worker asks the task with every scheduled commit."""
+    async def test_every_commit_calls_the_hook(self) -> None:
+        """The worker calls the hook with every scheduled commit."""
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1})
@@ -175,7 +177,7 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 2})
             assert [shown for shown in script.offsets_shown if shown][-1] == {"a": {"at": 2}}
 
-    async def test_acknowledged(self) -> None:
+    async def test_unacknowledged_partitions_are_not_committed(self) -> None:
         """A partition is committed only after a record of it has been acknowledged."""
         log = HoldingLog()
         script = Script([[record("a", 1)], [record("b", 1, "held")]])
@@ -185,7 +187,7 @@ class TestExactlyOnceSupportDisabled:
             log.released.set()
             await until(lambda: committed(worker) == {"a": 1, "b": 1})
 
-    async def test_counts_as_acknowledged(self) -> None:
+    async def test_output_counts_as_acknowledged(self) -> None:
         """An offset that the hook returns counts as acknowledged."""
         calls: list[int] = []
 
@@ -197,20 +199,21 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"beat": 1})
             assert calls
 
-    async def test_when(self) -> None:
+    async def test_the_hook_is_called_between_polls(self) -> None:
         """The worker calls the hook at first, and after polls that are empty or processed."""
         script = Script([[record("a", 1)], [record("a", 2)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 2})
         steps = [call for call in script.calls if call != "commit"]
         assert steps[0] == "hook"
+        assert steps.count("poll") > 2
         assert all(
             (before, after) in {("hook", "poll"), ("poll", "hook")}
             for before, after in pairwise(steps)
         )
 
-    async def test_no_last_call(self) -> None:
-        """The last commit of a task calls no hook; the KIP does not say."""
+    async def test_the_last_commit_calls_no_hook(self) -> None:
+        """The last commit of a task calls no hook; the KIP does not specify this."""
         BlockedPollTask.blocked.clear()
         BlockedPollTask.released.clear()
         script = Script([[record("a", 1)]])
@@ -225,8 +228,8 @@ class TestExactlyOnceSupportDisabled:
         last_poll = len(script.calls) - script.calls[::-1].index("poll")
         assert {*script.calls[last_poll:]} == {"commit"}
 
-    async def test_no_call_while_paused(self) -> None:
-        """A paused task is not asked, although its offsets are still committed."""
+    async def test_a_paused_task_gets_no_call(self) -> None:
+        """The hook of a paused task is not called, although its offsets are still committed."""
         log = HoldingLog()
         script = Script([[record("a", 1, "held")]])
         async with scripted(script, log=log) as worker:
@@ -294,7 +297,7 @@ class TestExactlyOnceSupportEnabled:
     """Exactly Once Support- Enabled."""
 
     @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
-    async def test_no_last_call(self, boundary: str) -> None:
+    async def test_the_last_commit_calls_no_hook(self, boundary: str) -> None:
         """The last commit calls no hook: it could cover a poll that the stop has dropped."""
         AheadTask.blocked.clear()
         AheadTask.released.clear()
@@ -308,7 +311,7 @@ class TestExactlyOnceSupportEnabled:
             written = await values_in(worker.plane.log, "t")
             assert committed(worker).get("a", 0) <= len(written)
 
-    async def test_no_call_at_a_pause(self) -> None:
+    async def test_the_commit_before_a_pause_calls_no_hook(self) -> None:
         """The commit before a pause calls no hook."""
         script = Script([])
         async with scripted(script, boundary="poll") as worker:
@@ -317,7 +320,7 @@ class TestExactlyOnceSupportEnabled:
             await until_state(worker, "source", "PAUSED", "PAUSED")
             assert script.calls[-3:] == ["hook", "commit", "commit"]
 
-    async def test_shown_alone(self) -> None:
+    async def test_the_argument_has_offsets_of_one_transaction(self) -> None:
         """The worker calls the hook just before it flushes a transaction's offsets.
 
         The argument has the offsets of this transaction only.
@@ -330,7 +333,7 @@ class TestExactlyOnceSupportEnabled:
             {"b": {"at": 2}},
         ]
 
-    async def test_same_transaction(self) -> None:
+    async def test_output_joins_the_transaction(self) -> None:
         """An offset that the hook returns is part of the same transaction."""
         script = Script([[record("a", 1)]], once(("new", 7)))
         async with scripted(script, boundary="poll") as worker:
@@ -342,7 +345,7 @@ class TestExactlyOnceSupportEnabled:
             }
             assert len(times) <= 2  # one append; its records get their times one after another
 
-    async def test_offsets_alone(self) -> None:
+    async def test_offsets_without_records_form_a_transaction(self) -> None:
         """Offsets without records form a transaction, too."""
         beats = iter(range(1, 100))
         script = Script([], lambda _: [({"p": "beat"}, {"at": next(beats, 99)})])
@@ -350,13 +353,13 @@ class TestExactlyOnceSupportEnabled:
             await until(lambda: committed(worker).get("beat", 0) >= 3)
             assert await values_in(worker.plane.log, "t") == []
 
-    async def test_interval(self) -> None:
+    async def test_the_hook_is_called_when_the_interval_ends(self) -> None:
         """With an interval, the worker calls the hook when the transaction is due."""
         script = Script([[record("a", 1)]], once(("new", 7)))
         async with scripted(script, boundary="interval") as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
-    async def test_connectors_boundaries(self) -> None:
+    async def test_without_requested_boundaries_there_is_no_call(self) -> None:
         """With `transaction.boundary=connector`, a task without requests gets no call."""
         script = Script([[record("a", 1)], [record("a", 2)]], once(("new", 7)))
         async with scripted(script, boundary="connector") as worker:
@@ -369,7 +372,7 @@ class TestExactlyOnceSupportEnabled:
 class TestMigration:
     """Migration Plan and Compatibility."""
 
-    async def test_older_releases(self) -> None:
+    async def test_older_releases_never_call_the_hook(self) -> None:
         """A connector with that method runs in older releases, which never call it."""
         script = Script([[record("a", 1)]], once(("a", 9)))
         async with scripted(script, HookedSource, release="3.9.1") as worker:
@@ -406,7 +409,7 @@ class BookmarkSource(Source):
 class TestMark:
     """Invoking updateOffsets – the hook alone loses data, a mark does not."""
 
-    async def test_hook_alone(self) -> None:
+    async def test_the_hook_alone_commits_rows_in_flight(self) -> None:
         """The hook's bookmark is committed while a row that it covers is still in flight."""
         log = HoldingLog()
         async with running(BookmarkSource, log=log) as worker:

@@ -65,7 +65,7 @@ class TestExactlyOnceSupportEnabled:
 
     @OUTPUTS
     @BOUNDARIES
-    async def test_one_append(
+    async def test_records_offsets_and_output_are_one_append(
         self, boundary: str, output: Any, expected: dict[str, int | None]
     ) -> None:
         """One append has the records, their offsets and the hook's output, which wins."""
@@ -103,7 +103,7 @@ class TestExactlyOnceSupportEnabled:
         ]
 
     @BOUNDARIES
-    async def test_offsets_without_records(self, boundary: str) -> None:
+    async def test_output_without_records_is_a_transaction(self, boundary: str) -> None:
         """Each output of a hook without records is a transaction of its own."""
         log = RecordingLog()
         script = Script([])
@@ -112,7 +112,7 @@ class TestExactlyOnceSupportEnabled:
             await until(lambda: len(log.appends) >= 3)
         assert log.appends[:3] == [Append([], {"beat": number}) for number in (1, 2, 3)]
 
-    async def test_abort(self) -> None:
+    async def test_output_joins_offsets_of_aborted_records(self) -> None:
         """The hook's offsets join those of aborted records; the records do not come."""
         log = RecordingLog()
         script = Script([[record("a", 1)]], hook_of([at("a", 9), at("new", 7)]))
@@ -124,7 +124,7 @@ class TestExactlyOnceSupportEnabled:
         assert script.calls.count("hook") == 1
 
     @BOUNDARIES
-    async def test_failure(self, boundary: str) -> None:
+    async def test_a_failing_hook_commits_nothing(self, boundary: str) -> None:
         """A hook that raises fails its task; neither records nor offsets are committed."""
         log = RecordingLog()
         script = Script([[record("a", 1)]], hook_of(ValueError("no offsets today")))

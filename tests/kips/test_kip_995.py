@@ -33,7 +33,7 @@ async def connect() -> AsyncIterator[AskedService]:
 class TestPost:
     """Public Interfaces – POST /connectors."""
 
-    async def test_a_field_may_say_where_to_begin(self, connect: AskedService) -> None:
+    async def test_a_creation_may_have_initial_offsets(self, connect: AskedService) -> None:
         """A creation with initial offsets writes the connector and its offsets."""
         assert (await connect.status_and_message("POST", "/connectors", creation_body()))[0] == 200
         assert await offsets_of(connect) == AT_100
@@ -66,7 +66,9 @@ class TestPost:
         assert await connect.everything() == before
 
     @pytest.mark.parametrize("offsets", [{}, {"initial_offsets": None}], ids=["absent", "null"])
-    async def test_without_it_all_is_as_before(self, connect: AskedService, offsets: Any) -> None:
+    async def test_a_creation_without_the_field_is_unchanged(
+        self, connect: AskedService, offsets: Any
+    ) -> None:
         """A creation without the field has the former answer and records, and keeps old offsets."""
         before = await connect.everything()
         body = {"name": "new", "config": SOURCE_CONFIG, **offsets}
@@ -105,7 +107,7 @@ class TestPost:
         assert answer.headers == {"location": NEW}
 
     @pytest.mark.parametrize("release", ["3.9", "4.3"])
-    async def test_no_release_knows_it(self, release: str) -> None:
+    async def test_releases_refuse_the_field(self, release: str) -> None:
         """A release answers the unknown field with an error and creates nothing."""
         async with serving(await running(), release) as service:
             before = await service.everything()
@@ -120,7 +122,7 @@ class TestPost:
 class TestSteps:
     """Proposed Changes."""
 
-    async def test_in_this_order(self, connect: AskedService) -> None:
+    async def test_the_steps_are_wipe_set_create(self, connect: AskedService) -> None:
         """The steps are wipe, set and create; each is read back before the next."""
         plan = await connect.plan("POST", "/connectors", creation_body(initial_state="PAUSED"))
         assert [(step.name, step.read_back) for step in plan.steps] == [
@@ -178,7 +180,7 @@ class TestSteps:
         assert await connect.everything() == before
 
     @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED", None])
-    async def test_2_but_it_need_not_be_there_and_stopped(
+    async def test_2_the_connector_need_not_exist_and_be_stopped(
         self, connect: AskedService, state: str | None
     ) -> None:
         """The new connector passes the checks for existence and STOPPED, in any initial state."""
@@ -187,7 +189,7 @@ class TestSteps:
         )
         assert got[0] == 200
 
-    async def test_3_nothing_of_before_is_merged_in(self, connect: AskedService) -> None:
+    async def test_3_old_offsets_are_wiped(self, connect: AskedService) -> None:
         """Partitions that the request does not name have no offset afterwards."""
         await connect.ask("POST", "/connectors", creation_body())
         assert await offsets_of(connect) == AT_100
@@ -202,7 +204,7 @@ class TestSteps:
         assert len(shown) == 3
         assert all(offset in shown for offset in [*AT_100, *others])
 
-    async def test_4_a_null_asks_for_none(self, connect: AskedService) -> None:
+    async def test_4_a_null_sets_no_offset(self, connect: AskedService) -> None:
         """A null offset leaves the partition without an offset."""
         nothing = [{"partition": {"table": "a"}, "offset": None}]
         assert (await connect.status_and_message("POST", "/connectors", creation_body(nothing)))[

@@ -103,7 +103,9 @@ class TestFailures:
         ],
         ids=["3", "4", "5"],
     )
-    async def test_also_where_it_cannot_be_written(self, refuses: Any, step: str) -> None:
+    async def test_the_error_names_the_step_that_cannot_be_written(
+        self, refuses: Any, step: str
+    ) -> None:
         """If the log refuses the records of one of the three steps, the error names the step."""
         log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
@@ -112,7 +114,7 @@ class TestFailures:
             with pytest.raises(NotWritten, match=step):
                 await service.ask("POST", "/connectors", creation_body())
 
-    async def test_4_of_a_sink(self) -> None:
+    async def test_4_new_offsets_of_a_sink_are_removed(self) -> None:
         """The error names the step; old offsets are gone, and the new ones are removed."""
         beyond = Refusing()
         await beyond.perform(OLD)
@@ -142,7 +144,7 @@ class TestFailures:
             log.refuses = None
             assert (await service.status_and_message("DELETE", NEW))[
                 0
-            ] == 404  # waits for what is to be ended
+            ] == 404  # waits until recovery has ended the command
             assert left_of(service) == {}
             made = {"name": "new", "config": SOURCE_CONFIG}
             assert (await service.status_and_message("POST", "/connectors", made))[0] == 201
@@ -152,7 +154,9 @@ class TestFailures:
 class TestRace:
     """Validate offset before connector creation."""
 
-    async def test_with_offsets_first(self, connect: AskedService) -> None:
+    async def test_a_second_creation_without_offsets_is_refused(
+        self, connect: AskedService
+    ) -> None:
         """The first of two requests for one name has offsets; the second, without, is refused."""
         both = creation_body(), {"name": "new", "config": SOURCE_CONFIG}
         first, second = await asyncio.gather(
@@ -161,7 +165,7 @@ class TestRace:
         assert (first[0], second) == (200, (409, "Connector new already exists"))
         assert await offsets_of(connect) == AT_100
 
-    async def test_without_offsets_first(self, connect: AskedService) -> None:
+    async def test_a_second_creation_with_offsets_is_refused(self, connect: AskedService) -> None:
         """The second request, with offsets, is refused and neither wipes nor sets any."""
         before = left_of(connect)
         both = {"name": "new", "config": SOURCE_CONFIG}, creation_body()
@@ -190,7 +194,7 @@ class TestRace:
 class TestRemanentOffsets:
     """Remanent offsets from connectors with same name."""
 
-    async def test_a_clean_slate(self, connect: AskedService) -> None:
+    async def test_offsets_of_a_deleted_connector_are_wiped(self, connect: AskedService) -> None:
         """Creation wipes the offsets of a deleted connector before it writes the new ones."""
         await connect.ask("DELETE", "/connectors/orders")
         before = len(await connect.holds(OFFSETS))
@@ -203,7 +207,7 @@ class TestRemanentOffsets:
         ]
         assert await offsets_of(connect, "orders") == AT_100
 
-    async def test_also_those_of_a_sink(self) -> None:
+    async def test_offsets_of_an_earlier_sink_are_wiped(self) -> None:
         """A creation also wipes the offsets of an earlier sink's consumer group."""
         beyond = Beyond()
         await beyond.perform(OLD)
@@ -246,7 +250,9 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("state", "target"), [(None, Target.STARTED), ("STOPPED", Target.STOPPED)]
     )
-    async def test_standalone(self, tmp_path: Path, state: str | None, target: Target) -> None:
+    async def test_a_single_process_keeps_initial_offsets(
+        self, tmp_path: Path, state: str | None, target: Target
+    ) -> None:
         """A single process keeps initial offsets, with and without a state, across restarts."""
         where = f"sqlite:///{tmp_path / 'state.db'}"
         around = Surroundings(plugins=PLUGINS)
@@ -264,7 +270,7 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("state", "target"), [("", "STARTED"), (',"initial_state":"PAUSED"', "PAUSED")]
     )
-    def test_distributed(self, via: str, state: str, target: str) -> None:
+    def test_the_leader_creates_the_connector(self, via: str, state: str, target: str) -> None:
         """The leader creates the connector, whichever worker is asked; both workers see it."""
         _, made, offsets, states = played(
             f"""\
@@ -302,7 +308,7 @@ view connectors
 class TestRejectedAlternatives:
     """Rejected Alternatives."""
 
-    async def test_it_need_not_begin_stopped(self, connect: AskedService) -> None:
+    async def test_a_connector_with_offsets_may_start_at_once(self, connect: AskedService) -> None:
         """Offsets are accepted for a connector that starts at once."""
         assert (
             await connect.status_and_message(

@@ -109,7 +109,9 @@ class TestPlan:
     """Test Plan."""
 
     @EITHER
-    async def test_standalone(self, tmp_path: Path, name: str) -> None:
+    async def test_a_standalone_worker_reads_from_initial_offsets(
+        self, tmp_path: Path, name: str
+    ) -> None:
         """A standalone worker begins to read at the initial offsets."""
         async with standalone_connectors(tmp_path) as connectors:
             await created(connectors, name)
@@ -117,7 +119,7 @@ class TestPlan:
 
     @STATES
     @EITHER
-    async def test_standalone_with_a_state(
+    async def test_a_standalone_worker_keeps_offsets_until_it_runs(
         self, tmp_path: Path, name: str, initial_state: str, states: tuple[str, ...]
     ) -> None:
         """A standalone worker begins there once the connector runs; its file has the offsets."""
@@ -128,7 +130,7 @@ class TestPlan:
             assert saved == {b'["source",{"source":"numbers"}]': b'{"at":3}'}
 
     @EITHER
-    async def test_distributed(self, name: str) -> None:
+    async def test_a_distributed_worker_reads_from_initial_offsets(self, name: str) -> None:
         """A distributed worker begins to read at the initial offsets."""
         async with running_connectors() as connectors:
             await created(connectors, name)
@@ -136,7 +138,7 @@ class TestPlan:
 
     @STATES
     @EITHER
-    async def test_distributed_with_a_state(
+    async def test_a_distributed_worker_keeps_offsets_until_it_runs(
         self, name: str, initial_state: str, states: tuple[str, ...]
     ) -> None:
         """A distributed worker begins there once the connector runs."""

@@ -33,7 +33,7 @@ def listed(need: MissingPart) -> str:
 
 
 @pytest.mark.parametrize("need", MissingPart)
-def test_each_is_waited_for(need: MissingPart) -> None:
+def test_every_missing_part_has_a_sentence(need: MissingPart) -> None:
     """Every kind of missing part has a sentence that waits for it."""
     assert waiting(need)
 
@@ -44,7 +44,7 @@ def test_each_is_waited_for(need: MissingPart) -> None:
         (MissingPart.GROUP, "controlplane.core.assign"),
     ],
 )
-def test_it_is_still_later(need: MissingPart, module: str) -> None:
+def test_missing_parts_do_not_exist(need: MissingPart, module: str) -> None:
     """No missing part exists yet; the design names its module."""
     assert find_spec(module) is None, listed(need)
 

@@ -48,13 +48,13 @@ def test_every_invariant_is_a_law_or_waits() -> None:
 @pytest.mark.slow
 @settings(max_examples=LIVES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**64))
-def test_they_hold(seed: int) -> None:
+def test_laws_hold_in_any_life(seed: int) -> None:
     """The laws hold in any life, whichever process dies in it."""
     judged(drawn(Random(seed)))
 
 
 @pytest.mark.slow
-def test_they_are_about_something() -> None:
+def test_every_law_has_cases() -> None:
     """Every law has cases in a fixed set of lives."""
     cases: Counter[str] = Counter()
     for seed in range(ALWAYS_THE_SAME):
@@ -65,7 +65,7 @@ def test_they_are_about_something() -> None:
 @pytest.mark.slow
 @settings(max_examples=LIVES_IN_BATCHES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**64))
-def test_they_hold_between_separate_batches(seed: int) -> None:
+def test_laws_hold_between_separate_batches(seed: int) -> None:
     """The laws hold if "accepted", each step and "finished" are batches: a crash follows each."""
     judged(drawn(Random(seed)), partial(in_memory, SeparateBatches))
 
@@ -73,7 +73,7 @@ def test_they_hold_between_separate_batches(seed: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=LIVES_IN_FILES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**64))
-def test_they_hold_in_a_file(seed: int) -> None:
+def test_laws_hold_in_a_file(seed: int) -> None:
     """The laws hold in a SQLite file, too, which every process opens anew."""
     with TemporaryDirectory() as folder:
         paths = (Path(folder) / f"{number}.db" for number in count())

@@ -35,7 +35,7 @@ STEPS = (1, 60)
 """Range of the steps before a kill; the number is random."""
 
 
-def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[AnsweredCommand]:
+def answers_until_killed(path: Path, seed: str, release: str, steps: int) -> list[AnsweredCommand]:
     """Start a process, kill it after a number of steps, and return all answers until then."""
     command = [sys.executable, "-m", "tests.laws.commands.commander", str(path), seed, release]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
@@ -53,13 +53,13 @@ def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[A
 
 
 @pytest.mark.parametrize("release", ["kip", "3.9"])
-async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
+async def test_laws_hold_after_kills(tmp_path: Path, release: str) -> None:
     """Answered commands are in the log; no command is half done or done twice."""
     chance, place = seeded(release), in_file(tmp_path / "state.db")
     journal = RunJournal([], [], [])
     for kill in range(KILLS):
         seed, steps = f"{SEED}.{release}.{kill}", chance.randint(*STEPS)
-        journal.answered.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))
+        journal.answered.extend(answers_until_killed(tmp_path / "state.db", seed, release, steps))
         async with place() as log:
             died_ms = max(entry.timestamp for entry in await entries_in(log))
             survivor = SimulatedCluster(Profile.of(release), now_ms=died_ms + PAUSE_MS)

@@ -30,7 +30,7 @@ def bookkeeping(state: ClusterState) -> Any:
 
 
 @given(logs(), profiles, st.booleans(), st.data())
-def test_a_prefix_and_then_the_rest(
+def test_folding_a_prefix_and_the_rest_is_folding_all(
     log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
 ) -> None:
     """fold(prefix) then rest = fold(all); a published snapshot never changes."""

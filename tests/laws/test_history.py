@@ -62,7 +62,7 @@ def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profil
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
 @pytest.mark.parametrize("name", ["c", "\ufffd"])
-def test_keys_that_mean_more_than_they_say(name: str, profile: Profile) -> None:
+def test_odd_keys_are_matched_to_their_connector(name: str, profile: Profile) -> None:
     """Task ids with a sign or trailing dashes, any separator, and bytes that Java replaces."""
     assert values_by_events(ODD_KEYS, name, profile) == values_by_diff(ODD_KEYS, name, profile)
     assert values_by_diff(ODD_KEYS, name, profile)

@@ -49,7 +49,7 @@ def test_every_mutant_is_a_bug_and_no_crash() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) -> None:
+def test_no_law_fails_without_a_mutation(mutants: MutantProcesses) -> None:
     """Every law holds for the sound product in the lives that reveal mutants."""
     laws = sorted({*LAWS, *RECOVERY})
     seeds = [seed for mutation in MUTATIONS for seed in mutation.seeds][:LIVES]
@@ -59,7 +59,7 @@ def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
-def test_the_laws_notice(mutation: LawMutation, mutants: MutantProcesses) -> None:
+def test_each_mutant_breaks_its_laws(mutation: LawMutation, mutants: MutantProcesses) -> None:
     """Each law that the mutant names is broken by some life."""
     slip = SourceMutant(mutation.file, mutation.text, mutation.slip)
     done = mutants.run(slip, f"{SEARCH}:main", mutation.seeds, mutation.laws.split())

@@ -327,7 +327,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
     cluster, command = creation
     *begun, _ = cluster.plan(command).steps
     undone = [step.undo for step in reversed(begun) if step.undo is not None]
-    # The config is imagined: without it nobody knows of the connector's own topic.
+    # The state gets the config, because only the config names the connector's own topic.
     config = json.dumps({"properties": cluster.properties}).encode()
     after = cluster.apply([*begun, *undone])
     after.append(CONFIG, b"connector-a", config)

@@ -50,7 +50,7 @@ few_topics = few.flatmap(lambda among: logs(among=among))
 
 
 @given(few_topics, profiles, st.booleans(), st.booleans(), st.data())
-def test_frozen_and_then_the_rest(
+def test_a_restored_fold_continues_to_the_same_state(
     log: list[Entry], profile: Profile, exactly_once: bool, trace: bool, data: st.DataObject
 ) -> None:
     """fold(prefix) → bytes → fold, then the rest = fold(all): every table, in its order."""
@@ -67,7 +67,7 @@ def test_frozen_and_then_the_rest(
 
 
 @given(few_topics, profiles, st.booleans(), st.data())
-def test_frozen_and_then_the_rest_in_bulk(
+def test_a_bulk_load_behind_a_snapshot_gives_the_same_state(
     log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
 ) -> None:
     """A bulk load after a snapshot gives the state of folding everything in order."""
@@ -112,7 +112,7 @@ ONE, ANOTHER = b'["a",{"p":1}]', b'["a",{"p":1 }]'
         ([(ONE, None), (ANOTHER, b"{}")], [(ANOTHER, None), (ONE, b"{}")]),
     ],
 )
-def test_offsets_above_those_that_are_known(
+def test_offsets_restored_from_a_snapshot_can_change(
     profile: Profile, before: list[Pair], after: list[Pair]
 ) -> None:
     """Removed offsets return and present ones are removed, under either spelling."""
@@ -131,7 +131,7 @@ json_values = st.recursive(
     | st.floats(allow_nan=False)
     | st.text()
     | st.binary()
-    # Half of a surrogate pair, and what no 64 bits hold.
+    # Half of a surrogate pair, and an integer beyond 64 bits.
     | st.sampled_from(["\ud800", "a\udfff", 2**63, -(2**63), -(2**63) - 1, 2**64, -(2**200)]),
     lambda members: st.lists(members) | st.dictionaries(st.text() | st.integers(), members),
 )

@@ -115,7 +115,9 @@ def status_of(state: ClusterState, task: int) -> Status | None:
 @given(steps, fates, seconds)
 @example([("other", 0, 4), ("wait", 0, 0.0), ("safe", 0, State.FAILED)], [], 0.0)
 @example([("other", 0, 1), ("wait", 0, 0.0), ("safe", 0, State.FAILED)], [], 0.0)
-def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
+def test_safe_reports_alone_are_written(
+    taken: list[Any], drawn: list[AppendFate], read_back_s: float
+) -> None:
     """L1: the writer writes no safe report that it must not write. L4: it writes all others.
 
     L4, too: at rest a task's last record is its last report.
@@ -312,7 +314,9 @@ def active_topics(world: ReportWorld) -> set[str]:
 
 @given(uses, fates, seconds)
 @example([("use", "a", 0.0), ("wait", "a", 0.01), *READ_TOMBSTONE, ("use", "a", 0.0)], [], 0.2)
-def test_active_topics(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
+def test_active_topics_are_those_in_use(
+    taken: list[Any], drawn: list[AppendFate], read_back_s: float
+) -> None:
     """A1: only topics in use since their tombstone are active, and those of a record beside it.
 
     A2: a use that follows the reading of a tombstone is recorded. A4: repeated records change

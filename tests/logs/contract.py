@@ -58,20 +58,22 @@ class LogContract(ReadingContract):
         """The log has all methods of the protocol."""
         assert isinstance(log, Log)
 
-    async def test_empty(self, log: Log) -> None:
+    async def test_a_new_log_is_empty(self, log: Log) -> None:
         """A new log has no topics, and nothing to read."""
         assert dict(await log.topics()) == {}
         assert await everything(log) == []
 
     # --- topics --------------------------------------------------------------------------------
 
-    async def test_create_topic_twice(self, filled: Log) -> None:
+    async def test_an_existing_topic_can_be_created_again(self, filled: Log) -> None:
         """Creating an existing topic with the same number of partitions changes nothing."""
         await make_topics(filled)
         assert await everything(filled) == by_place(SAMPLE)
 
     @pytest.mark.parametrize("partitions", [1, 2, 4, 0, -1, 10**9])
-    async def test_create_topic_with_another_number(self, filled: Log, partitions: int) -> None:
+    async def test_another_number_of_partitions_is_refused(
+        self, filled: Log, partitions: int
+    ) -> None:
         """Creating an existing topic with another or an invalid number of partitions is refused."""
         with pytest.raises(LogNotUsable, match="offsets"):
             await filled.create_topic("offsets", partitions)
@@ -79,7 +81,7 @@ class LogContract(ReadingContract):
 
     # --- append --------------------------------------------------------------------------------
 
-    async def test_append_answers_the_places(self, filled: Log) -> None:
+    async def test_append_returns_positions(self, filled: Log) -> None:
         """Positions come in the order of the records, and reads find the records there."""
         records = [
             record("offsets", 2, "a"),
@@ -123,7 +125,7 @@ class LogContract(ReadingContract):
             for e in await entries_of(log.read(["status"]))
         ] == records
 
-    async def test_append_of_nothing(self, filled: Log) -> None:
+    async def test_an_empty_append_leaves_no_trace(self, filled: Log) -> None:
         """An empty batch is no error and leaves no trace."""
         assert await filled.append([]) == []
         assert await everything(filled) == by_place(SAMPLE)
@@ -139,7 +141,7 @@ class LogContract(ReadingContract):
         (position,) = await filled.append([record("config", 0)])
         assert position.offset >= 8
 
-    async def test_appends_at_the_same_time(self, log: Log) -> None:
+    async def test_concurrent_appends_do_not_mix(self, log: Log) -> None:
         """Batches of concurrent appenders do not mix or get lost, and have distinct positions."""
         await make_topics(log)
         batches = [[record("config", 0, f"{n}.{i}") for i in range(n % 7)] for n in range(200)]
@@ -168,7 +170,7 @@ class LogContract(ReadingContract):
         assert config == offsets
         assert config >= {str(n).encode() for n in kept}
 
-    async def test_close_drains(self, log: Log) -> None:
+    async def test_close_completes_or_refuses_appends(self, log: Log) -> None:
         """An append before `close` either succeeds or fails, and is never lost."""
         await make_topics(log)
         tasks = [asyncio.ensure_future(log.append([record("config", 0)])) for _ in range(50)]
@@ -214,7 +216,7 @@ class LogContract(ReadingContract):
         (position,) = await filled.append([record("config", 0)])
         assert position.offset >= 8
 
-    async def test_fenced_among_others(self, log: Log) -> None:
+    async def test_a_fenced_append_affects_no_other(self, log: Log) -> None:
         """A fenced append does not affect others that are committed together with it."""
         await make_topics(log)
         old, new = await log.claim(), await log.claim()
@@ -238,7 +240,7 @@ class LogContract(ReadingContract):
             await filled.append(batch)
             assert [e.key for e in await waiting] == [r.key for r in batch]
 
-    async def test_many_tails(self, filled: Log) -> None:
+    async def test_tails_are_independent(self, filled: Log) -> None:
         """Tails are independent; cancelling one does not affect the others."""
         ends = await filled.ends(TOPICS)
         tails = [asyncio.ensure_future(take(filled.tail(TOPICS, ends), 2)) for _ in range(5)]

@@ -70,7 +70,7 @@ class EmbeddedContract(LogContract):
             for e in await entries_of(log.read(["status"]))
         ] == records
 
-    async def test_tail_that_begins_behind_the_end(self, filled: EmbeddedLog) -> None:
+    async def test_a_tail_returns_nothing_below_its_start(self, filled: EmbeddedLog) -> None:
         """A tail never returns entries below its start, even if they come later."""
         tail = filled.tail(["config"], {"config": [10]})
         waiting = asyncio.ensure_future(take(tail, 1))
@@ -123,7 +123,7 @@ class EmbeddedContract(LogContract):
             {"aborted": True},
         ],
     )
-    async def test_put_of_another_entry(
+    async def test_an_import_of_another_entry_is_refused(
         self, filled: EmbeddedLog, changed: dict[str, object]
     ) -> None:
         """An entry that differs from the one at its place makes the whole import fail."""
@@ -133,7 +133,7 @@ class EmbeddedContract(LogContract):
         assert await everything(filled) == by_place(SAMPLE)
 
     @pytest.mark.parametrize("offset", [3, 6])
-    async def test_put_into_a_gap(self, filled: EmbeddedLog, offset: int) -> None:
+    async def test_an_import_into_a_gap_is_refused(self, filled: EmbeddedLog, offset: int) -> None:
         """An entry for a gap is refused: a reader may have passed the gap already."""
         with pytest.raises(LogNotUsable, match=f"config@{offset} .* gap"):
             await filled.put([entry(offset), entry(30)])
@@ -150,13 +150,15 @@ class EmbeddedContract(LogContract):
         ],
         ids=["two for one place", "negative", "too large", "no topic", "no partition"],
     )
-    async def test_put_that_cannot_be(self, filled: EmbeddedLog, bad: list[Entry]) -> None:
+    async def test_an_import_without_a_valid_place_is_refused(
+        self, filled: EmbeddedLog, bad: list[Entry]
+    ) -> None:
         """Entries without a valid place are refused, and so is the rest of the import."""
         with pytest.raises(LogNotUsable):
             await filled.put(bad)
         assert await everything(filled) == by_place(SAMPLE)
 
-    async def test_full_partition(self, filled: EmbeddedLog) -> None:
+    async def test_a_full_partition_refuses_appends(self, filled: EmbeddedLog) -> None:
         """An append after the highest offset raises `LogNotUsable`."""
         await filled.put([entry(OFFSET_LIMIT - 1)])
         assert (await filled.ends(["config"]))["config"] == [OFFSET_LIMIT]
@@ -222,7 +224,7 @@ class EmbeddedContract(LogContract):
         with pytest.raises(LogNotUsable, match="no-such"):
             await log.compact("no-such")
 
-    async def test_put_after_compaction(self, filled: EmbeddedLog) -> None:
+    async def test_an_import_does_not_restore_compacted_records(self, filled: EmbeddedLog) -> None:
         """Importing the same dump again does not restore compacted records."""
         assert await filled.compact("config") == 4
         before = await everything(filled)
@@ -309,7 +311,7 @@ class EmbeddedContract(LogContract):
             await filled.trim("config", [2, 2])
         assert await everything(filled) == by_place(SAMPLE)
 
-    async def test_put_after_trim(self, filled: EmbeddedLog) -> None:
+    async def test_an_import_does_not_restore_trimmed_records(self, filled: EmbeddedLog) -> None:
         """Importing the same dump again does not restore records that retention removed."""
         await filled.trim("config", [2])
         before = await everything(filled)

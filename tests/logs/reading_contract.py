@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 
 import pytest
 
-from controlplane.core.entry import Batch, Entry, batch_of
+from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogNotUsable, LogUnavailable, ReadableLog
 from tests.patience import PATIENCE_S
@@ -98,15 +98,15 @@ class ReadingContract:
         """The log has all methods of the protocol."""
         assert isinstance(filled, ReadableLog)
 
-    async def test_topics(self, filled: ReadableLog) -> None:
+    async def test_topics_have_their_numbers_of_partitions(self, filled: ReadableLog) -> None:
         """`topics` gives each topic's number of partitions, empty topics included."""
         assert dict(await filled.topics()) == TOPICS
 
-    async def test_ends(self, filled: ReadableLog) -> None:
+    async def test_an_end_lies_behind_the_last_record(self, filled: ReadableLog) -> None:
         """An end lies behind the last record; an empty partition ends at its start."""
         assert dict(await filled.ends(TOPICS)) == ENDS
 
-    async def test_starts(self, filled: ReadableLog) -> None:
+    async def test_a_start_is_the_first_existing_record(self, filled: ReadableLog) -> None:
         """The start is the first existing record, or the end if there is none."""
         starts = await filled.starts(TOPICS)
         assert dict(starts) == {"config": [0], "offsets": [0, 0, 0], "status": [0, 0]}
@@ -145,7 +145,7 @@ class ReadingContract:
             ([], [], [0, 1, 2, 4, 5, 7]),
         ],
     )
-    async def test_read_from_to(
+    async def test_start_is_included_and_stop_is_not(
         self,
         filled: ReadableLog,
         start: list[int] | None,
@@ -164,12 +164,12 @@ class ReadingContract:
         read = await entries_of(filled.read(["config", "offsets"], start))
         assert by_place(read) == [*of("config"), *(e for e in of("offsets") if e.partition == 2)]
 
-    async def test_too_many_offsets(self, filled: ReadableLog) -> None:
+    async def test_more_offsets_than_partitions_are_refused(self, filled: ReadableLog) -> None:
         """More offsets than partitions raise `LogNotUsable`."""
         with pytest.raises(LogNotUsable, match="config"):
             await entries_of(filled.read(["config"], {"config": [0, 0]}))
 
-    async def test_missing_topic(self, filled: ReadableLog) -> None:
+    async def test_a_missing_topic_is_named(self, filled: ReadableLog) -> None:
         """Each method's error names a missing topic."""
         with pytest.raises(LogNotUsable, match="orders-topic"):
             await filled.ends(["orders-topic"])
@@ -194,18 +194,18 @@ class ReadingContract:
         entries = by_place(entry for batch in batches for entry in batch.entries())
         assert entries == by_place(SAMPLE)
 
-    async def test_read_twice_at_the_same_time(self, filled: ReadableLog) -> None:
+    async def test_readers_do_not_disturb_each_other(self, filled: ReadableLog) -> None:
         """Readers do not disturb each other."""
         reads = [entries_of(filled.read(TOPICS)) for _ in range(3)]
         assert [by_place(read) for read in await asyncio.gather(*reads)] == [by_place(SAMPLE)] * 3
 
-    async def test_reader_that_stops_in_the_middle(self, filled: ReadableLog) -> None:
+    async def test_an_abandoned_read_does_not_affect_the_next(self, filled: ReadableLog) -> None:
         """An abandoned read does not affect the next one."""
         batches = filled.read(TOPICS)
         await anext(batches)
         assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
 
-    async def test_closed_twice_and_used(self, filled: ReadableLog) -> None:
+    async def test_a_closed_log_refuses_calls(self, filled: ReadableLog) -> None:
         """A second `close` is allowed; other calls on a closed log raise `LogUnavailable`."""
         await filled.close()
         await filled.close()
@@ -223,9 +223,3 @@ class ReadingContract:
         await filled.close()
         with pytest.raises(LogUnavailable):
             await asyncio.wait_for(waiting, PATIENCE_S)
-
-
-def sample_batches() -> list[Batch]:
-    """The sample as one batch per partition, for logs that are filled by batches."""
-    places = sorted({(entry.topic, entry.partition) for entry in SAMPLE})
-    return [batch_of([e for e in SAMPLE if (e.topic, e.partition) == place]) for place in places]

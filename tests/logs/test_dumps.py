@@ -94,13 +94,13 @@ def test_every_history_is_read_whole(path: Path) -> None:
     ]
 
 
-def test_output_of_kcat(read: Read) -> None:
+def test_output_of_kcat_keeps_every_byte(read: Read) -> None:
     """Output of kcat keeps invalid UTF-8, control characters, nulls and repeated headers."""
     assert read(KCAT) == Dump("kcat", RECORDS, [], {})
 
 
 @pytest.mark.parametrize("text", [CONSOLE_3_9, CONSOLE_4_3], ids=["3.9", "4.3"])
-def test_output_of_the_console_consumer(read: Read, text: bytes) -> None:
+def test_both_console_formats_give_the_same_records(read: Read, text: bytes) -> None:
     """Both console formats give the same records, with all columns and partitions in any order."""
     dump = read(text, topic="t")
     assert (dump.format, dump.entries, dump.problems) == ("console", RECORDS, [])
@@ -112,7 +112,7 @@ REMARK = (
 )
 
 
-def test_remarks_of_the_console_consumer(read: Read) -> None:
+def test_a_known_remark_is_no_loss(read: Read) -> None:
     """A known remark is named, and the dump counts as complete; any other line is a loss."""
     dump = read(REMARK + CONSOLE_4_3, topic="t")
     assert dump.entries == RECORDS
@@ -121,7 +121,7 @@ def test_remarks_of_the_console_consumer(read: Read) -> None:
     assert [problem.taken for problem in unknown.problems] == [False]
 
 
-def test_the_console_consumer_before_2_7(read: Read) -> None:
+def test_offsets_are_counted_before_2_7(read: Read) -> None:
     """The partition is the last column; offsets are counted, and a problem says so."""
     text = b'CreateTime:5\tconnector-a:b\t{"x":1}\t1\nCreateTime:6\tk\tnull\t0\n'
     dump = read(text, topic="t")
@@ -133,7 +133,7 @@ def test_the_console_consumer_before_2_7(read: Read) -> None:
     assert "offsets were counted from 0" in dump.problems[0].reason
 
 
-def test_only_times_and_keys(read: Read) -> None:
+def test_without_partition_and_offset_there_is_one_partition(read: Read) -> None:
     """Without these columns all records are in one partition; one problem each says so."""
     dump = read(b"CreateTime:5\tk\tv\nNO_TIMESTAMP\tk\tw\n", topic="t")
     assert dump.entries == [Entry("t", 0, 0, 5, b"k", b"v"), Entry("t", 0, 1, -1, b"k", b"w")]
@@ -144,7 +144,7 @@ def test_only_times_and_keys(read: Read) -> None:
 @pytest.mark.parametrize("separator", ["|", " | ", ":", ",", " ", " -> "])
 @pytest.mark.parametrize("key", ['["c",{"a":"b,c: | d"}]', "connector-x"])
 @pytest.mark.parametrize("value", ['{"a":"b"}', "null"])
-def test_other_separators(read: Read, separator: str, key: str, value: str) -> None:
+def test_the_separator_is_detected(read: Read, separator: str, key: str, value: str) -> None:
     """The separator is detected; it may occur in values and in a key that is JSON."""
     cells = ("CreateTime:5", "Partition:0", "Offset:9", key, value)
     dump = read(f"{separator.join(cells)}\n".encode(), topic="t")
@@ -153,13 +153,13 @@ def test_other_separators(read: Read, separator: str, key: str, value: str) -> N
     assert dump.problems == []
 
 
-def test_another_null(read: Read) -> None:
+def test_a_null_literal_makes_null_an_ordinary_text(read: Read) -> None:
     """With a `null.literal` the text `null` is an ordinary value."""
     dump = read(b"CreateTime:5\tPartition:0\tOffset:0\tk\t-\n", topic="t", null="-")
     assert dump.entries == [Entry("t", 0, 0, 5, b"k", None)]
 
 
-def test_bytes_in_base64_headers_aborted(read: Read) -> None:
+def test_histories_have_base64_headers_and_aborted_marks(read: Read) -> None:
     """The format of histories has base64 for bytes that are no text."""
     odd = base64.b64encode(b"\xff\x00").decode()
     dump = read(
@@ -184,14 +184,14 @@ def test_gzip_makes_no_difference(read: Read, text: bytes, options: dict[str, st
     assert read(parts, **options) == read(text, **options)
 
 
-def test_line_ends_of_windows_and_byte_order_marks(read: Read) -> None:
+def test_line_ends_and_byte_order_marks_are_no_content(read: Read) -> None:
     """Carriage returns and byte order marks are not part of the records."""
     text = b'CreateTime:5\tPartition:0\tOffset:0\tk\t{"a":1}\r\n'
     assert read(text, topic="t").entries == [Entry("t", 0, 0, 5, b"k", b'{"a":1}')]
     assert read(b"\xef\xbb\xbf" + KCAT.replace(b"\n", b"\r\n")).entries == RECORDS
 
 
-def test_warnings_before_the_first_record(read: Read) -> None:
+def test_warnings_between_records_are_problems(read: Read) -> None:
     """Tools print warnings between the records: only these lines are problems."""
     for text, options in ((KCAT, {}), (CONSOLE_4_3, {"topic": "t"})):
         dump = read(b"Option --property is deprecated.\n\n" + text, **options)
@@ -274,7 +274,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_line_that_cannot_be_read(read: Read, case: str) -> None:
+def test_a_bad_line_is_reported(read: Read, case: str) -> None:
     """A bad line is reported with its number and the reason; all other lines are read."""
     wrong, reason = WRONG[case]
     dump = read(line(0) + wrong + (line(2) if wrong.endswith(b"\n") else b""))
@@ -295,7 +295,7 @@ KCAT_WRONG = {
 
 
 @pytest.mark.parametrize("case", KCAT_WRONG)
-def test_a_line_of_kcat_that_cannot_be_read(read: Read, case: str) -> None:
+def test_a_bad_line_of_kcat_is_reported(read: Read, case: str) -> None:
     """A value that kcat has decoded is an error, and no error becomes a tombstone."""
     fields, reason = KCAT_WRONG[case]
     dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
@@ -319,7 +319,7 @@ CONSOLE_WRONG = {
 
 
 @pytest.mark.parametrize("case", CONSOLE_WRONG)
-def test_a_line_of_the_console_that_cannot_be_read(read: Read, case: str) -> None:
+def test_a_bad_line_of_the_console_is_reported(read: Read, case: str) -> None:
     """A bad line is left out, even a last one that may be whole; the problem says what to do."""
     wrong, reason = CONSOLE_WRONG[case]
     dump = read(CONSOLE_3_9 + wrong, topic="t")
@@ -329,7 +329,7 @@ def test_a_line_of_the_console_that_cannot_be_read(read: Read, case: str) -> Non
     assert reason in problem.reason
 
 
-def test_one_place_twice(read: Read) -> None:
+def test_two_records_at_one_position_are_reported(read: Read) -> None:
     """An exact repetition adds nothing; a different record at the same position is reported."""
     dump = read(line(0) + line(0) + line(0, value="other"))
     assert [entry.value for entry in dump.entries] == [b"v"]
@@ -337,7 +337,7 @@ def test_one_place_twice(read: Read) -> None:
     assert dump.problems == [Problem(3, reason)]
 
 
-def test_a_history_cut_off_between_lines(read: Read) -> None:
+def test_a_cut_history_is_reported(read: Read) -> None:
     """The problem says how many of the promised records were read."""
     whole = HISTORIES[0].read_bytes()
     cut = whole[: whole[:-1].rindex(b"\n") + 1]
@@ -346,7 +346,7 @@ def test_a_history_cut_off_between_lines(read: Read) -> None:
     assert "96 of 97 records were read" in dump.problems[0].reason
 
 
-def test_a_compressed_file_cut_off(read: Read) -> None:
+def test_a_cut_compressed_file_is_reported(read: Read) -> None:
     """The readable part is read, and the missing rest is reported."""
     packed = gzip.compress(b"".join(map(line, range(20_000))))
     dump = read(packed[: len(packed) // 2])
@@ -356,7 +356,7 @@ def test_a_compressed_file_cut_off(read: Read) -> None:
     assert last.line > len(dump.entries)
 
 
-def test_replacement_characters(read: Read) -> None:
+def test_replacement_characters_are_reported(read: Read) -> None:
     """A record with a replacement character is read and reported; a history's is only read."""
     kcat = KCAT.replace(b'"k"', '"\ufffd"'.encode())
     assert [(problem.line, problem.taken) for problem in read(kcat).problems] == [(3, True)]
@@ -380,20 +380,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_file_that_cannot_be_used(read: Read, case: str) -> None:
+def test_an_unusable_file_is_refused(read: Read, case: str) -> None:
     """The error is one sentence with the file's name, the fault and the remedy."""
     content, options, said = REFUSED[case]
     assert said in read.refusal(content, **options)
 
 
-def test_a_directory_and_nothing(tmp_path: Path) -> None:
+def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
     """A path that is no file is refused with advice."""
     for path, advice in ((tmp_path, "name a file"), (tmp_path / "missing", "check the path")):
         with pytest.raises(LogNotUsable, match=rf"cannot be read \(.*\): {advice}"):
             read_dump(path)
 
 
-def test_a_file_without_line_breaks(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_line_breaks_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file without line breaks is not loaded into memory as one line."""
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1000)
     assert "line 1 does not end" in read.refusal(b"x" * 2000)
@@ -413,13 +413,13 @@ def damaged(text: bytes) -> st.SearchStrategy[bytes]:
     return st.lists(change, min_size=1, max_size=5).map(damage)
 
 
-def lines_told_of(dump: Dump) -> Iterator[int]:
+def lines_not_read(dump: Dump) -> Iterator[int]:
     """Numbers of lines that were not read."""
     return (problem.line for problem in dump.problems if not problem.taken)
 
 
 @given(st.one_of(damaged(KCAT), damaged(CONSOLE_3_9), damaged(line(0) + line(1)), st.binary()))
-def test_no_line_is_lost_in_silence(
+def test_every_line_is_read_or_reported(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     """Law: each line with text becomes an entry or is reported, or the whole file is refused.
@@ -434,6 +434,6 @@ def test_no_line_is_lost_in_silence(
     except LogNotUsable:
         return
     numbered = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-    reported_lines = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
+    reported_lines = {*lines_not_read(dump), *(remark.line for remark in dump.remarks)}
     texts = {text for number, text in numbered if text.strip() and number not in reported_lines}
     assert len(dump.entries) == len(texts)

@@ -104,7 +104,7 @@ def places(read_batch: Batch | None) -> list[tuple[int, bool]]:
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_columns(codec: int) -> None:
+def test_batches_keep_all_fields(codec: int) -> None:
     """Batches of every codec keep all fields of their records."""
     headers: Headers = (("h", b"1"), ("h", None))
     read_batch = read(
@@ -131,7 +131,9 @@ def test_columns(codec: int) -> None:
         (11, None, []),
     ],
 )
-def test_parts_of_batches(start: int, stop: int | None, offsets: list[int]) -> None:
+def test_batches_are_cut_at_start_and_stop(
+    start: int, stop: int | None, offsets: list[int]
+) -> None:
     """A batch comes whole: the reader cuts records before the start and from the stop on."""
     read_batch = read(batch(5, b"a", b"b", b"c") + batch(9, b"d", b"e"), start, stop)
     assert [at for at, _ in places(read_batch)] == offsets
@@ -146,7 +148,7 @@ def test_sparse_columns_are_cut_too() -> None:
     assert read_batch.aborted == {0}
 
 
-def test_half_a_batch_at_the_end_is_left() -> None:
+def test_an_incomplete_batch_is_dropped() -> None:
     """An incomplete batch at the end is dropped: a broker cuts a full answer."""
     whole = batch(0, b"a")
     fetched = FetchedPartition(AT, 0, 0, 0, [], whole + batch(1, b"b")[:-1])
@@ -155,7 +157,7 @@ def test_half_a_batch_at_the_end_is_left() -> None:
     assert places(decode(taken)) == [(0, False)]
 
 
-def test_aborted_transactions() -> None:
+def test_records_of_aborted_transactions_are_marked() -> None:
     """A producer's records are marked from the first offset listed up to its abort marker."""
     records = b"".join(
         (
@@ -182,7 +184,7 @@ def test_reading_begins_inside_of_an_aborted_transaction() -> None:
     assert places(read_batch) == [(5, True)]
 
 
-def test_only_markers() -> None:
+def test_a_batch_of_markers_has_no_records() -> None:
     """A batch of markers gives no records; the read continues after it."""
     fetched = FetchedPartition(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
     taken = partition_frames(fetched, 3)
@@ -190,7 +192,7 @@ def test_only_markers() -> None:
     assert decode(taken) is None
 
 
-def test_emptied_batches() -> None:
+def test_an_emptied_batch_is_passed() -> None:
     """Compaction may leave a batch without records; the reader passes its offsets."""
     emptied = bytearray(batch(4, b"gone", b"gone"))[:61]
     struct.pack_into(">i", emptied, 8, len(emptied) - 12)
@@ -200,7 +202,7 @@ def test_emptied_batches() -> None:
     assert decode(taken) is None
 
 
-def test_time_of_the_broker() -> None:
+def test_records_have_the_time_of_the_broker() -> None:
     """A batch stamped by the broker gives all its records that time."""
     read_batch = read(batch(5, b"a", b"b", attributes=APPEND_TIME))
     assert read_batch is not None
@@ -208,7 +210,7 @@ def test_time_of_the_broker() -> None:
 
 
 @pytest.mark.parametrize(("magic", "timestamps"), [(0, [-1, -1]), (1, [100, 101])])
-def test_old_formats(magic: int, timestamps: list[int]) -> None:
+def test_old_formats_are_read(magic: int, timestamps: list[int]) -> None:
     """Records in formats before 0.11 are read; format 0 has no time."""
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 16)
     for offset in (0, 1):
@@ -238,7 +240,7 @@ def test_entries_under_a_key(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_header_names_that_are_no_text(codec: int) -> None:
+def test_header_names_are_decoded_as_in_java(codec: int) -> None:
     """Header names are decoded as in Java; the rest of the batch is kept."""
     plain = batch(0, b"a", None, headers=(("AB", None), ("c", b"1")), codec=0)
     broken = bytearray(plain.replace(b"AB", b"\xffB"))
@@ -255,7 +257,7 @@ def test_header_names_that_are_no_text(codec: int) -> None:
 
 def _compressed(made: bytearray, codec: int) -> bytearray:
     """Return a copy of the batch with its records compressed."""
-    from aiokafka import codec as codecs  # noqa: PLC0415 - hides the argument elsewhere
+    from aiokafka import codec as codecs  # noqa: PLC0415 - a global import would hide the argument `codec`
 
     name = next(name for name, number in CODECS.items() if number == codec)
     body = getattr(codecs, f"{name}_encode")(bytes(made[61:]))
@@ -279,7 +281,7 @@ def test_any_flipped_bit_is_noticed(at: int, bit: int) -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(CODECS.values())), st.integers(-2, 9))
-def test_any_bytes(body: bytes, codec: int, count: int) -> None:
+def test_undecodable_records_raise_our_error(body: bytes, codec: int, count: int) -> None:
     """Undecodable records under a valid checksum raise an error of our own."""
     made = bytearray(batch(0, b"v"))[:61] + bytearray(body)
     made[ATTRIBUTES_AT + 1] |= codec
@@ -291,20 +293,20 @@ def test_any_bytes(body: bytes, codec: int, count: int) -> None:
 
 
 @given(st.integers(-20, 70), st.integers(-128, 127), st.binary(max_size=80))
-def test_any_frame(size: int, magic: int, rest: bytes) -> None:
+def test_any_frame_raises_no_foreign_error(size: int, magic: int, rest: bytes) -> None:
     """Frames of any length and format raise no foreign error."""
     with suppress(LogCorrupt):
         read(struct.pack(">qiib", 0, size, 0, magic) + rest)
 
 
 @given(st.binary(max_size=300))
-def test_any_answer(records: bytes) -> None:
+def test_any_answer_raises_no_foreign_error(records: bytes) -> None:
     """Bytes that are no batches raise no foreign error."""
     with suppress(LogCorrupt):
         read(records)
 
 
-def test_addresses() -> None:
+def test_addresses_list_brokers() -> None:
     """Addresses list brokers by name or number; a missing port is the usual one."""
     assert addresses("a:1, b ,[::1]:2,[fe80::1]") == (
         ("a", 1),
@@ -315,13 +317,13 @@ def test_addresses() -> None:
 
 
 @pytest.mark.parametrize("bootstrap", ["", " , ", "host:", "host:port", ":9092", "a:0", "a:65536"])
-async def test_no_addresses(bootstrap: str) -> None:
+async def test_an_address_list_without_a_broker_is_refused(bootstrap: str) -> None:
     """An address list without a broker is refused."""
     with pytest.raises(LogNotUsable, match="give host:port"):
         await KafkaReader.open(bootstrap)
 
 
-def test_every_code_is_a_sentence() -> None:
+def test_every_error_code_has_a_sentence() -> None:
     """Each error code of a topic becomes a sentence."""
     for code in range(1, 130):
         error = topic_error("configs", code)
@@ -332,7 +334,7 @@ def test_every_code_is_a_sentence() -> None:
 QUICK = ReadLimits(connect_timeout_ms=300, request_timeout_ms=300)
 
 
-async def test_a_name_that_does_not_resolve() -> None:
+async def test_an_unknown_host_is_named() -> None:
     """The error names the unknown host."""
     with pytest.raises(LogUnavailable, match="does not resolve"):
         await KafkaReader.open("no-such-broker.invalid:9092", limits=QUICK)
@@ -352,7 +354,7 @@ async def listening(behaviour: ListenerBehaviour) -> AsyncIterator[str]:
     """Address of a listener that is no broker."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):  # who called has gone
+        with suppress(ConnectionError):  # the client has disconnected
             await behaviour(reader, writer)
         writer.close()
 
@@ -363,7 +365,7 @@ async def listening(behaviour: ListenerBehaviour) -> AsyncIterator[str]:
 
 
 async def _silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read()  # until who called has gone
+    await reader.read()  # until the client disconnects
 
 
 async def _goodbye(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -397,7 +399,7 @@ STRANGERS: dict[str, ListenerBehaviour] = {
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)
-async def test_no_broker_there(stranger: str) -> None:
+async def test_a_listener_that_is_no_broker_is_reported(stranger: str) -> None:
     """A listener that is no broker causes a `LogError` with its address, in time."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=address):
@@ -415,7 +417,7 @@ async def test_a_server_other_than_kafka_is_reported(stranger: str) -> None:
 PATIENT = ReadLimits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
 
 
-async def test_failures_that_are_retried() -> None:
+async def test_outages_are_retried() -> None:
     """Outages are retried while patience lasts; a first refusal and damage are not."""
     outage, refusal, damage = LogUnavailable("out"), LogNotUsable("no"), LogCorrupt("bad")
     forever = Retry(PATIENT, None)

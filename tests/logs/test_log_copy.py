@@ -69,7 +69,7 @@ def expected(*entries: Entry) -> list[Entry]:
 
 
 @pytest.mark.parametrize("cut", range(5))
-async def test_continued_after_any_cut(cut: int) -> None:
+async def test_a_copy_continues_after_any_cut(cut: int) -> None:
     """A copy continues after the first records of the source, and copies no record twice."""
     source, target = await log_of(*CONTENT), await log_of(*expected(*CONTENT[:cut]))
     copying = await copied(source, target)
@@ -84,7 +84,7 @@ async def test_continued_after_any_cut(cut: int) -> None:
     assert (await copied(source, target)).added == 0
 
 
-async def test_compacted_meanwhile() -> None:
+async def test_compacted_records_may_be_missing() -> None:
     """Records that the source has compacted since may be missing; others may not."""
     source, whole = await log_of(*CONTENT), expected(*CONTENT)
     compacted = [entry for entry in whole if entry.value != b"{}" or entry.topic != TOPICS.config]
@@ -108,7 +108,7 @@ async def test_other_records_are_refused(change: dict[str, object]) -> None:
     assert await contents(target) == before
 
 
-async def test_a_source_that_has_grown() -> None:
+async def test_a_complete_copy_is_not_continued() -> None:
     """A complete copy is never continued, because its command topic is no longer the last one."""
     target = await log_of(*expected(*CONTENT))
     source = await log_of(*CONTENT, entry(TOPICS.status, 0, 0, "status-connector-a"))
@@ -141,7 +141,7 @@ async def test_the_writer_of_the_target_is_fenced() -> None:
         await target.append([Record(TOPICS.config, 0, T0, b"k", b"v")], epoch)
 
 
-async def test_into_an_embedded_log() -> None:
+async def test_a_copy_into_an_embedded_log_keeps_offsets() -> None:
     """A copy into an embedded log keeps offsets, gaps and aborted marks."""
     aborted = msgspec.structs.replace(entry(TOPICS.config, 0, 6, "connector-b"), aborted=True)
     source, target = await log_of(*CONTENT, aborted), MemoryLog()

@@ -76,12 +76,12 @@ async def test_a_log_that_was_opened_cannot_be_written(embedded: Path) -> None:
         ("./odd://name", "odd:/name"),
     ],
 )
-def test_paths(where: str, path: str) -> None:
+def test_slashes_make_a_path_relative_or_absolute(where: str, path: str) -> None:
     """A path after three slashes is relative, after four absolute."""
     assert path_of(where) == Path(path)
 
 
-def test_a_file_is_looked_into_not_its_name(tmp_path: Path) -> None:
+def test_the_content_of_a_file_decides(tmp_path: Path) -> None:
     """Content makes a file an embedded log, not the ending `.db`; a missing file is none."""
     (tmp_path / "dump.db").write_text("SQLite format 2", "utf-8")
     assert not is_embedded(str(tmp_path / "dump.db"))

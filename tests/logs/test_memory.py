@@ -21,7 +21,7 @@ class TestMemoryLog(EmbeddedContract):
         return MemoryLog()
 
 
-async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_partition_comes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long partition comes in several batches, so that a reader lets others run."""
     monkeypatch.setattr(memory, "BATCH_ENTRIES", 3)
     log = MemoryLog()
@@ -44,7 +44,7 @@ async def test_a_large_append_lets_other_tasks_run() -> None:
     assert {*ends} == {0, count}
 
 
-async def test_marker() -> None:
+async def test_a_marker_takes_an_offset() -> None:
     """A transaction marker takes an offset that has no entry."""
     log = MemoryLog()
     await make_topics(log)

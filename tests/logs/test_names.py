@@ -9,27 +9,29 @@ from controlplane.logs.names import brokers_of, check_file, path_of, without_log
 
 
 @pytest.mark.parametrize("where", ["", " "])
-def test_nothing_is_no_name(where: str) -> None:
+def test_an_empty_name_is_refused(where: str) -> None:
     """An empty name, such as an unset variable, is not the current directory."""
     with pytest.raises(LogNotUsable, match="no log is named: give kafka://host:port"):
         path_of(where)
 
 
 @pytest.mark.parametrize("where", ["memory:", ":memory:", "sqlite:///:memory:"])
-def test_a_log_in_memory_is_no_file_called_memory(where: str) -> None:
+def test_the_name_of_a_log_in_memory_is_refused(where: str) -> None:
     """`memory:` is refused where the log would end with the command; no such file is created."""
     with pytest.raises(LogNotUsable, match=f"^{where} names no file, and a log in memory ends"):
         path_of(where)
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1:9092", "broker-1.example.org:9092,b2:9092"])
-def test_brokers_without_a_scheme(where: str) -> None:
+def test_an_address_without_a_scheme_is_refused(where: str) -> None:
     """The error for an address without a scheme suggests the scheme."""
     with pytest.raises(LogNotUsable, match=f"does not exist: for a cluster say kafka://{where}"):
         check_file(path_of(where))
 
 
-def test_a_slash_too_few_or_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_number_of_slashes_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the other number of slashes leads to a file, the error says so."""
     (tmp_path / "log.db").write_bytes(b"x")
     absolute = str(tmp_path / "log.db")

@@ -50,7 +50,7 @@ def test_lines_that_may_hide_a_loss_are_no_remarks(tmp_path: Path, line: bytes) 
     assert (problem.line, problem.taken) == (2, False)
 
 
-def test_a_total_that_is_not_there_is_a_doubt(tmp_path: Path) -> None:
+def test_a_wrong_total_is_a_problem(tmp_path: Path) -> None:
     """A wrong total is a problem: the consumer also counts records that it then skips."""
     dump, total = tmp_path / "dump", b"Processed a total of %d messages\n"
     dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + total % 2)

@@ -49,7 +49,7 @@ def appending_process(path: Path, log: SqliteLog) -> Iterator["subprocess.Popen[
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_tail_of_another_process(
+async def test_a_tail_returns_records_of_another_process(
     log: SqliteLog,
     path: Path,
     appending_process: "subprocess.Popen[bytes]",
@@ -84,7 +84,7 @@ async def test_transactions_are_seen_whole(
         at = {topic: list(ends[topic]) for topic in at}
 
 
-async def test_two_logs_of_one_file(log: SqliteLog, path: Path) -> None:
+async def test_two_writers_take_turns(log: SqliteLog, path: Path) -> None:
     """Two writers take turns: offsets are consecutive, and each sees new topics and epochs."""
     async with asyncio.timeout(PATIENCE_S):
         second = await SqliteLog.open(path)
@@ -105,7 +105,7 @@ async def test_two_logs_of_one_file(log: SqliteLog, path: Path) -> None:
         await second.close()
 
 
-async def test_opened_at_the_same_time(path: Path) -> None:
+async def test_concurrent_opens_create_one_file(path: Path) -> None:
     """Concurrent opens create one file, and each sees all of it."""
     logs = await asyncio.gather(*(SqliteLog.open(path) for _ in range(8)))
     await asyncio.gather(*(log.create_topic("config", 1) for log in logs))
@@ -123,7 +123,9 @@ async def test_opened_at_the_same_time(path: Path) -> None:
 # --- the lock --------------------------------------------------------------------------------
 
 
-async def test_locked_by_another(impatient: SqliteLog, other_writer: sqlite3.Connection) -> None:
+async def test_an_append_waits_a_limited_time_for_the_lock(
+    impatient: SqliteLog, other_writer: sqlite3.Connection
+) -> None:
     """An append waits for a limited time, then names the lock's holder; reads go on."""
     with pytest.raises(LogUnavailable, match="locked by another process"):
         await impatient.append([record("config", 0)])
@@ -132,7 +134,7 @@ async def test_locked_by_another(impatient: SqliteLog, other_writer: sqlite3.Con
     assert await impatient.append([record("config", 0)]) == [Position("config", 0, 0)]
 
 
-async def test_locked_for_a_moment(
+async def test_a_lock_released_in_time_causes_no_error(
     log: SqliteLog, impatient: SqliteLog, other_writer: sqlite3.Connection
 ) -> None:
     """A lock that is released in time causes no error."""
@@ -148,7 +150,9 @@ async def test_locked_for_a_moment(
 # --- reading only, copies -----------------------------------------------------------
 
 
-async def test_read_only(log: SqliteLog, path: Path, tmp_path: Path) -> None:
+async def test_a_read_only_log_follows_and_refuses_to_write(
+    log: SqliteLog, path: Path, tmp_path: Path
+) -> None:
     """A log that is open for reading follows the writer, and refuses to write."""
     reading = await SqliteLog.open(path, read_only=True)
     await log.put(SAMPLE)
@@ -167,7 +171,7 @@ async def test_read_only(log: SqliteLog, path: Path, tmp_path: Path) -> None:
     await reading.close()
 
 
-async def test_backup_of_a_log_in_use(
+async def test_a_backup_of_a_log_in_use_is_a_prefix(
     log: SqliteLog, tmp_path: Path, appending_process: "subprocess.Popen[bytes]"
 ) -> None:
     """A copy of a log in use is a prefix of the log, with a log's own file mode."""

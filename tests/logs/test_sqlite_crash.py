@@ -28,7 +28,7 @@ A kill early in a life and one during a checkpoint (one per 1,000 pages) both oc
 
 
 def start(path: Path, name: str) -> "subprocess.Popen[bytes]":
-    """A process that appends until it is killed."""
+    """Start a process that appends until it is killed."""
     command = [sys.executable, "-m", "tests.logs.appender", str(path), name]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
@@ -41,7 +41,7 @@ def kill(process: "subprocess.Popen[bytes]", acks: int) -> set[bytes]:
     rest = process.stdout.read()
     process.stdout.close()
     assert process.wait() == -signal.SIGKILL
-    # A line that lost its end was not told: the process died while it wrote it.
+    # A line without its end does not count: the process died while it wrote the line.
     printed = b"".join(acked) + rest
     return set(printed[: printed.rfind(b"\n") + 1].split())
 
@@ -55,7 +55,7 @@ async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("writers", ROUNDS)
-async def test_killed_in_the_middle(tmp_path: Path, writers: int) -> None:
+async def test_acknowledged_records_survive_kills(tmp_path: Path, writers: int) -> None:
     """Acknowledged records exist; transactions are whole, offsets have no gap."""
     path, chance, acked = tmp_path / "control.log", seeded(f"crash/{writers}"), set[bytes]()
     log = await SqliteLog.open(path)

@@ -79,7 +79,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[LogError], str]] = {
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
 @pytest.mark.parametrize("case", BAD)
-async def test_bad_file(tmp_path: Path, case: str, read_only: bool) -> None:
+async def test_each_bad_file_has_its_error(tmp_path: Path, case: str, read_only: bool) -> None:
     """Each kind of bad file has its own error with the file's name, and stays unchanged."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -94,7 +94,9 @@ async def test_bad_file(tmp_path: Path, case: str, read_only: bool) -> None:
 
 
 @pytest.mark.parametrize(("create", "read_only"), [(False, False), (True, True)])
-async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> None:
+async def test_a_missing_file_is_created_on_request(
+    tmp_path: Path, create: bool, read_only: bool
+) -> None:
     """A missing file is created only with `create` and without `read_only`."""
     path = tmp_path / "control.log"
     with pytest.raises(LogNotUsable, match="There is no log"):
@@ -102,14 +104,14 @@ async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> No
     assert everything_below(tmp_path) == {}
 
 
-async def test_missing_directory(tmp_path: Path) -> None:
+async def test_a_missing_directory_is_not_created(tmp_path: Path) -> None:
     """A missing directory is not created: its name may be a typing error."""
     with pytest.raises(LogUnavailable, match="cannot be created"):
         await SqliteLog.open(tmp_path / "no-such" / "control.log")
     assert everything_below(tmp_path) == {}
 
 
-async def test_damaged_page(tmp_path: Path) -> None:
+async def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
     """Damage inside of the file raises `LogCorrupt` with the file's name when it is read."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -120,7 +122,7 @@ async def test_damaged_page(tmp_path: Path) -> None:
         await read_all(path)
 
 
-async def test_missing_table(tmp_path: Path) -> None:
+async def test_a_missing_table_is_damage(tmp_path: Path) -> None:
     """A file with our mark but without our tables is damaged."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -133,7 +135,7 @@ async def test_missing_table(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_damaged_headers(tmp_path: Path) -> None:
+async def test_undecodable_headers_are_damage(tmp_path: Path) -> None:
     """Undecodable headers are reported as damage."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -143,7 +145,7 @@ async def test_damaged_headers(tmp_path: Path) -> None:
             await read_all(path)
 
 
-async def test_end_that_went_back(tmp_path: Path) -> None:
+async def test_an_end_below_its_entries_refuses_appends(tmp_path: Path) -> None:
     """If an end lies below existing entries, an append fails and says so."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -156,7 +158,7 @@ async def test_end_that_went_back(tmp_path: Path) -> None:
     assert await read_all(path) == by_place(SAMPLE)
 
 
-def told_to_a_stranger(path: Path, how: str) -> str:
+def output_of_unprivileged_process(path: Path, how: str) -> str:
     """Output of an unprivileged process that opens a log."""
     command = [sys.executable, "-m", "tests.logs.unprivileged_process", str(path), how]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -172,14 +174,14 @@ def told_to_a_stranger(path: Path, how: str) -> str:
         (0o666, 0o000, "writing"),
     ],
 )
-def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
+def test_missing_rights_are_named(file_mode: int, folder_mode: int, how: str) -> None:
     """Missing rights to read or write are named in the error."""
     with TemporaryDirectory() as name:
         folder, path = Path(name), Path(name, "control.log")
         asyncio.run(make_log(path))
         path.chmod(file_mode)
         folder.chmod(folder_mode)
-        sentence = told_to_a_stranger(path, how)
+        sentence = output_of_unprivileged_process(path, how)
         folder.chmod(0o700)
         assert "check the access rights" in sentence
         assert str(path) in sentence
@@ -197,7 +199,7 @@ async def test_only_the_owner_may_read(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_odd_name(tmp_path: Path) -> None:
+async def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     """A file may have any name, also with characters that have a meaning in a URI."""
     path = tmp_path / "a?mode=ro#b%20ü ;'.log"
     await make_log(path)
@@ -205,7 +207,7 @@ async def test_odd_name(tmp_path: Path) -> None:
     assert path.exists()
 
 
-async def test_marks_in_the_header(tmp_path: Path) -> None:
+async def test_a_new_file_has_mark_and_version(tmp_path: Path) -> None:
     """A new file has our mark and its version in its header, visible without SQLite."""
     path = tmp_path / "control.log"
     await (await SqliteLog.open(path)).close()
@@ -219,7 +221,7 @@ async def test_marks_in_the_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", range(len(MIGRATIONS) + 1))
-def test_upgrade_from_every_version(version: int) -> None:
+def test_upgrades_take_the_missing_steps(version: int) -> None:
     """An upgrade from any version takes only the missing steps; repeating it changes nothing."""
     future = [*MIGRATIONS, ["CREATE TABLE one (n)"], ["CREATE TABLE two (n)", "DROP TABLE one"]]
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -243,7 +245,7 @@ UNCHECKED = "ALTER TABLE log DROP COLUMN checksum"
 """Statement that removes the checksums, as before schema version 4."""
 
 
-async def test_older_schema(tmp_path: Path) -> None:
+async def test_a_writer_upgrades_an_older_file(tmp_path: Path) -> None:
     """A file of an older version is upgraded by a writer; a reader leaves it as it is."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -259,7 +261,7 @@ async def test_older_schema(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
+async def test_a_reader_works_without_later_tables(tmp_path: Path) -> None:
     """A reader works without the later tables; a writer adds them."""
     path = tmp_path / "control.log"
     await make_log(path)
@@ -287,7 +289,7 @@ async def name_of(path: Path, **how: bool) -> str | None:
     return log.cluster_id
 
 
-async def test_a_log_is_called_the_same_for_ever(tmp_path: Path) -> None:
+async def test_the_cluster_id_never_changes(tmp_path: Path) -> None:
     """The id is the same for readers, writers and backups."""
     path = tmp_path / "control.log"
     name = await name_of(path)
@@ -315,7 +317,7 @@ async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
     assert await name_of(path) is None
 
 
-def test_no_name_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cluster_id_begins_with_a_hyphen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka's ids never begin with a hyphen, so that a command line can take them."""
     made = iter(["-" * 22, "a" * 22])
     monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(made))

@@ -25,7 +25,7 @@ async def test_a_bad_record_fails_only_its_own_batch(log: SqliteLog) -> None:
     assert dict(await log.ends(TOPICS)) == {"config": [0], "offsets": [1, 0, 1], "status": [0, 0]}
 
 
-async def test_full_disk(log: SqliteLog, path: Path) -> None:
+async def test_a_full_disk_rolls_the_group_back(log: SqliteLog, path: Path) -> None:
     """A full disk rolls the whole group back, and the error gives the reason."""
     connection = log._writer._ledger.connection if log._writer else None
     assert connection
@@ -39,7 +39,7 @@ async def test_full_disk(log: SqliteLog, path: Path) -> None:
     assert await log.append([record("config", 0)]) == [Position("config", 0, 0)]
 
 
-async def test_commits_are_grouped(log: SqliteLog) -> None:
+async def test_simultaneous_appends_share_commits(log: SqliteLog) -> None:
     """Simultaneous appends share commits, which makes durable appends fast."""
     commits = 0
 
@@ -65,7 +65,7 @@ async def test_the_loop_is_free_while_reading(log: SqliteLog) -> None:
     assert threading.get_ident() not in threads
 
 
-async def test_threads_end(path: Path) -> None:
+async def test_a_closed_log_leaves_no_thread(path: Path) -> None:
     """A closed log leaves no thread and no companion file."""
     log = await SqliteLog.open(path)
     assert f"log {path.name}" in {thread.name for thread in threading.enumerate()}
@@ -75,7 +75,7 @@ async def test_threads_end(path: Path) -> None:
     assert names(path.parent) == [path.name]
 
 
-async def test_synchronous(path: Path) -> None:
+async def test_appends_are_durable_by_default(path: Path) -> None:
     """Appends are durable (FULL) unless the setting says otherwise."""
     files.create(path)
     for settings, level in ((SqliteSettings(), 2), (SqliteSettings(synchronous="NORMAL"), 1)):
@@ -96,7 +96,7 @@ async def test_only_the_writer_checkpoints(log: SqliteLog, path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "notices"), [((3, 51, 2), 1), ((3, 51, 3), 0)])
-async def test_notice_of_an_old_sqlite(
+async def test_an_old_sqlite_causes_one_notice(
     path: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], notices: int
 ) -> None:
     """A SQLite version that can damage the file causes one notice."""

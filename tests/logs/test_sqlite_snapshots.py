@@ -94,7 +94,7 @@ async def test_unfinished_snapshots_are_removed(log: SqliteLog) -> None:
 
 
 @pytest.mark.parametrize("how", ["compact", "trim"])
-async def test_a_snapshot_goes_with_records_that_it_stood_for(log: SqliteLog, how: str) -> None:
+async def test_removing_records_removes_their_snapshots(log: SqliteLog, how: str) -> None:
     """Removing records removes all snapshots of the topic, also unfinished ones; others stay."""
     shelf = log.snapshots
     gone, other = await make(shelf, "config", b"c"), await make(shelf, "offsets", b"o")
@@ -118,7 +118,7 @@ async def test_appending_leaves_snapshots_alone(log: SqliteLog) -> None:
     assert await numbers(log.snapshots, "config") == [number]
 
 
-async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path) -> None:
+async def test_snapshots_are_in_backups_and_read_only_logs(log: SqliteLog, tmp_path: Path) -> None:
     """A backup contains the snapshots; a read-only log reads them but stores none."""
     number = await make(log.snapshots, "config", b"c")
     await log.backup(tmp_path / "copy.log")
@@ -129,6 +129,6 @@ async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path
     await copy.close()
 
 
-def test_a_log_need_not_keep_any() -> None:
+def test_a_memory_log_stores_no_snapshots() -> None:
     """A memory log ends with the process and stores no snapshots."""
     assert snapshot_store_of(MemoryLog()) is None

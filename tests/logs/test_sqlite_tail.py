@@ -44,7 +44,7 @@ async def test_a_slow_tail_misses_no_record(log: SqliteLog) -> None:
     assert by_place(taken) == await everything(log)
 
 
-async def test_an_import_between_appends(log: SqliteLog) -> None:
+async def test_a_tail_reads_imports_between_appends(log: SqliteLog) -> None:
     """A tail reads imported entries from the file, also those within a group of appends."""
     tail = log.tail(["config"], {})
     await log.append([record("config", 0)])
@@ -59,7 +59,7 @@ async def test_an_import_between_appends(log: SqliteLog) -> None:
     assert [tailed.offset for tailed in taken] == [*range(5_002), 5_007, 5_009, 5_010]
 
 
-async def test_partitions_that_are_added(log: SqliteLog) -> None:
+async def test_a_tail_returns_records_of_added_partitions(log: SqliteLog) -> None:
     """A tail also returns records of partitions that are added to its topic."""
     tail = log.tail(["offsets"], {})
     await log.append([record("offsets", 0)])
@@ -71,7 +71,9 @@ async def test_partitions_that_are_added(log: SqliteLog) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
+async def test_tails_of_two_writers_return_every_record(
+    log: SqliteLog, path: Path, seed: int
+) -> None:
     """With two writing logs, each one's tail returns every record once, in order."""
     random = seeded(f"tail/{seed}")
     other = await SqliteLog.open(path)
@@ -107,7 +109,7 @@ async def unpolled(path: Path) -> AsyncIterator[SqliteLog]:
     await log.close()
 
 
-async def test_the_only_commit_of_a_partition_that_no_longer_fits_the_queue(
+async def test_a_slow_tail_finds_a_dropped_commit(
     unpolled: SqliteLog,
 ) -> None:
     """A slow tail finds a dropped commit without a poll, even if no later offset reveals it."""
@@ -121,7 +123,7 @@ async def test_the_only_commit_of_a_partition_that_no_longer_fits_the_queue(
     assert by_place(taken) == await everything(unpolled)
 
 
-async def test_an_import_in_the_same_transaction_as_appends(unpolled: SqliteLog) -> None:
+async def test_a_tail_finds_imports_without_a_poll(unpolled: SqliteLog) -> None:
     """A tail finds imported entries without a poll, also in a partition without appends."""
     tail = unpolled.tail(["config", "status"], {})
     await unpolled.append([record("config", 0)])
@@ -136,7 +138,7 @@ async def test_an_import_in_the_same_transaction_as_appends(unpolled: SqliteLog)
     assert imported in taken
 
 
-async def test_a_poll_that_fails_is_no_reason_to_wait_for_the_next_one(
+async def test_after_a_failed_poll_a_tail_reads_every_commit(
     unpolled: SqliteLog,
 ) -> None:
     """After a failed poll, a tail reads the file after every commit that may concern it."""

@@ -51,7 +51,7 @@ def archived(path: Path) -> Iterator[Path]:
     path.parent.chmod(0o755)
 
 
-async def test_a_log_in_a_directory_that_may_not_be_written(archived: Path) -> None:
+async def test_a_log_in_a_read_only_directory_is_read(archived: Path) -> None:
     """A log at rest in a read-only directory can be read: it needs no write-ahead log."""
     with unprivileged():
         log = await SqliteLog.open(archived, create=False, read_only=True)
@@ -60,7 +60,7 @@ async def test_a_log_in_a_directory_that_may_not_be_written(archived: Path) -> N
     assert [file.name for file in archived.parent.iterdir()] == ["log.db"]
 
 
-async def test_a_log_that_turns_out_not_to_be_at_rest(archived: Path) -> None:
+async def test_a_log_with_an_unreadable_wal_is_refused(archived: Path) -> None:
     """A reader without access to the WAL raises, instead of reading half of the log."""
     with unprivileged():
         log = await SqliteLog.open(archived, create=False, read_only=True)

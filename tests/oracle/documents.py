@@ -162,7 +162,7 @@ CHANGES: tuple[ByteChange, ...] = (
 )
 
 
-def worn(draw: Draw, document: bytes) -> bytes:
+def sometimes_damaged(draw: Draw, document: bytes) -> bytes:
     """The document unchanged, or rarely with changed bytes."""
     if len(document) >= LEVELS_OVERFLOWING:
         return document  # a changed copy could have a depth that only some JVMs allow
@@ -175,4 +175,4 @@ def anything(draw: Draw) -> bytes:
         return draw.one_of(EMPTY)
     if draw.chance(0.02):
         return nested(draw)
-    return worn(draw, scalar(draw))
+    return sometimes_damaged(draw, scalar(draw))

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tests.core.logs import KeyValue
-from tests.oracle.documents import anything, nested, obj, scalar, worn
+from tests.oracle.documents import anything, nested, obj, scalar, sometimes_damaged
 from tests.oracle.draw import Draw
 
 NAMES = (
@@ -123,12 +123,12 @@ def _active_topic(draw: Draw) -> bytes:
 
 def _offset_key(draw: Draw) -> bytes:
     if draw.mishap(0.1):
-        return nested(draw) if draw.chance(0.05) else worn(draw, anything(draw))
+        return nested(draw) if draw.chance(0.05) else sometimes_damaged(draw, anything(draw))
     owner = scalar(draw) if draw.mishap(0.05) else b'"' + draw.one_of((b"a", b"b", b"a-b")) + b'"'
     partition = scalar(draw) if draw.mishap(0.1) else _partition(draw)
     items = [owner, partition, *([scalar(draw)] if draw.mishap(0.02) else [])]
     comma = b", " if draw.chance(0.1) else b","
-    return worn(draw, b"[" + comma.join(items) + b"]")
+    return sometimes_damaged(draw, b"[" + comma.join(items) + b"]")
 
 
 def _partition(draw: Draw) -> bytes:
@@ -244,4 +244,4 @@ def pair(draw: Draw, kind: RecordKind) -> KeyValue:
         return key, None
     if draw.mishap(0.03):
         return key, b"null"
-    return key, anything(draw) if draw.mishap(0.05) else worn(draw, kind.value(draw))
+    return key, anything(draw) if draw.mishap(0.05) else sometimes_damaged(draw, kind.value(draw))

@@ -47,7 +47,7 @@ def test_conversions_are_kafkas_proved(part: int) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: row.reason)
-def test_a_deviation_is_one(row: Deviation) -> None:
+def test_examples_of_deviations_differ(row: Deviation) -> None:
     """The example of a deviation has different answers, for this reason alone."""
     (theirs,) = kafkas_answers([row.example])
     ours = our_answer(row.example)

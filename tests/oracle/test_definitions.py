@@ -58,7 +58,7 @@ def kafkas_keys(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.java
-def test_definitions(release: str) -> None:
+def test_definitions_are_kafkas(release: str) -> None:
     """Our definitions of connectors and clients equal Kafka's."""
     kafka, path = answer(release), class_path(release)
     connector = path.definition("connector")
@@ -70,7 +70,7 @@ def test_definitions(release: str) -> None:
 
 
 @pytest.mark.java
-def test_valid_values(release: str) -> None:
+def test_valid_values_are_kafkas(release: str) -> None:
     """The words of validators equal Kafka's, for connectors only: client overrides have none."""
     kafka, path = answer(release), class_path(release)
     for kind in ("source", "sink"):
@@ -80,13 +80,13 @@ def test_valid_values(release: str) -> None:
 
 
 @pytest.mark.java
-def test_plugins(release: str) -> None:
+def test_plugins_are_kafkas(release: str) -> None:
     """The catalogue has exactly Kafka's plugins, each with its keys."""
     kafka, path = answer(release), class_path(release)
     told_of = {(plugin["class"], kind_of(plugin)): plugin["config"] for plugin in kafka["plugins"]}
     ours = {(plugin.class_name, plugin.type): plugin for plugin in path.plugins}
     assert (
-        told_of.keys() | {k for k, plugin in ours.items() if _untold(plugin, release)}
+        told_of.keys() | {k for k, plugin in ours.items() if _is_unlisted(plugin, release)}
         == ours.keys()
     )
     for name, config in told_of.items():
@@ -101,7 +101,7 @@ def kind_of(plugin: Mapping[str, Any]) -> str:
     return definitions.KINDS.get(plugin["among"], str(plugin["type"]))
 
 
-def _untold(plugin: Plugin, release: str) -> bool:
+def _is_unlisted(plugin: Plugin, release: str) -> bool:
     """True for plugins that are not on every class path, or listed since 3.2 only."""
     older = Profile.of(release).within(None, "3.2.0")
     return plugin.class_name.startswith(MIRRORS) or (plugin.type == "header_converter" and older)

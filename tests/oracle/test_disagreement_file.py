@@ -58,7 +58,7 @@ class MistakenFold:
     def __call__(
         self,
         entries: Sequence[Entry],
-        profile: Profile,  # noqa: ARG002 - that it is not heard is what is broken
+        profile: Profile,  # noqa: ARG002 - ignoring the profile is the defect
         *,
         topics: Topics | None = None,
         exactly_once: bool = False,

@@ -187,7 +187,7 @@ def runs() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_every_line_that_reads() -> None:
+def test_logs_reach_every_line_that_reads() -> None:
     """The generated logs reach every line of the readers and codecs."""
     files = {str(module.__file__) for module in (*READING, *CODECS)}
     sources = {file: Path(file).read_text(encoding="utf-8") for file in files}

@@ -43,7 +43,7 @@ def kafkas_answer(release: str, path: tuple[str, ...]) -> Any:
 @pytest.mark.java
 @pytest.mark.parametrize("release", ASKED)
 @pytest.mark.parametrize("path", ROWS, ids=", ".join)
-def test_writing_of_workers(path: tuple[str, ...], release: str) -> None:
+def test_workers_write_as_expected(path: tuple[str, ...], release: str) -> None:
     """The expected value is that of the span to which the release belongs."""
     profile = Profile.of(release)
     spans = [value for since, value in ROWS[path].items() if profile.within(since, None)]
@@ -53,7 +53,7 @@ def test_writing_of_workers(path: tuple[str, ...], release: str) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("release", ["3.4.1", "3.7.1", "4.3.0"])
 @pytest.mark.parametrize("question", [*FALLBACK, *ISOLATION], ids=lambda question: question.log)
-def test_reading_of_workers(question: Any, release: str) -> None:
+def test_workers_read_as_ours(question: Any, release: str) -> None:
     """Kafka's classes have an answer, and ours is the same."""
     answer = question.kafka(writing_answers(release))
     assert answer is not None

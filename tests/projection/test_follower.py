@@ -83,14 +83,14 @@ async def life() -> AsyncIterator[ReadableLog]:
 @pytest.mark.parametrize(
     "profile", [KIP, OLD, NEW, Profile.of("2.8")], ids=lambda profile: profile.release
 )
-async def test_loads(life: ReadableLog, profile: Profile) -> None:
+async def test_the_first_state_is_the_fold_of_the_log(life: ReadableLog, profile: Profile) -> None:
     """The first state is the fold of the whole log, for any release."""
     async with Follower(life) as follower:
         state = await follower.state(profile)
     assert facts(state) == facts(fold(await entries_in(life), profile))
 
 
-async def test_follows(log: MemoryLog) -> None:
+async def test_later_records_reach_every_release(log: MemoryLog) -> None:
     """Later records reach every requested release."""
     async with Follower(log, limits=QUICK) as follower:
         assert views.connectors(await follower.state(KIP)) == []
@@ -102,7 +102,7 @@ async def test_follows(log: MemoryLog) -> None:
     assert views.connectors(before_it) == [], "a published state has changed"
 
 
-async def test_folds_a_burst_in_order(log: MemoryLog, life: ReadableLog) -> None:
+async def test_a_burst_is_folded_in_order(log: MemoryLog, life: ReadableLog) -> None:
     """Entries that arrive together are folded in order, not by partition."""
     entries = await entries_in(life)
     async with Follower(log, limits=QUICK) as follower:
@@ -113,13 +113,13 @@ async def test_folds_a_burst_in_order(log: MemoryLog, life: ReadableLog) -> None
     assert facts(followed) == facts(fold(entries, NEW))
 
 
-async def test_states_are_shared(life: ReadableLog) -> None:
+async def test_an_unchanged_state_is_the_same_object(life: ReadableLog) -> None:
     """An unchanged state is the same object."""
     async with Follower(life) as follower:
         assert await follower.state(KIP) is await follower.state(KIP)
 
 
-async def test_keeps_few_releases(log: MemoryLog) -> None:
+async def test_an_evicted_release_is_loaded_again(log: MemoryLog) -> None:
     """An evicted release is loaded again, including later records."""
     limits = FollowerLimits(profiles_kept=1, gather_ms=5)
     async with Follower(log, limits=limits) as follower:
@@ -131,7 +131,7 @@ async def test_keeps_few_releases(log: MemoryLog) -> None:
         assert follower.present(NEW) is None
 
 
-async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
+async def test_a_pinned_fold_is_never_evicted(log: MemoryLog) -> None:
     """A pinned fold is never evicted; an unpinned one is."""
     async with Follower(log, limits=FollowerLimits(profiles_kept=1, gather_ms=5)) as follower:
         await follower.state(OLD)
@@ -147,7 +147,7 @@ async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
             pass
 
 
-async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
+async def test_topics_of_connectors_are_followed(log: MemoryLog) -> None:
     """The follower finds and follows an offsets topic that a new config names."""
     key, value = '["orders",{"file":"a"}]', '{"position":1}'
     async with Follower(log, limits=QUICK) as follower:
@@ -165,7 +165,7 @@ async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
         }
 
 
-async def test_log_from_another_process(tmp_path: Path) -> None:
+async def test_appends_of_another_process_are_followed(tmp_path: Path) -> None:
     """A follower of an embedded log sees what another process appends."""
     path = tmp_path / "connect.db"
     log = await SqliteLog.open(path)
@@ -197,7 +197,7 @@ asyncio.run(write())
 """
 
 
-async def test_ends_cleanly(life: ReadableLog) -> None:
+async def test_leaving_the_block_ends_every_task(life: ReadableLog) -> None:
     """Leaving the block ends every task and every tail, and keeps the log open."""
     tasks = asyncio.all_tasks()
     async with Follower(life) as follower:
@@ -207,7 +207,7 @@ async def test_ends_cleanly(life: ReadableLog) -> None:
     assert await life.topics()
 
 
-async def test_reads_once_unless_live(log: MemoryLog) -> None:
+async def test_a_follower_that_is_not_live_reads_once(log: MemoryLog) -> None:
     """A follower with `live=False` reads the log once."""
     tasks = asyncio.all_tasks()
     async with Follower(log, live=False) as follower:
@@ -216,14 +216,14 @@ async def test_reads_once_unless_live(log: MemoryLog) -> None:
         assert asyncio.all_tasks() == tasks
 
 
-async def test_needs_the_config_topic() -> None:
+async def test_a_log_without_a_config_topic_is_refused() -> None:
     """A log without a config topic is refused at once."""
     with pytest.raises(LogNotUsable, match="there is no topic connect-configs"):
         async with Follower(MemoryLog()):
             pass
 
 
-async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
+async def test_a_follower_survives_an_outage(log: MemoryLog) -> None:
     """During an outage the follower returns its last state; afterwards it continues from there."""
     cable, notices = Cable(log), FollowerNotices()
     await log.append([connector("first", name="first")])
@@ -244,7 +244,7 @@ async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
     assert notices.events == ["log_not_followed: the cable is cut: mend it", "log_followed_again"]
 
 
-async def test_reports_an_outage_that_the_tail_waits_out(log: MemoryLog) -> None:
+async def test_an_outage_that_the_tail_waits_out_is_reported(log: MemoryLog) -> None:
     """The follower asks the log about a silent tail, and reports one outage once."""
     far, notices = FarAway(log), FollowerNotices()
     async with Follower(far, limits=QUICK, notices=notices) as follower:
@@ -269,7 +269,7 @@ async def test_reports_an_outage_that_the_tail_waits_out(log: MemoryLog) -> None
     ]
 
 
-async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
+async def test_a_follower_starts_anew_on_another_log(log: MemoryLog) -> None:
     """A log that ends before the follower's position is another log: the follower starts anew."""
     cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
@@ -340,7 +340,7 @@ async def test_state_at_a_vector(life: ReadableLog) -> None:
     assert then.notices[0] == "the vector does not name connect-offsets: that topic is not read"
 
 
-async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
+async def test_a_past_state_reads_the_topic_of_a_deleted_connector(log: MemoryLog) -> None:
     """A past state reads a connector's own offsets topic, although the connector is gone today."""
     await log.create_topic("own", 1)
     await log.append([connector("orders", name="orders", offsets_storage_topic="own")])
@@ -356,7 +356,7 @@ async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
     assert "own" in {topic for topic, _ in at_record.state.ends}
 
 
-async def test_the_past_is_not_frozen(log: MemoryLog) -> None:
+async def test_a_late_record_changes_a_past_state(log: MemoryLog) -> None:
     """A late record with an earlier timestamp belongs to the past moment."""
     async with Follower(log, limits=QUICK) as follower:
         assert views.connectors((await follower.state_at("2020-01-01", KIP)).state) == []
@@ -365,7 +365,7 @@ async def test_the_past_is_not_frozen(log: MemoryLog) -> None:
         assert views.connectors((await follower.state_at("2020-01-01", KIP)).state) == ["orders"]
 
 
-async def test_the_past_is_kept(life: ReadableLog) -> None:
+async def test_a_past_state_is_cached(life: ReadableLog) -> None:
     """A past state is cached: the second request gets the same object."""
     async with Follower(life) as follower:
         first = await follower.state_at("config@57", KIP)
@@ -383,14 +383,14 @@ async def test_the_past_is_kept(life: ReadableLog) -> None:
         "x" * (MOMENT_LENGTH + 1),
     ],
 )
-async def test_no_such_moment(life: ReadableLog, moment: str) -> None:
+async def test_an_unknown_moment_raises(life: ReadableLog, moment: str) -> None:
     """The follower raises `UnknownMoment` for a moment that does not exist."""
     async with Follower(life) as follower:
         with pytest.raises(UnknownMoment):
             await follower.state_at(moment, KIP)
 
 
-async def test_one_past_at_a_time(life: ReadableLog) -> None:
+async def test_concurrent_requests_read_the_past_once(life: ReadableLog) -> None:
     """Concurrent requests for one past moment read the log once."""
     past = PastStates(life)
     ends = await life.ends(PARTITIONS)
@@ -398,7 +398,7 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
     assert len({id(then.state) for then in results}) == 1
 
 
-async def test_follows_a_requested_topic(log: MemoryLog) -> None:
+async def test_a_requested_topic_is_followed(log: MemoryLog) -> None:
     """A topic is followed as soon as it is requested, although no config names it."""
     key = b'["orders",{"page":1}]'
     await log.create_topic("own", 1)
@@ -413,7 +413,7 @@ async def test_follows_a_requested_topic(log: MemoryLog) -> None:
         assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":2}'}
 
 
-async def test_follows_a_requested_empty_topic(log: MemoryLog) -> None:
+async def test_a_requested_empty_topic_is_followed(log: MemoryLog) -> None:
     """An empty topic is followed without waiting, and its first record is not missed."""
     await log.create_topic("own", 1)
     async with Follower(log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=0)) as follower:
@@ -452,7 +452,7 @@ async def test_looking_for_topics_does_not_read_the_log_again() -> None:
         assert log.looked_through == before_it
 
 
-async def test_hastened(log: MemoryLog) -> None:
+async def test_a_waiting_command_ends_the_gather_window(log: MemoryLog) -> None:
     """A waiting command ends the window in which records are collected, even a started one."""
     hour = msgspec.structs.replace(QUICK, gather_ms=3_600_000)
     async with Follower(log, limits=hour) as follower:
@@ -467,7 +467,7 @@ async def test_hastened(log: MemoryLog) -> None:
                     await waiting
 
 
-async def test_observed(log: MemoryLog) -> None:
+async def test_observers_get_the_records_of_each_fold(log: MemoryLog) -> None:
     """An observer gets the records of each fold before waiters continue, until it is removed."""
     observed: list[Entry] = []
     async with Follower(log, limits=QUICK) as follower:

@@ -13,14 +13,14 @@ def test_the_least_recently_used_entry_is_evicted() -> None:
     assert (kept.use("b"), sorted(kept.values()), len(kept)) == (None, [1, 3], 2)
 
 
-def test_putting_again_replaces() -> None:
+def test_a_second_put_replaces_the_value() -> None:
     """A second `put` of a key replaces its value."""
     kept: LruCache[str, int] = LruCache(2)
     assert [kept.put("a", number) for number in (1, 2)] == [1, 2]
     assert list(kept.values()) == [2]
 
 
-def test_clear_forgets() -> None:
+def test_clear_removes_every_key() -> None:
     """After `clear` no key has a value."""
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)

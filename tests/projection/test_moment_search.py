@@ -57,7 +57,7 @@ spellings = st.sampled_from(["config@3", "status@1:2", "offsets@2", "nothing@1",
     st.lists(st.integers(0, 60), max_size=3),
     st.lists(times | positions | spellings, min_size=1, max_size=8),
 )
-def test_a_moment_lies_where_it_does_without_snapshots(
+def test_snapshots_do_not_change_a_moment(
     log: list[Entry], profile: Profile, lateness_ms: int, at: list[int], moments: list[str]
 ) -> None:
     """Snapshots of any time and release, late records and any end leave the moment unchanged."""
@@ -164,7 +164,7 @@ async def test_a_past_state_reads_only_entries_between_snapshots(log: SqliteLog)
     assert counted.read_of == {CONFIG: 10 + 6 + 6, OFFSETS: 10 + 5, STATUS: 10 + 5}
 
 
-async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> None:
+async def test_snapshots_of_any_release_help(tmp_path: Path) -> None:
     """Snapshots of any release help: positions do not depend on the release."""
     log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
     await make_topics(log)
@@ -175,14 +175,14 @@ async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: str) -> None:
+async def test_a_damaged_snapshot_changes_no_moment(log: SqliteLog, damage: str) -> None:
     """A damaged snapshot changes no end of a moment."""
     sql(log, damage)
     for moment in ("150000", "offsets@0:50", "305000"):
         await reads(log, moment)
 
 
-async def test_removed_records_leave_no_marks(log: SqliteLog) -> None:
+async def test_snapshots_go_with_removed_records(log: SqliteLog) -> None:
     """Removal of a topic's first record removes its snapshots."""
     assert await log.compact(STATUS)
     left = sum([len(batch) async for batch in log.read([STATUS])])

@@ -39,7 +39,7 @@ class TailOnlyLog(Cable):
 
 
 @pytest.mark.parametrize("markers", [0, 3])
-async def test_reads_to_the_end_by_its_tail_alone(log: MemoryLog, markers: int) -> None:
+async def test_a_tail_alone_reaches_the_end(log: MemoryLog, markers: int) -> None:
     """A tail alone reaches ends behind offsets without records.
 
     The follower of a release records its position, too.
@@ -61,7 +61,7 @@ async def test_reads_to_the_end_by_its_tail_alone(log: MemoryLog, markers: int) 
         assert state.ends_by_topic["connect-configs"] == [1 + markers]
 
 
-async def test_waiters_hear_of_a_log_that_is_damaged(log: MemoryLog) -> None:
+async def test_waiters_get_the_error_of_a_damaged_log(log: MemoryLog) -> None:
     """Waiters outlast an outage; damage of the log gives them an error."""
     cable = Cable(log)
     async with Follower(cable, limits=QUICK) as follower:

@@ -63,7 +63,7 @@ async def offsets_in(log: ReadableLog, topic: str) -> list[int]:
     return [entry.offset async for batch in log.read([topic]) for entry in batch.entries()]
 
 
-async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
+async def test_old_commands_are_removed(log: EmbeddedLog) -> None:
     """Retention removes commands up to the first young one, and no other record."""
     config = Entry(CONFIG, 0, 0, 0, b"connector-c", b'{"properties":{}}')
     again = Entry(CONFIG, 0, 1, 0, b"connector-c", b'{"properties":{}}')
@@ -75,7 +75,7 @@ async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
     assert list((await state_of(log)).commands) == ["c"]
 
 
-async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
+async def test_an_unfinished_command_stays(log: EmbeddedLog) -> None:
     """An unfinished command and all later records stay: recovery needs them."""
     await log.put([*run(0, "a", 1), *run(2, "b", 1, finishes=False), *run(3, "c", 1)])
     assert await retain(log, await state_of(log), NOW_MS) == 2
@@ -113,7 +113,7 @@ async def test_superseded_records_are_removed_if_configured(log: EmbeddedLog) ->
     assert await offsets_in(log, COMMANDS) == [0, 1]
 
 
-async def test_records_of_connectors_go_after_a_week(log: EmbeddedLog) -> None:
+async def test_old_records_of_connectors_are_removed(log: EmbeddedLog) -> None:
     """Retention removes old records of active topics. Other topics may hold offsets and stay.
 
     A group's last committed offset stays at any age; retention removes older ones.
@@ -131,7 +131,7 @@ async def test_records_of_connectors_go_after_a_week(log: EmbeddedLog) -> None:
     assert await offsets_in(log, GROUPS_TOPIC) == [2]
 
 
-async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
+async def test_unlimited_retention_removes_nothing(log: EmbeddedLog) -> None:
     """With unlimited retention, no command is removed."""
     await log.put(run(0, "a", 1))
     everything = RetentionSettings(commands_ms=FOREVER)

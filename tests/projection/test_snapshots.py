@@ -100,7 +100,7 @@ async def state_of(log: ReadableLog, profile: Profile = KIP, **how: Any) -> Clus
     st.lists(st.integers(0, 60), max_size=3),
     st.data(),
 )
-def test_loading_from_snapshots_is_loading_everything(
+def test_snapshots_do_not_change_the_state(
     log: list[Entry],
     reader: tuple[Profile, bool],
     lateness_ms: int,
@@ -235,7 +235,7 @@ async def test_followers_and_past_states_start_from_snapshots(
         assert sum(counted.read_of.values()) == 3 * tail
 
 
-async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
+async def test_read_only_openings_use_the_snapshots(log: SqliteLog, tmp_path: Path) -> None:
     """Read-only openings use the snapshots, also with a progress bar."""
     await keep(log)
     reader = await SqliteLog.open(tmp_path / "log.db", read_only=True)
@@ -245,7 +245,7 @@ async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
     await reader.close()
 
 
-async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
+async def test_a_release_without_snapshots_reads_the_log(log: SqliteLog) -> None:
     """A release without snapshots of its own reads the whole log."""
     await keep(log)
     old = Profile.of("2.8")
@@ -261,7 +261,7 @@ async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
 # --- when they are made -----------------------------------------------------------------------
 
 
-async def test_they_are_made_when_it_pays(log: SqliteLog) -> None:
+async def test_snapshots_need_enough_new_records(log: SqliteLog) -> None:
     """A snapshot needs `tail_records` new records, and as many as the state has rows.
 
     The last `kept` snapshots stay.
@@ -306,14 +306,14 @@ def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
         connection.close()
 
 
-async def test_records_that_are_too_young_stay_in_the_tail(log: SqliteLog) -> None:
+async def test_young_records_are_in_no_snapshot(log: SqliteLog) -> None:
     """Young records are in no snapshot: an older record of another partition may still arrive."""
     await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
     # The last eleven records are too young. Clocks differ by at most `lateness_ms`.
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
 
 
-async def test_nothing_is_kept_in_memory() -> None:
+async def test_a_log_without_snapshots_has_no_upkeep() -> None:
     """A log without snapshots is read whole, and no upkeep runs for it."""
     log = MemoryLog()
     await make_topics(log)
@@ -324,7 +324,7 @@ async def test_nothing_is_kept_in_memory() -> None:
 # --- when they do not hold --------------------------------------------------------------------
 
 
-async def test_a_record_that_comes_late(log: SqliteLog) -> None:
+async def test_a_late_record_invalidates_the_snapshot_of_its_topic(log: SqliteLog) -> None:
     """A late record invalidates the snapshot of its topic only."""
     await keep(log)
     late = Entry(STATUS, 1, 200, 0, b"status-connector-c1", None)
@@ -357,7 +357,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_a_damaged_snapshot_is_passed_over(log: SqliteLog, damage: str) -> None:
+async def test_a_damaged_snapshot_is_skipped(log: SqliteLog, damage: str) -> None:
     """A damaged snapshot is skipped, and the log is read from its start."""
     await keep(log)
     sql(log, damage)
@@ -365,7 +365,7 @@ async def test_a_damaged_snapshot_is_passed_over(log: SqliteLog, damage: str) ->
     assert read[CONFIG] == 100
 
 
-async def test_the_next_older_one_is_taken(log: SqliteLog) -> None:
+async def test_the_next_older_snapshot_is_used(log: SqliteLog) -> None:
     """If the newest snapshot is damaged, the one before is used."""
     await keep(log)
     await log.put(lived(100, 50))
@@ -377,7 +377,7 @@ async def test_the_next_older_one_is_taken(log: SqliteLog) -> None:
     assert set((await reads(log)).values()) == {200}
 
 
-async def test_another_version_of_the_fold_is_another_kind(
+async def test_snapshots_of_another_fold_version_are_ignored(
     log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Snapshots of another fold version are ignored, and removed when room is needed."""
@@ -420,14 +420,14 @@ class Trimming(EntryCountingLog):
             await self._sqlite.trim(CONFIG, [96])
 
 
-async def test_records_that_are_removed_while_a_snapshot_is_made(log: SqliteLog) -> None:
+async def test_a_snapshot_of_removed_records_is_discarded(log: SqliteLog) -> None:
     """A snapshot of records removed meanwhile is discarded."""
     state = await state_of(log)
     assert await keep_snapshots(Trimming(log), state, EAGER) == [OFFSETS, STATUS]
     assert await reads(log) == {CONFIG: 4}
 
 
-async def test_making_one_may_be_cancelled_anywhere(log: SqliteLog) -> None:
+async def test_a_cancelled_snapshot_does_not_exist(log: SqliteLog) -> None:
     """A cancelled snapshot does not exist; the next attempt starts anew."""
     state = await state_of(log)
     cancelled = 0

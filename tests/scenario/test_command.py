@@ -32,7 +32,7 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
-def test_all_as_written(tmp_path: Path) -> None:
+def test_a_folder_plays_all_its_scenarios(tmp_path: Path) -> None:
     """A folder argument plays all scenarios below it."""
     write(tmp_path, "a", GOOD)
     (tmp_path / "deep").mkdir()
@@ -41,7 +41,7 @@ def test_all_as_written(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "2 scenarios, 2 steps: all as written\n")
 
 
-def test_differences(tmp_path: Path) -> None:
+def test_differences_are_printed_and_counted(tmp_path: Path) -> None:
     """Differences are printed and counted, and set the exit code."""
     path = write(tmp_path, "a", OTHER)
     result = run(path)
@@ -53,7 +53,7 @@ def test_differences(tmp_path: Path) -> None:
     )
 
 
-def test_json(tmp_path: Path) -> None:
+def test_json_has_every_step(tmp_path: Path) -> None:
     """JSON has every step of every file; the exit code is that of the table."""
     path = write(tmp_path, "a", OTHER)
     result = run("-o", "json", path)
@@ -69,7 +69,7 @@ def test_json(tmp_path: Path) -> None:
     assert json.loads(result.stdout) == [{"file": str(path), "title": "Other.", "steps": [step]}]
 
 
-def test_bad_input(tmp_path: Path) -> None:
+def test_bad_input_gives_one_sentence(tmp_path: Path) -> None:
     """Bad input gives one sentence, exit code 2 and no rewrite of any file."""
     bad = write(tmp_path, "z", "view x\n")
     huge = write(tmp_path, "huge", "#" * 1_000_001)
@@ -93,7 +93,7 @@ def test_bad_input(tmp_path: Path) -> None:
     assert good.read_text() == OTHER
 
 
-def test_rewriting(tmp_path: Path) -> None:
+def test_a_rewrite_changes_expected_outputs_alone(tmp_path: Path) -> None:
     """A rewrite changes the expected outputs alone; a second run changes nothing."""
     path = write(tmp_path, "a", OTHER.replace("\n", "\r\n"))
     result = run("--rewrite", path)
@@ -102,7 +102,7 @@ def test_rewriting(tmp_path: Path) -> None:
     assert run("--rewrite", path).stdout == "1 scenario, 1 step: all as written\n"
 
 
-def test_rewriting_wants_a_clean_work_tree(tmp_path: Path) -> None:
+def test_a_rewrite_needs_a_clean_work_tree(tmp_path: Path) -> None:
     """A rewrite refuses new, changed and staged files, so that `git diff` shows its changes."""
     git(tmp_path, "init", "-q")
     path = write(tmp_path, "a", OTHER)
@@ -182,7 +182,7 @@ def test_an_installed_fold_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_fold_that_is_not_installed(tmp_path: Path) -> None:
+def test_an_unknown_fold_is_refused(tmp_path: Path) -> None:
     """The error for an unknown fold lists the installed folds."""
     result = run("--via", "deaf", write(tmp_path, "a", STORY))
     assert result.exit_code == 2

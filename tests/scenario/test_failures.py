@@ -63,7 +63,7 @@ def test_equal_output_gives_no_report() -> None:
     assert reported(STORY) == ""
 
 
-def test_the_main_fold_is_wrong() -> None:
+def test_a_wrong_main_fold_is_reported() -> None:
     """The report shows the right value of the second fold below."""
     folds = Folds(forgetful, {"spark": fold})
     assert (
@@ -79,7 +79,7 @@ if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
     )
 
 
-def test_the_second_fold_is_wrong() -> None:
+def test_a_wrong_second_fold_is_reported() -> None:
     """Later steps still run, so that one cause shows all of its effects."""
     folds = Folds(fold, {"bulk": bulk, "spark": first_wins})
     assert (
@@ -131,7 +131,7 @@ def empty(entries: Sequence[Entry], profile: Profile, **settings: Any) -> Cluste
     return fold(entries[:0], profile, **settings)
 
 
-def test_a_row_that_only_one_fold_has() -> None:
+def test_a_row_of_one_fold_is_reported() -> None:
     """The report has the second fold's row, with `(none)` if that fold lacks it."""
     assert "    +orders      (none)  (none)    (none)   <-- via spark" in reported(
         STORY, Folds(fold, {"spark": empty})

@@ -58,7 +58,7 @@ def test_only_order_is_ignored(value: Any, other: Any) -> None:
         *[([[1], [2]], [[1, 2]]), ([[], [[]]], [[[]], [[]]])],
     ],
 )
-def test_unequal_values(value: Any, other: Any) -> None:
+def test_other_differences_make_values_unequal(value: Any, other: Any) -> None:
     """Types of numbers, counts, missing versus null members, and nesting make values unequal."""
     assert not equal_json(value, other)
 

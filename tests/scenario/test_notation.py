@@ -23,7 +23,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("raw", "text"), SHOWN)
-def test_signs(raw: bytes | None, text: str) -> None:
+def test_special_signs_are_read_back(raw: bytes | None, text: str) -> None:
     """Each special sign, and text that resembles one, is written and read back."""
     assert text_of(raw) == text
     assert bytes_of(text) == raw
@@ -36,7 +36,7 @@ def test_two_spaces_end_a_key() -> None:
 
 
 @given(st.none() | st.binary() | st.text("\\x0aF ∅(empty)#\u202e\r\n\x85").map(str.encode))
-def test_text_and_back(raw: bytes | None) -> None:
+def test_any_bytes_are_read_back(raw: bytes | None) -> None:
     """Any bytes become one line, which reads back as the same bytes."""
     for text in (text_of(raw), key_text_of(raw)):
         assert bytes_of(text) == raw

@@ -40,18 +40,18 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("text", "properties"), FORMAT)
-def test_format(text: str, properties: dict[str, str]) -> None:
+def test_the_format_is_javas(text: str, properties: dict[str, str]) -> None:
     """Separators, comments, continued lines and escapes work as in Java."""
     assert parse_properties(text) == properties
 
 
-def test_broken_escape() -> None:
+def test_a_broken_escape_is_refused() -> None:
     r"""A `\u` without digits is an error at the first line of the property."""
     with pytest.raises(SettingsError, match="line 2:"):
         parse_properties("a=1\nb=\\\n\\u12\nc=3")
 
 
-def test_lines() -> None:
+def test_a_property_has_its_first_line() -> None:
     """A property has the line on which it begins."""
     properties = properties_in("# no\n\na=1\nb=2,\\\n  3\nc=4")
     assert [(entry.line, entry.key) for entry in properties] == [(3, "a"), (4, "b"), (6, "c")]
@@ -102,7 +102,7 @@ def _utf16(text: str) -> bytes:
 
 
 @pytest.mark.java
-def test_format_as_java_reads_it(tmp_path: Path) -> None:
+def test_random_texts_are_read_as_by_java(tmp_path: Path) -> None:
     """Random texts of the format's special characters give the properties of Java's class."""
     source = tmp_path / "Judge.java"
     source.write_text(textwrap.dedent(JUDGE), encoding="ascii")

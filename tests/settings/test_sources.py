@@ -110,7 +110,7 @@ def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) ->
     assert value_and_source(config, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
 
 
-def test_a_file_in_a_variable_is_held_to_the_same() -> None:
+def test_an_empty_line_in_a_variable_is_refused() -> None:
     """An empty line in a file from a variable is an error: no image wrote it."""
     with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
@@ -118,7 +118,7 @@ def test_a_file_in_a_variable_is_held_to_the_same() -> None:
         )
 
 
-def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
+def test_empty_lists_and_texts_are_valid(tmp_path: Path) -> None:
     """Empty lists and texts that may be empty are valid."""
     path = tmp_path / "worker.properties"
     path.write_text("plugin.path=\nconfig.providers=\nadmin.listeners=\n", "ascii")
@@ -134,7 +134,7 @@ def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
         ("CONFIG_PROVIDERS_MY___FILE_CLASS", "config.providers.my-file.class"),
     ],
 )
-def test_names_of_variables(name: str, key: str) -> None:
+def test_underscores_of_variables_become_dots_and_dashes(name: str, key: str) -> None:
     """One underscore means a dot, two an underscore, three a dash."""
     assert key_of(name) == key
 
@@ -147,7 +147,7 @@ def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
     assert config.settings(WorkerSettings).topics.config == "c"
 
 
-def test_a_file_in_a_variable() -> None:
+def test_a_variable_may_hold_a_file() -> None:
     """Older images of Strimzi pass the brokers and the other settings in two variables."""
     variables = {
         "KAFKA_CONNECT_BOOTSTRAP_SERVERS": "one:9092",
@@ -166,7 +166,7 @@ def test_a_file_in_a_variable() -> None:
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "a=\\u1"})
 
 
-def test_variables_that_are_no_settings() -> None:
+def test_other_variables_give_no_settings() -> None:
     """Our own switches and the images' logging variables give no settings."""
     names = ("CONTROLPLANE_DEBUG", "CONTROLPLANE_WORKER_PROPERTIES", "CONNECT_LOG4J_ROOT_LOGLEVEL")
     assert configuration(variables=dict.fromkeys(names, "x")).values == {}
@@ -192,7 +192,7 @@ def test_a_bad_value_is_reported_with_its_source(variables: dict[str, str], sent
     assert str(refused.value) == sentence
 
 
-def test_values_set_for_this_program_alone(file: Path) -> None:
+def test_only_flags_and_own_variables_count_as_set_here(file: Path) -> None:
     """Only flags and our own variables count, not a worker's file or its image's variables."""
     config = configuration(
         flags={"rest.port": "3"},
@@ -232,7 +232,7 @@ class NestedLimits(msgspec.Struct, frozen=True):
     depth_bytes: int = 5
 
 
-def test_a_table_may_hold_another(file: Path) -> None:
+def test_a_table_may_contain_another(file: Path) -> None:
     """Keys of the inner table begin with the key of its field and keep their sources."""
     file.write_text("whole.limits.width=9\nwhole.depth.bytes=6\n", "ascii")
     config = configuration(file=file)
@@ -305,7 +305,7 @@ def test_unresolvable_references_are_refused(file: Path, written: str, sentence:
         configuration(file=file).settings(WorkerSettings)
 
 
-def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_can_declare_a_provider(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider gets its `param.*` as written; worker settings may refer to it, too."""
     point = EntryPoint("vault", "tests.settings.vault_provider:Vault", providers.GROUP)
     monkeypatch.setattr(providers, "entry_points", lambda **_: [point])
@@ -364,19 +364,19 @@ def test_unknown_keys_are_reported(file: Path, key: str, meant: str | None) -> N
         "sasl.oauthbearer.token.endpoint.url",
     ],
 )
-def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
+def test_keys_of_kafka_cause_no_warning(file: Path, key: str) -> None:
     """Keys of Kafka cause no warning."""
     file.write_text(f"{key}=1\n", "ascii")
     assert unknown(configuration(file=file).values, COUNTING) == []
 
 
-def test_variables_of_others(file: Path) -> None:
+def test_variables_are_reported_only_if_they_resemble_a_setting(file: Path) -> None:
     """A variable that begins with `CONNECT_` is reported only if it resembles a setting."""
     values = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
     assert [slip.key for slip in unknown(values, COUNTING)] == ["group.ids"]
 
 
-def test_a_file_that_is_no_workers(file: Path) -> None:
+def test_a_file_of_unknown_keys_is_reported_quickly(file: Path) -> None:
     """A file with unknown keys only is reported quickly, without a suggestion per key."""
     file.write_text("".join(f"group.ids.{number}=1\n" for number in range(50_000)), "ascii")
     slips = unknown(configuration(file=file).values, ["group.ids"])

@@ -72,7 +72,7 @@ def test_an_empty_file_has_defaults(worker: WorkerFile) -> None:
     assert worker.read("") == (WorkerSettings(), KafkaSecurity())
 
 
-def test_settings_that_a_fold_needs(worker: WorkerFile) -> None:
+def test_topic_names_are_trimmed(worker: WorkerFile) -> None:
     """Names are trimmed, as Kafka trims them; unknown keys are ignored."""
     content = worker.read(
         "bootstrap.servers=one:9092,two:9092",
@@ -100,7 +100,9 @@ def test_settings_that_a_fold_needs(worker: WorkerFile) -> None:
     ("support", "exactly_once"),
     [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
 )
-def test_exactly_once(worker: WorkerFile, support: str, exactly_once: bool) -> None:
+def test_enabled_support_skips_aborted_records(
+    worker: WorkerFile, support: str, exactly_once: bool
+) -> None:
     """A worker skips aborted records if the support is enabled, not while it is preparing."""
     content = worker.read(f"exactly.once.source.support={support}")
     assert content.settings.exactly_once is exactly_once
@@ -119,7 +121,9 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ('serviceName="kafka" username="alice" password="x" refresh=true;', "alice", "x"),
     ],
 )
-def test_login(worker: WorkerFile, options: str, username: str, password: str) -> None:
+def test_the_options_of_a_login_module_are_read(
+    worker: WorkerFile, options: str, username: str, password: str
+) -> None:
     """The options of the login module are read, with either quotes or none."""
     escaped = options.replace("\\", "\\\\").replace("\\\\\n", "\\\n")
     content = worker.read(
@@ -131,7 +135,7 @@ def test_login(worker: WorkerFile, options: str, username: str, password: str) -
     assert content.security.protocol == "SASL_PLAINTEXT"
 
 
-def test_tls_by_files(worker: WorkerFile) -> None:
+def test_pem_stores_are_paths(worker: WorkerFile) -> None:
     """PEM stores are paths; an empty algorithm turns the check of host names off."""
     content = worker.read(
         "security.protocol=SSL",
@@ -149,7 +153,7 @@ def test_tls_by_files(worker: WorkerFile) -> None:
     assert content.security.protocol == "SSL"
 
 
-def test_tls_inline(worker: WorkerFile) -> None:
+def test_certificates_and_key_can_be_inline(worker: WorkerFile) -> None:
     """The file itself may have certificates and key, their lines joined by escapes."""
     content = worker.read(
         "security.protocol=SASL_SSL",
@@ -170,7 +174,7 @@ def test_unused_security_settings_are_ignored(worker: WorkerFile) -> None:
     assert content.security == KafkaSecurity()
 
 
-def test_stores_of_java(worker: WorkerFile) -> None:
+def test_stores_of_java_have_path_and_password(worker: WorkerFile) -> None:
     """JKS (the default) and PKCS12 stores are paths with a password each."""
     content = worker.read(
         "security.protocol=SSL",
@@ -185,7 +189,7 @@ def test_stores_of_java(worker: WorkerFile) -> None:
     assert content.security == KafkaSecurity(tls=Tls(trusted, identity))
 
 
-def test_a_token_in_a_file(worker: WorkerFile) -> None:
+def test_a_file_url_gives_the_path_of_a_token(worker: WorkerFile) -> None:
     """The token's path comes from a `file:` URL, as in Kafka."""
     content = worker.read(
         "security.protocol=SASL_PLAINTEXT",
@@ -251,14 +255,14 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_refusals(worker: WorkerFile, case: str) -> None:
+def test_bad_settings_are_refused(worker: WorkerFile, case: str) -> None:
     """The error is one sentence that names the setting."""
     lines, why = REFUSALS[case]
     assert why in worker.refused(*lines)
 
 
 @pytest.mark.parametrize("name", ["missing.properties", "."])
-def test_unreadable_files(tmp_path: Path, name: str) -> None:
+def test_unreadable_files_are_named(tmp_path: Path, name: str) -> None:
     """The error about a missing file or a directory names its path."""
     with pytest.raises(SettingsError, match="cannot be read"):
         file_values(tmp_path / name)
@@ -290,14 +294,14 @@ CLASSES = "org.apache.kafka.connect.connector.policy"
         ),
     ],
 )
-def test_decision_settings_of_a_worker(
+def test_policies_have_alias_and_class(
     worker: WorkerFile, lines: list[str], expected: Deciding
 ) -> None:
     """Policies are recognised by their alias and by their class."""
     assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == expected
 
 
-def test_a_foreign_policy(worker: WorkerFile) -> None:
+def test_a_foreign_policy_refuses_decisions(worker: WorkerFile) -> None:
     """A foreign policy is Java: the file can be read, but decisions are refused."""
     config = worker.configuration(f"{POLICY}=org.example.Mine")
     assert config.settings(WorkerSettings).connector_client_config_override_policy
@@ -319,14 +323,16 @@ def test_a_foreign_policy(worker: WorkerFile) -> None:
         (["listeners=http://[::1]:4"], "::1", 4),
     ],
 )
-def test_listen_address(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
+def test_the_first_listener_counts(
+    worker: WorkerFile, lines: list[str], host: str, port: int
+) -> None:
     """The first listener counts; without listeners the address is 127.0.0.1 and `rest.port`."""
     config = worker.configuration(*lines)
     assert config.make(WorkerSettings, listen_address) == Address(host, port)
 
 
 @pytest.mark.parametrize("listeners", ["ftp://:8443", "8083", "http://here", "http://here:x"])
-def test_unusable_listeners(worker: WorkerFile, listeners: str) -> None:
+def test_unusable_listeners_are_refused(worker: WorkerFile, listeners: str) -> None:
     """TLS listeners are refused, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
         worker.configuration(f"listeners={listeners}").make(WorkerSettings, listen_address)
@@ -341,12 +347,14 @@ def test_unusable_listeners(worker: WorkerFile, listeners: str) -> None:
         (["admin.listeners=https://a:2"], Address("a", 2)),
     ],
 )
-def test_admin_listen_address(worker: WorkerFile, lines: list[str], where: Address | None) -> None:
+def test_the_admin_listener_needs_an_address(
+    worker: WorkerFile, lines: list[str], where: Address | None
+) -> None:
     """The admin listener exists only if it has an address (KIP-495)."""
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
 
-def test_unusable_admin_listeners(worker: WorkerFile) -> None:
+def test_unusable_admin_listeners_are_refused(worker: WorkerFile) -> None:
     """A port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: admin.listeners is '8083': use http://host"):
         worker.configuration("admin.listeners=8083").make(WorkerSettings, admin_listen_address)

@@ -75,7 +75,7 @@ async def answers(
 ) -> list[ValidationAnswer]:
     """Ask a worker of a release about each config. `classes` is a folder on its class path."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
-    settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
+    settings["plugin__discovery"] = "hybrid_warn"  # the default of a worker
     async with KafkaWorker(release, broker, parts=PARTS, classes=classes, **settings) as worker:
         return [await ask(worker.rest, config) for config in configs]
 

@@ -167,7 +167,7 @@ def _plain(answer: Any) -> str:
     return without_sentences(json.dumps(answer, separators=(",", ":")))
 
 
-def test_same_answers(probes: Probes) -> None:
+def test_answers_equal_the_recorded_ones(probes: Probes) -> None:
     """Every answer is equal, apart from the documentation of keys."""
     assert len(probes.rows) == ROWS
     plugins = catalogued(json.dumps(probes.listed).encode())

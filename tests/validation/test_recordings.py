@@ -86,7 +86,9 @@ def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
     assert all(validation.answers.keys() == set(RELEASES) for validation in recorded)
 
 
-def test_same_answers(recorded: list[RecordedValidation], context: Context) -> None:
+def test_answers_equal_the_recorded_ones(
+    recorded: list[RecordedValidation], context: Context
+) -> None:
     """Answers to every config but the listed ones are equal, without documentation."""
     release = context.profile.release
     differing = [

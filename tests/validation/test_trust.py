@@ -138,7 +138,9 @@ def test_a_null_under_a_plugins_own_key_passes_and_fails_later() -> None:
         (None, "2.2.2", ()),
     ],
 )
-def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -> None:
+def test_overrides_are_checked_by_the_policy(
+    policy: str | None, release: str, refused: tuple[str, ...]
+) -> None:
     """Overrides pass or fail by the policy of the worker, or without one."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     where = context(listed, release=release, override_policy=policy)

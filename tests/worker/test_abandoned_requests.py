@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import running
 
 
-async def test_a_restart_of_an_actor_that_never_ran() -> None:
+async def test_a_restart_of_an_abandoned_actor_is_answered() -> None:
     """The caller gets an error although the actor is abandoned before its first step."""
     async with running() as worker:
         actors: list[ConnectorActor] = []
@@ -57,7 +57,7 @@ class OnePlace:
         return record
 
 
-async def test_a_producer_whose_close_is_cut_off() -> None:
+async def test_an_abandoned_close_leaves_no_connection() -> None:
     """A task that is abandoned while its producer sends the rest leaves no connection open."""
     appends = HangingAppends()
     parts: tuple[Any, ...] = (appends, OnePlace(), None, None, ProducerSettings())

@@ -43,7 +43,7 @@ async def reported(notices: RecordedNotices, task: str) -> None:
     assert line == {"task": task, "reason": "RuntimeError('a defect')"}
 
 
-async def test_statuses() -> None:
+async def test_a_failed_status_writer_is_reported() -> None:
     """A failure to write statuses is reported as a failed background task."""
     notices = RecordedNotices()
     async with running(
@@ -53,7 +53,7 @@ async def test_statuses() -> None:
         await reported(notices, "statuses")
 
 
-async def test_offset_commits() -> None:
+async def test_a_source_that_cannot_commit_is_failed() -> None:
     """A source that can no longer commit is FAILED."""
     notices = RecordedNotices()
     script.polls.append([row(1)])
@@ -65,7 +65,7 @@ async def test_offset_commits() -> None:
         await reported(notices, "offset commits")
 
 
-async def test_the_worker_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_follower_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect in the follower is reported: the worker no longer follows the log."""
 
     def assignment_of(*_: Any) -> None:

@@ -59,7 +59,7 @@ def _fresh() -> Iterator[None]:
 
 @pytest.mark.parametrize("how", RAISING)
 @pytest.mark.parametrize("where", FAILS_CONNECTOR)
-async def test_a_connector_that_raises(where: str, how: str) -> None:
+async def test_a_raising_connector_is_failed(where: str, how: str) -> None:
     """The connector is FAILED with the author's line; its restart fails, too."""
     plan.update(where=where, how=how)
     async with with_neighbour(BadSource) as worker:
@@ -79,7 +79,7 @@ async def test_a_connector_that_raises(where: str, how: str) -> None:
 
 @pytest.mark.parametrize("how", RAISING)
 @pytest.mark.parametrize("where", [*FAILS_TASK, *FAILS_SINK])
-async def test_a_task_that_raises(where: str, how: str) -> None:
+async def test_a_raising_task_is_failed(where: str, how: str) -> None:
     """The task is FAILED with the author's line, and runs again after a restart."""
     plan.update(where=where, how=how)
     connector = BadSink if where in FAILS_SINK else BadSource
@@ -106,7 +106,7 @@ async def test_a_task_that_raises(where: str, how: str) -> None:
         ("sink.pre_commit", "sink_not_flushed"),
     ],
 )
-async def test_failures_that_kafka_only_logs(where: str, event: str, how: str) -> None:
+async def test_some_failures_are_only_logged(where: str, event: str, how: str) -> None:
     """Kafka logs these failures; the task continues, and a sink's offsets stay uncommitted."""
     plan.update(where=where, how=how)
     notices = RecordedNotices()
@@ -127,7 +127,7 @@ async def test_failures_that_kafka_only_logs(where: str, event: str, how: str) -
 
 @pytest.mark.parametrize("how", RAISING)
 @pytest.mark.parametrize("where", ["connector.stop", "task.stop", "sink.close", "sink.stop"])
-async def test_an_end_that_raises(where: str, how: str) -> None:
+async def test_a_stop_succeeds_whatever_it_raises(where: str, how: str) -> None:
     """A stop succeeds whatever the author's code raises in it."""
     plan.update(where=where, how=how)
     connector = BadSink if where.startswith("sink") else BadSource
@@ -169,7 +169,7 @@ HANGING = [
         if how == "hang" or not where.endswith("init")  # a constructor is no coroutine
     ],
 )
-async def test_a_method_that_hangs(where: str, how: str) -> None:
+async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
     """REST answers meanwhile; the connector can be stopped and deleted; its thread ends later."""
     plan.update(where=where, how=how)
     connector = BadSink if where.startswith("sink") else BadSource
@@ -190,7 +190,7 @@ async def test_a_method_that_hangs(where: str, how: str) -> None:
         await until(lambda: not threads_of("bad"))
 
 
-async def test_a_busy_loop() -> None:
+async def test_a_busy_loop_delays_the_worker_briefly() -> None:
     """Code that never yields the interpreter delays the worker only briefly."""
     plan.update(where="task.poll", how="spin")
     async with with_neighbour(BadSource) as worker:

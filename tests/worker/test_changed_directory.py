@@ -55,7 +55,7 @@ class Leaving(Source):
             yield task.idle(0.01)
 
 
-async def test_a_connector_that_changes_the_directory(elsewhere: Path) -> None:
+async def test_the_worker_survives_a_changed_directory(elsewhere: Path) -> None:
     """The worker commits its offsets, and executes commands."""
     log = await SqliteLog.open("state.db")
     try:
@@ -71,7 +71,7 @@ async def test_a_connector_that_changes_the_directory(elsewhere: Path) -> None:
     assert names_in(elsewhere) == []
 
 
-async def test_a_log(elsewhere: Path) -> None:
+async def test_a_log_stays_at_its_place(elsewhere: Path) -> None:
     """The log is read, written and locked at its place; messages show the path as it was given."""
     start = Path.cwd()
     log = await SqliteLog.open("state.db")
@@ -89,7 +89,7 @@ async def test_a_log(elsewhere: Path) -> None:
     assert names_in(elsewhere) == []
 
 
-def test_an_offsets_file(elsewhere: Path) -> None:
+def test_an_offsets_file_stays_at_its_place(elsewhere: Path) -> None:
     """The offsets file of a standalone worker stays at its place."""
     start, file = Path.cwd(), OffsetFile(Path("offsets"))
     os.chdir(elsewhere)
@@ -98,7 +98,7 @@ def test_an_offsets_file(elsewhere: Path) -> None:
     assert (start / "offsets").exists()
 
 
-def test_files_of_config_providers(elsewhere: Path) -> None:
+def test_files_of_config_providers_stay_at_their_places(elsewhere: Path) -> None:
     """Relative paths of `FileConfigProvider` and `DirectoryConfigProvider` stay the same."""
     Path("a.properties").write_text("k=1\n")
     Path("folder").mkdir()
@@ -111,7 +111,7 @@ def test_files_of_config_providers(elsewhere: Path) -> None:
 
 
 @pytest.mark.parametrize("settings_of", ["connector", "worker", "client"])
-def test_key_stores(elsewhere: Path, settings_of: str) -> None:
+def test_key_stores_stay_at_their_places(elsewhere: Path, settings_of: str) -> None:
     """Relative paths of stores stay the same, whoever sets them and whenever a client is opened."""
     start = Path.cwd()
     keys = {"security.protocol": "SSL"}
@@ -127,7 +127,7 @@ def test_key_stores(elsewhere: Path, settings_of: str) -> None:
     assert (tls.trusted, tls.identity) == (start / "truststore.pem", start / "keystore.pem")
 
 
-def test_files_of_connectors(elsewhere: Path) -> None:
+def test_files_of_connectors_stay_at_their_places(elsewhere: Path) -> None:
     """Relative paths in the configs of the project's connectors stay the same."""
     Path("in.txt").write_text("line")
     start, access = Path.cwd(), FileAccess.to([Path()])
@@ -135,7 +135,7 @@ def test_files_of_connectors(elsewhere: Path) -> None:
     assert access.path("in.txt") == start.resolve() / "in.txt"
 
 
-def test_a_credential_file(elsewhere: Path) -> None:
+def test_a_credential_file_stays_at_its_place(elsewhere: Path) -> None:
     """Credentials stay valid, and a change is found."""
     path = Path("tokens").absolute()
     path.write_text("a\n")

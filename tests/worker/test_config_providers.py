@@ -232,7 +232,7 @@ async def test_failures_do_not_show_secrets(
         ("${vault:secret:password}", "the config provider vault, which cannot run here"),
     ],
 )
-async def test_a_provider_that_fails(
+async def test_a_failing_provider_fails_the_connector(
     tmp_path: Path, providers: Providers, reference: str, sentence: str
 ) -> None:
     """The connector is FAILED; its trace names the key, the reference and the file."""

@@ -83,7 +83,7 @@ def case(value: object) -> str:
 
 
 @pytest.mark.parametrize("returned", NO_RECORDS, ids=case)
-async def test_a_poll_that_returns_nonsense(returned: Any) -> None:
+async def test_nonsense_of_a_poll_fails_the_task(returned: Any) -> None:
     """The task is FAILED; no record and no offset of the batch is in the log."""
     plan.update(where="task.poll", how="return", returned=returned)
     async with with_neighbour(BadSource) as worker:
@@ -149,7 +149,7 @@ async def test_task_configs_that_are_nonsense(returned: Any) -> None:
     ],
     ids=case,
 )
-async def test_a_pre_commit_that_returns_nonsense(returned: Any) -> None:
+async def test_nonsense_of_a_pre_commit_is_not_committed(returned: Any) -> None:
     """The worker commits no nonsense, no offsets of other partitions or unread records."""
     plan.update(where="sink.pre_commit", how="return", returned=returned)
     async with with_neighbour(BadSink) as worker:
@@ -219,7 +219,7 @@ async def test_a_read_that_is_no_generator(returned: Any) -> None:
     ],
     ids=case,
 )
-async def test_a_read_that_yields_nonsense(item: Any) -> None:
+async def test_yielded_nonsense_fails_the_task(item: Any) -> None:
     """The task is FAILED; nothing is committed."""
     plan.update(how="yield", returned=item)
     async with with_neighbour(BadReader) as worker:

@@ -139,7 +139,7 @@ class Table(StrEnum):
     ORDERS = "orders"
 
 
-class Spelled(str, Enum):  # noqa: UP042 - that is the case
+class Spelled(str, Enum):  # noqa: UP042 - the test is about this form
     """Names in the form before `StrEnum`."""
 
     NAME = "name"

@@ -38,7 +38,7 @@ class Writing(Sink):
             file.writelines(f"{record.value}\n" for record in records)
 
 
-def test_a_source(connector_trial: StartTrial) -> None:
+def test_a_trial_runs_a_source(connector_trial: StartTrial) -> None:
     """Records and offsets arrive while a synchronous test waits; commands are carried out."""
     run = connector_trial(ValuesSource, {"topic": "t", "values": "a,b"})
     assert [record.value for record in run.records("t", 2)] == [b"a", b"b"]
@@ -47,7 +47,7 @@ def test_a_source(connector_trial: StartTrial) -> None:
     assert run.status("PAUSED", "PAUSED").trace is None
 
 
-def test_a_sink(connector_trial: StartTrial, tmp_path: Path) -> None:
+def test_a_trial_runs_a_sink(connector_trial: StartTrial, tmp_path: Path) -> None:
     """Records are put, and their offsets committed."""
     out = tmp_path / "out.txt"
     run = connector_trial(Writing, {"topics": "t", "file": str(out)})

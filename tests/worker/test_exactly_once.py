@@ -68,7 +68,7 @@ class Scripted(Source):
         ("connector", "a b abort c commit", [b"c"], {"script": 4}),
     ],
 )
-async def test_boundaries(
+async def test_records_appear_with_their_offsets(
     boundary: str, script: str, values: list[bytes], expected: dict[str, int]
 ) -> None:
     """Records appear with their offsets; of an aborted transaction only the offsets appear.

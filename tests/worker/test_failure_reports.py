@@ -81,7 +81,7 @@ class Retrying(Sink):
         task.retry_after(0.01)
 
 
-async def test_a_retriable_exception_that_is_unprintable() -> None:
+async def test_an_unprintable_retriable_exception_is_retried() -> None:
     """The records are put again."""
     notices = RecordedNotices()
     async with with_neighbour(Retrying, notices=notices) as worker:

@@ -111,7 +111,7 @@ def _waited(child: int) -> tuple[int, int] | None:
 
 
 @pytest.mark.parametrize("connector", [PlainFork, AsyncFork, ExitingFork])
-async def test_a_source_that_forks(connector: type[Source]) -> None:
+async def test_the_child_of_a_source_ends(connector: type[Source]) -> None:
     """The child ends where it returns; the parent continues and sends each record once."""
     async with running(connector) as worker:
         await worker.plane.execute(CreateConnector("c", config_of(connector)))
@@ -119,7 +119,7 @@ async def test_a_source_that_forks(connector: type[Source]) -> None:
         assert await ended_child() == FORKED_EXIT
 
 
-async def test_a_sink_that_forks() -> None:
+async def test_the_child_of_a_sink_commits_nothing() -> None:
     """The child commits nothing; the parent continues."""
     async with running(SinkFork) as worker:
         await produce(worker.plane.log, "t", "a")

@@ -242,11 +242,11 @@ class Printing(CountingOn):
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Print a line before each item."""
         async for item in super().read(task):
-            print("printed by a connector")  # noqa: T201 - that is the case
+            print("printed by a connector")  # noqa: T201 - the test is about printing
             yield item
 
 
-async def test_a_connector_that_prints(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_printed_text_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     """Printed text goes to stdout, and into no record, status or response."""
     async with with_neighbour(Printing) as worker:
         await create_bad(worker, Printing)
@@ -317,7 +317,7 @@ class Background(CountingOn):
                 self.exiting.exception()
 
 
-async def test_a_background_task_that_exits() -> None:
+async def test_an_exit_in_a_background_task_ends_no_process() -> None:
     """An exit in a background task ends neither process nor task thread."""
     async with with_neighbour(Background) as worker:
         await create_bad(worker, Background)

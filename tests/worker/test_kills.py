@@ -128,7 +128,7 @@ def task_of(order: dict[str, object]) -> int:
 
 
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
-async def test_kills(tmp_path: Path, mode: str) -> None:
+async def test_killed_workers_continue_at_committed_offsets(tmp_path: Path, mode: str) -> None:
     """Each life continues at the committed offsets; topic and file have all that is committed."""
     log, out = tmp_path / "state.db", tmp_path / "out.txt"
     checks = LifeChecks(log, out, exactly_once=mode == "exactly-once")

@@ -124,7 +124,7 @@ async def test_other_tasks_get_turns(turns: Turns, count: int, *, exactly_once: 
     assert {name: most for name, most in turns.most.items() if most > bounds[name]} == {}
 
 
-async def test_a_commit_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_commit_is_several_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit of very many offsets is several writes; a failure repeats only the rest."""
     monkeypatch.setattr(at_least_once, "COMMIT_OFFSETS", 10)
     write, writes = LogProducer.write_offsets, list[Sequence[Draft]]()

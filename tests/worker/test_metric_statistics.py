@@ -60,7 +60,7 @@ def test_old_values_leave_averages_and_extremes() -> None:
     assert (values.count, values.total) == (5, 33)
 
 
-def test_windows_after_a_pause() -> None:
+def test_a_long_pause_empties_the_window() -> None:
     """After a long pause, only the new value is in the window."""
     clock = FakeClock()
     values = Distribution(clock)
@@ -70,7 +70,7 @@ def test_windows_after_a_pause() -> None:
     assert (values.average, values.maximum) == (1, 1)
 
 
-def test_fractions_of_outcomes() -> None:
+def test_outcomes_are_fractions() -> None:
     """Fractions, not per cent, as Kafka's `Frequencies` has them; 0 without outcomes."""
     outcomes = Distribution()
     assert (outcomes.fraction(0), outcomes.fraction(1)) == (0, 0)
@@ -79,7 +79,7 @@ def test_fractions_of_outcomes() -> None:
     assert (outcomes.fraction(0), outcomes.fraction(1)) == (0.25, 0.75)
 
 
-def test_ratio_of_states() -> None:
+def test_a_ratio_is_the_share_of_time() -> None:
     """A ratio is the time in a state, divided by the time since the first state."""
     clock = FakeClock()
     times = StateTimes(clock)

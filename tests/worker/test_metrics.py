@@ -123,7 +123,7 @@ async def test_failed_commits_of_a_source(monkeypatch: pytest.MonkeyPatch) -> No
         await until(lambda: measured(worker).get(failure, 0) > 0)
 
 
-async def test_a_send_that_fails_and_is_tolerated(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tolerated_send_failure_drops_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record is dropped, and counts as a failure."""
 
     async def refused(_: Any, records: Sequence[Any]) -> list[Any]:
@@ -163,7 +163,7 @@ class Transacting(Source):
             yield task.idle(0.01)
 
 
-async def test_transactions() -> None:
+async def test_each_transaction_is_a_commit() -> None:
     """Each transaction is a commit; records of an aborted one are not written."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=True)
     async with running(Transacting, runtime=runtime) as worker:
@@ -279,7 +279,7 @@ async def test_dead_letters_and_logged_errors() -> None:
         assert measured(worker)["task_error_last_error_timestamp"] >= before_ms
 
 
-async def test_a_dead_letter_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_dead_letter_counts_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lost dead letter counts as a failure, and the failed task still shows it."""
 
     async def refused(_: Any, records: Sequence[Any]) -> list[Any]:
@@ -295,7 +295,7 @@ async def test_a_dead_letter_that_cannot_be_written(monkeypatch: pytest.MonkeyPa
         assert shown["task_error_deadletterqueue_produce_failures"] == 1
 
 
-async def test_a_record_fails_once() -> None:
+async def test_a_record_with_two_errors_counts_once() -> None:
     """A record with a bad key and a bad value is one error and one dead letter, as in Kafka."""
     converters = {
         f"{role}.converter": "org.apache.kafka.connect.json.JsonConverter"
@@ -315,7 +315,7 @@ async def test_a_record_fails_once() -> None:
         )
 
 
-async def test_retries() -> None:
+async def test_failed_attempts_and_retries_are_counted() -> None:
     """Each failed attempt counts as a failure, and each repeated attempt as a retry.
 
     A record that succeeds in the end is no error.
@@ -334,7 +334,7 @@ async def test_retries() -> None:
         )
 
 
-async def test_an_error_that_is_not_tolerated() -> None:
+async def test_an_error_without_tolerance_skips_no_record() -> None:
     """The error is counted, and no record is counted as skipped."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "bad")
@@ -370,7 +370,7 @@ async def test_reports_of_a_sink() -> None:
 # --- states, starts, ends -------------------------------------------------------------------------
 
 
-async def test_time_in_states() -> None:
+async def test_a_paused_task_reports_its_paused_time() -> None:
     """A paused task reports its share of paused time."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a")
@@ -403,7 +403,7 @@ class FailingSplit(Source):
         yield task.idle(1)
 
 
-async def test_starts() -> None:
+async def test_each_start_counts_once() -> None:
     """Each start counts once, as success or failure, whatever the task does later."""
     async with running(ValuesSource, FailingStart, FailingSplit) as worker:
         await worker.plane.log.create_topic("t", 1)
@@ -451,7 +451,7 @@ async def test_a_deleted_connector_has_no_metrics() -> None:
         await until(lambda: sum(len(family.samples) for family in scraped(worker)) == before)
 
 
-async def test_class_of_a_connector() -> None:
+async def test_class_type_and_version_are_labels() -> None:
     """Class, type and version are labels, as Prometheus has no text values."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a")

@@ -64,7 +64,7 @@ def imported(traces: Path) -> set[str]:
     return {path.name for path in traces.iterdir()}
 
 
-async def test_a_module(modules: Path, traces: Path) -> None:
+async def test_public_classes_of_a_module_are_loaded(modules: Path, traces: Path) -> None:
     """Public classes of the module run as `module.Class`; no other module is imported."""
     write_module(modules, traces, "pp_named")
     write_module(modules, traces, "pp_other")
@@ -79,7 +79,9 @@ async def test_a_module(modules: Path, traces: Path) -> None:
     assert imported(traces) == {"pp_named"}
 
 
-async def test_a_directory(tmp_path: Path, modules: Path, traces: Path) -> None:
+async def test_each_module_of_a_directory_is_loaded(
+    tmp_path: Path, modules: Path, traces: Path
+) -> None:
     """The worker loads each module of a directory, and no module of its subfolders."""
     folder = tmp_path / "plugins"
     (folder / "below").mkdir(parents=True)
@@ -92,7 +94,7 @@ async def test_a_directory(tmp_path: Path, modules: Path, traces: Path) -> None:
     assert classes.named("pp_second.Quiet").__name__ == "Quiet"
 
 
-def test_a_folder_named_like_a_module(
+def test_a_name_means_the_module_and_not_the_folder(
     tmp_path: Path, modules: Path, traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name means the module, even if the working directory has a folder of that name."""
@@ -121,7 +123,7 @@ def _package(folder: Path, traces: Path, name: str) -> None:
     (metadata / "entry_points.txt").write_text(point)
 
 
-def test_entry_points(modules: Path, traces: Path) -> None:
+def test_declared_connectors_of_a_package_are_loaded(modules: Path, traces: Path) -> None:
     """Declared connectors of a named package are loaded; those of other packages are not."""
     _package(modules, traces, "pp_named_package")
     assert classes_in([]).plugins() is not None
@@ -222,7 +224,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("form", ["module", "directory"])
-def test_a_module_that_fails(modules: Path, name: str, form: str) -> None:
+def test_a_failing_module_is_named(modules: Path, name: str, form: str) -> None:
     """The error names the module, the author's line and the reason; the process continues."""
     text, reason = BROKEN[name]
     (modules / f"{name}.py").write_text(text)
@@ -233,7 +235,7 @@ def test_a_module_that_fails(modules: Path, name: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["pp_missing", ".relative", "a b", "x/y.py"])
-def test_a_missing_path(place: str) -> None:
+def test_a_missing_path_is_named(place: str) -> None:
     """The error names the missing path."""
     with pytest.raises(Unloadable) as failure:
         classes_in([place])
@@ -247,7 +249,7 @@ def test_a_module_of_another_name_is_not_replaced(tmp_path: Path) -> None:
         classes_in([str(tmp_path)])
 
 
-def test_an_entry_point_that_fails(modules: Path, traces: Path) -> None:
+def test_a_failing_entry_point_is_named(modules: Path, traces: Path) -> None:
     """The error names what the package declares."""
     _package(modules, traces, "pp_bad_package")
     (modules / "pp_bad_package" / "inner.py").write_text("raise ValueError('not today')")

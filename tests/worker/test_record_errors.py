@@ -219,7 +219,7 @@ async def test_a_source_fails_without_tolerance() -> None:
         assert offsets(worker, "s") == {}
 
 
-async def test_a_converter_fails() -> None:
+async def test_a_failed_conversion_is_skipped() -> None:
     """A value that is no JSON is skipped. Only converted records make a topic active."""
     converter = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
     plain = {"value.converter.schemas.enable": "false"}
@@ -246,7 +246,7 @@ class Unconfigurable(Transformation):
         raise ConnectError("no such setting")
 
 
-async def test_a_chain_that_cannot_be_made() -> None:
+async def test_a_failed_chain_closes_its_transformations() -> None:
     """The transformations before the failed one are closed."""
     async with running(KeepingSink, others=[Picky, Unconfigurable]) as worker:
         chain = {"transforms": "t,r", "transforms.r.type": class_name(Unconfigurable)}
@@ -276,7 +276,7 @@ class UnmadeSink(KeepingSink):
             raise ConnectError("no sink")
 
 
-async def test_a_sink_that_cannot_be_made() -> None:
+async def test_a_failed_sink_closes_its_transformations() -> None:
     """All its transformations are closed."""
     configured.clear()
     async with running(UnmadeSink, others=[Noting]) as worker:
@@ -301,7 +301,9 @@ async def test_a_sink_that_cannot_be_made() -> None:
         ({"errors.log.include.messages": "true"}, None),
     ],
 )
-async def test_log_lines(settings: dict[str, str], records: list[str | None] | None) -> None:
+async def test_each_failure_has_a_log_line(
+    settings: dict[str, str], records: list[str | None] | None
+) -> None:
     """`errors.log.enable` writes a line per failure, with the position only on request."""
     notices = RecordedNotices()
     async with running(KeepingSink, others=[Picky], notices=notices) as worker:

@@ -81,7 +81,7 @@ called, answered = threading.Event(), threading.Event()
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-async def test_a_config_provider_that_hangs(deleted: bool) -> None:
+async def test_a_hanging_config_provider_delays_no_shutdown(deleted: bool) -> None:
     """The worker abandons the connector, deleted or not."""
     called.clear()
     answered.clear()

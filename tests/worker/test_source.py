@@ -94,7 +94,7 @@ async def test_a_second_life_continues_where_the_first_ended() -> None:
         await until_values(log, "t", [b"1", b"2", b"3", b"4", b"5"])
 
 
-async def test_pause_stop_alter_resume() -> None:
+async def test_a_connector_continues_from_altered_offsets() -> None:
     """A paused task idles; a stopped one ends; with altered offsets it continues from there."""
     async with running(CountingSource) as worker:
         plane = worker.plane
@@ -151,7 +151,7 @@ class RestartedSource(CountingSource):
         return super().read(task)
 
 
-async def test_restarts() -> None:
+async def test_a_restart_starts_exactly_its_instances() -> None:
     """A connector and a task can be restarted; exactly those of the command start again."""
     calls = RestartedSource.calls
     async with running(RestartedSource) as worker:

@@ -99,7 +99,7 @@ class RecordedNotices:
 async def until(condition: Callable[[], Any]) -> Any:
     """Wait until a condition holds; return its value."""
     async with asyncio.timeout(PATIENCE_S):
-        while not (value := condition()):  # noqa: ASYNC110 - many things can make it true
+        while not (value := condition()):  # noqa: ASYNC110 - no single event makes it true
             await asyncio.sleep(0.002)
     return value
 

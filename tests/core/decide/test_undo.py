@@ -107,13 +107,13 @@ RECORD = {
 }
 
 
-def test_nothing_has_changed() -> None:
+def test_an_undo_without_a_difference_writes_nothing() -> None:
     """Undo writes no record if nothing differs."""
     assert undone(life(OLD, "PAUSED"), life(OLD, "PAUSED")) == {}
     assert undone([], []) == {}
 
 
-def test_a_name_is_no_change() -> None:
+def test_a_missing_name_counts_as_unchanged() -> None:
     """Foreign writers omit the name from a config: such a config counts as unchanged."""
     nameless: Pair = ("connector-a", json.dumps({"properties": {**PROPERTIES, "file": "old"}}))
     for now in (nameless, OLD):
@@ -126,7 +126,7 @@ def test_a_config_comes_back() -> None:
     assert undone(life(NEW, "STARTED"), life(OLD, "STARTED")) == {"put-config": [RECORD["old"]]}
 
 
-def test_less_comes_first() -> None:
+def test_the_connector_stops_before_it_gets_its_old_config() -> None:
     """The connector stops before it gets its old config, and never runs with it."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STOPPED")) == {
         "stop-tasks": ['commit-a {"tasks":0}'],
@@ -135,7 +135,7 @@ def test_less_comes_first() -> None:
     }
 
 
-def test_more_comes_last() -> None:
+def test_the_connector_gets_its_old_config_before_it_runs() -> None:
     """The connector gets its old config before it runs."""
     assert undone(life(NEW, "STOPPED"), life(OLD, "STARTED")) == {
         "put-config": [RECORD["old"]],
@@ -143,7 +143,7 @@ def test_more_comes_last() -> None:
     }
 
 
-def test_it_was_not_there() -> None:
+def test_a_connector_that_did_not_exist_is_deleted() -> None:
     """A connector that did not exist is deleted."""
     assert undone(life(NEW, "STARTED"), GONE) == {
         "delete-config": ["connector-a "],
@@ -151,7 +151,7 @@ def test_it_was_not_there() -> None:
     }
 
 
-def test_it_is_not_there_any_more() -> None:
+def test_a_deleted_connector_returns_in_its_old_target_state() -> None:
     """A deleted connector returns with its old target state."""
     assert undone(GONE, life(OLD, "PAUSED")) == {
         "create-state": [RECORD["PAUSED"]],
@@ -160,7 +160,7 @@ def test_it_is_not_there_any_more() -> None:
     assert undone(GONE, life(OLD, "STARTED")) == {"create-config": [RECORD["old"]]}
 
 
-def test_it_comes_back_where_releases_create_in_no_state() -> None:
+def test_a_deleted_connector_returns_in_releases_without_initial_states() -> None:
     """A release before KIP-980 starts the connector, and pauses it afterwards."""
     assert undone(GONE, life(OLD, "PAUSED"), "3.4") == {
         "create-config": [RECORD["old"]],
@@ -168,7 +168,7 @@ def test_it_comes_back_where_releases_create_in_no_state() -> None:
     }
 
 
-def test_an_old_target_state_is_not_taken_over() -> None:
+def test_an_orphan_target_state_is_not_inherited() -> None:
     """Releases let a target state outlive its connector; the undo repairs that."""
     orphan: list[Pair] = [("connector-a", None), ("target-state-a", TARGETS["PAUSED"])]
     assert undone(orphan, life(OLD, "STARTED")) == {
@@ -207,14 +207,14 @@ def test_the_outcome_shows_a_new_connector() -> None:
     assert plan_of(at(life(NEW, "STARTED")), command).outcome == Outcome()
 
 
-def test_a_config_that_is_no_longer_valid() -> None:
+def test_an_invalid_old_config_is_refused() -> None:
     """An undo is refused if a worker would refuse the config."""
     then = at([made(name="b")])
     refusal = refused(life(NEW, "STARTED"), restoration(then, "a"))
     assert refusal.reason is Reason.INVALID
 
 
-def test_a_release_without_the_means() -> None:
+def test_a_release_that_cannot_stop_refuses_an_undo() -> None:
     """Undo is refused on 3.4, which cannot stop a connector."""
     command = restoration(at(life(OLD, "STOPPED")), "a")
     assert refused(life(NEW, "STARTED"), command, "3.4").reason is Reason.NOT_OFFERED
@@ -292,7 +292,7 @@ def test_a_restore_without_a_target_state_needs_a_stopped_connector() -> None:
     assert "'PUT' request to the '/connectors/a/stop'" in (refusal.text or "")
 
 
-def test_offsets_of_one_that_is_gone() -> None:
+def test_offsets_of_a_deleted_connector_are_restored() -> None:
     """The connector is created STOPPED, gets its offsets and starts, also without KIP-995."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
     plan = plan_of(at(GONE, *NOW, release="3.9"), command)
@@ -300,7 +300,7 @@ def test_offsets_of_one_that_is_gone() -> None:
     assert [step.name for step in plan.steps] == names
 
 
-def test_offsets_of_one_that_goes() -> None:
+def test_offsets_are_restored_before_a_deletion() -> None:
     """Offsets are restored first: only an existing connector can change them."""
     command = restoration(at(GONE, *THEN), "a", offsets=True)
     plan = plan_of(at(life(NEW, "STOPPED"), *NOW, release="kip"), command)
@@ -311,7 +311,7 @@ def test_offsets_of_one_that_goes() -> None:
     assert [step.name for step in runs.steps] == names
 
 
-def test_offsets_where_the_old_config_has_them() -> None:
+def test_offsets_are_restored_in_the_topic_of_the_old_config() -> None:
     """The offsets are restored in the offsets topic of the old config."""
     own = made(**{"offsets.storage.topic": "own"})
     command = restoration(at(life(own, "STOPPED"), *THEN), "a", offsets=True)
@@ -325,7 +325,7 @@ def test_offsets_where_the_old_config_has_them() -> None:
     ]
 
 
-def test_offsets_of_sinks_are_nowhere() -> None:
+def test_offsets_of_sinks_are_not_restored() -> None:
     """Connect's logs have no past offsets of sinks, so a running sink is not stopped."""
     sink = made(**{"connector.class": SINK})
     command = restoration(at(life(sink, "STARTED")), "a", offsets=True)
@@ -345,7 +345,7 @@ WITH_OFFSETS = [
 
 
 @pytest.mark.parametrize(("release", "then", "now", "exactly_once"), CASES)
-def test_undo_puts_back(release: str, then: str, now: str, exactly_once: bool) -> None:
+def test_undo_restores_any_state(release: str, then: str, now: str, exactly_once: bool) -> None:
     """The connector is as before after the last step; a second undo has no steps."""
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
@@ -389,7 +389,7 @@ def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, no
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_somebody_starts_it_in_the_middle(target: str) -> None:
+def test_a_connector_started_in_the_middle_is_stopped_again(target: str) -> None:
     """If another writer starts the connector, recovery stops it once more."""
     was = at(life(OLD, "STARTED"), *THEN)
     is_ = at(life(NEW, "STOPPED"), *NOW)
@@ -397,7 +397,9 @@ def test_somebody_starts_it_in_the_middle(target: str) -> None:
     plan = plan_of(is_, command)
     touched = at(life(OLD, target), *NOW)
     recovered = recover(touched, accepted(command, plan), context_of("kip"))
-    assert all(map(at_rest, writing_offsets(touched, recovered.plan)))
+    written = list(writing_offsets(touched, recovered.plan))
+    assert written
+    assert all(map(at_rest, written))
     assert shape(predicted_state(touched, recovered.plan)) == shape(was)
 
 
@@ -423,7 +425,7 @@ def accepted(command: RestoreConnector, plan: Plan) -> CommandAccepted:
     return CommandAccepted("id", 0, "me", msgspec.to_builtins(command), msgspec.to_builtins(plan))
 
 
-def test_ahead_is_the_fold() -> None:
+def test_the_predicted_state_is_the_folded_state() -> None:
     """The predicted state equals the state after reading the plan's records."""
     log = [*config(*life(NEW, "STARTED")), *offsets(('["a",{"page":0}]', '{"row":1}'))]
     state = read(log, "kip")

@@ -61,7 +61,7 @@ STRICT_NAME = StringDecoder(in_bytes=True, is_name=True, encoded_surrogates=Fals
 
 
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters='"\\')))
-def test_good_utf8_is_read_as_everybody_reads_it(text: str) -> None:
+def test_valid_utf8_is_decoded(text: str) -> None:
     """Strings and names decode as UTF-8."""
     body = text.encode().decode("latin-1")
     assert STRING.decode(body) == NAME.decode(body) == STRICT_NAME.decode(body) == text
@@ -174,7 +174,7 @@ def test_refusals_say_why(value: bytes, reason: str) -> None:
 
 
 @given(value=st.binary(max_size=80), profile=profiles)
-def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
+def test_any_bytes_are_parsed_or_refused(value: bytes, profile: Profile) -> None:
     """Any bytes give a value of seven types, or one of two errors."""
     try:
         parsed = parse(value, profile)

@@ -126,13 +126,13 @@ def _outcome(parse: object, value: bytes, profile: Profile) -> str:
 @example(value=b"[" * 1001 + b"]" * 1001, profile=NEWEST)
 @example(value=b"[" * 20_000 + b"]" * 20_000, profile=Profile.of("2.8"))
 @example(value=b"[" * 990 + b"]" * 990, profile=NEWEST)
-def test_the_short_way_gives_the_answer_of_the_long_way(value: bytes, profile: Profile) -> None:
+def test_the_fast_decoder_gives_the_value_of_the_slow_one(value: bytes, profile: Profile) -> None:
     """The fast path by msgspec gives the same value as the full parser."""
     assert _outcome(json_codec.decode, value, profile) == _outcome(jackson.parse, value, profile)
 
 
 @given(value=st.binary(max_size=200) | nasty.map(lambda value: value[::-1]), profile=profiles)
-def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
+def test_any_bytes_are_decoded_or_refused(value: bytes, profile: Profile) -> None:
     """Decoding any bytes gives a value, or one of two errors with a reason."""
     reason = "fine"
     try:
@@ -199,7 +199,7 @@ def test_maps_are_written_in_hash_map_order() -> None:
     assert nested == b'[{"a":' + again + b',"b":1}]'
 
 
-def test_depth_is_no_danger_to_us() -> None:
+def test_deep_values_overflow_no_stack() -> None:
     """Values far deeper than Python's stack are written, or refused with an error."""
     deep: object = []
     for _ in range(100_000):
@@ -209,7 +209,7 @@ def test_depth_is_no_danger_to_us() -> None:
         json_codec.decode(b'{"a":' * 100_000, Profile.of("2.8"))
 
 
-def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_json_is_read_by_the_fast_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connector config of any ordinary size is read by msgspec alone."""
     reached: list[bytes] = []
     monkeypatch.setattr(jackson, "parse", lambda value, _profile: reached.append(value))
@@ -220,7 +220,7 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
 
 
 @given(st.dictionaries(st.text(), st.text() | st.none() | st.booleans() | st.integers()))
-def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
+def test_the_fast_encoder_writes_the_bytes_of_the_slow_one(value: dict[str, Any]) -> None:
     """The fast encoder writes plain maps as Jackson does, or is not used."""
     for document in (value, {"properties": value}):
         assert json_codec.encode(document) == json_codec._encode(document, iter)

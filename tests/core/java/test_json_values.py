@@ -77,7 +77,7 @@ def test_equal_values_have_equal_hashes(left: Any, right: Any) -> None:
         assert value_hash(left, as_longs=False) == value_hash(right, as_longs=False)
 
 
-def test_depth_is_no_danger() -> None:
+def test_deep_values_overflow_no_stack() -> None:
     """Values nested more deeply than any stack are hashed and printed."""
     deep: Any = []
     for _ in range(20_000):

@@ -17,7 +17,7 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES)
-def test_both_ways_write_the_same(value: Any) -> None:
+def test_both_encoders_write_the_same_bytes(value: Any) -> None:
     """The fast and the slow encoder write the value alike, also in a list and too deep."""
     deep = value
     for _ in range(20):
@@ -25,7 +25,7 @@ def test_both_ways_write_the_same(value: Any) -> None:
     assert json_codec.encode(deep) == b"[" * 20 + json_codec.encode(value) + b"]" * 20
 
 
-def test_a_value_without_end_is_written_without_recursion() -> None:
+def test_a_very_deep_value_is_encoded_without_recursion() -> None:
     """A value 100,000 levels deep is encoded beyond Python's recursion limit."""
     deep: Any = "x"
     for _ in range(50_000):

@@ -30,7 +30,7 @@ def test_combined_profiles_raise_where_they_disagree() -> None:
     assert combined.fencing  # what was agreed in, still is
 
 
-def test_profiles_part_by_a_behaviour() -> None:
+def test_profiles_are_grouped_by_a_behaviour() -> None:
     """Each group agrees in the behaviour, and all groups together are all profiles."""
     assert grouped([OLD, NEW, NEWER], "fencing") == [[OLD], [NEW, NEWER]]
     groups = grouped(PROFILES, "json_huge_exponent")

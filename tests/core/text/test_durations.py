@@ -21,12 +21,12 @@ from controlplane.core.text.durations import duration_text, since_text
         (40_000_000_000, "462 d"),
     ],
 )
-def test_the_largest_unit(duration_ms: int, text: str) -> None:
+def test_durations_are_rounded_to_their_largest_unit(duration_ms: int, text: str) -> None:
     """Durations are rounded down to the largest unit."""
     assert duration_text(duration_ms) == text
 
 
-def test_ages() -> None:
+def test_known_times_have_an_age() -> None:
     """A known time is printed with its age, an unknown one without."""
     time = time_text(1_000)
     assert since_text(time, 11_000_000) == f"{time} (3 h)"

@@ -31,14 +31,14 @@ def step_lines(*steps: Step) -> list[str]:
     return plan_text(Plan(steps), STATE).splitlines()[1:]
 
 
-def test_a_stop() -> None:
+def test_the_text_of_a_stop() -> None:
     """The example in the module's docstring is correct."""
     text = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
     assert "commit point: state" in text
     assert indent(text, "    ") in (plan_text_.__doc__ or "")
 
 
-def test_a_tombstone() -> None:
+def test_the_text_of_a_tombstone() -> None:
     """A tombstone has its own sign, and a step's name occurs once."""
     plan = planned(LIVE, DeleteConnector("orders"))
     assert plan_text(plan, STATE).splitlines()[1:3] == [
@@ -54,13 +54,13 @@ def test_secrets_stay_hidden() -> None:
     assert "s3cret" not in plan_text(plan, STATE)
 
 
-def test_nothing_to_do() -> None:
+def test_a_plan_without_steps_has_no_commit_point() -> None:
     """A plan without steps has no commit point."""
     plan = Plan((), commit_point="config", assumed=("nobody\nlooks",))
     assert plan_text(plan, STATE) == "nothing has to be done\nassumed: nobody\\nlooks"
 
 
-def test_a_refusal() -> None:
+def test_a_refusal_has_its_reason() -> None:
     """The text has the reason of a refusal, without secrets."""
     refusal = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
     expected = "refused: Connector config {name=a, db.password=[hidden]} is\\nwrong"
@@ -68,7 +68,7 @@ def test_a_refusal() -> None:
     assert plan_text(Rejected(Reason.NO_SUCH_TASK, None), STATE) == "refused: There is no such task"
 
 
-def test_bytes_of_strangers() -> None:
+def test_undecodable_bytes_are_escaped() -> None:
     """Undecodable bytes and control characters are escaped; long values are cut."""
     (line,) = step_lines(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
     assert line.startswith("write  own-3  \\xff\\u001b[2J  [[[")
@@ -76,7 +76,7 @@ def test_bytes_of_strangers() -> None:
     assert len(line) < 450
 
 
-def test_words_between_steps() -> None:
+def test_reads_waits_and_undo_are_named() -> None:
     """The text names a topic that is read, a wait, and the undo of a failure."""
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
@@ -100,7 +100,7 @@ def test_words_between_steps() -> None:
         (RestartInstances("a", (None, 1)), "restart a, task a-1, where it runs"),
     ],
 )
-def test_external_actions(action: AnyAction, words: str) -> None:
+def test_external_actions_are_described(action: AnyAction, words: str) -> None:
     """An outside action is described in words in place of a record."""
     assert step_lines(Step("fence", action=action)) == [f"fence  -    {words}"]
     plan = Plan((Step("fence", action=action), Step("write", (Draft("own", b"k", b"v", 0),))))

@@ -175,7 +175,7 @@ DEPTH = 100_000
         ("Unknown {password=abc def", "Unknown {password=[hidden] def"),
     ],
 )
-def test_a_config_in_a_refusal(text: str, redacted_text: str) -> None:
+def test_secrets_in_javas_text_of_a_config_are_hidden(text: str, redacted_text: str) -> None:
     """Secrets in Java's text of a whole config are hidden."""
     assert redacted_refusal(text) == redacted_text
     assert redacted_refusal(redacted_text) == redacted_text
@@ -201,7 +201,7 @@ WORDS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
-def test_no_text_takes_long(word: str) -> None:
+def test_redaction_takes_linear_time(word: str) -> None:
     """Redaction takes linear time: a value may be as long as a record."""
     text = word * (100_000 // len(word))
     assert redacted_text(redacted_text(text)) == redacted_text(text)

@@ -44,7 +44,7 @@ def test_events_of_all_topics_are_in_one_order() -> None:
     assert history(log, "nobody", KIP) == ([], [])
 
 
-def test_secrets_are_in_no_words() -> None:
+def test_texts_hide_secrets() -> None:
     """The texts hide secrets; the event's record, `before` and `after` keep them."""
     log = config(connector("c", password="one-secret"), connector("c", password="other-secret"))
     *_, last = history(log, "c", KIP).events
@@ -56,7 +56,7 @@ def test_secrets_are_in_no_words() -> None:
     assert last.words == "jdbc:x://u:[hidden]@h → jdbc:x://u:[hidden]@h (another value)"
 
 
-def test_as_the_worker_reads_it() -> None:
+def test_the_history_uses_topics_and_isolation_of_the_worker() -> None:
     """The history uses the worker's topics and isolation."""
     entry = Entry("mine", 0, 0, 0, b"connector-c", b'{"properties":{}}', aborted=True)
     topics = Topics(config="mine")

@@ -5,7 +5,7 @@ from controlplane.core.views.group_progress import LogEnd, group_progress, in_wo
 from controlplane.core.views.source_progress import last_changes
 
 
-def test_lag() -> None:
+def test_lag_is_the_distance_to_the_end() -> None:
     """The lag is the distance to the end, 0 behind it, and unknown without an end."""
     offsets = (("t", 0, 3), ("t", 1, 9), ("u", 0, 1))
     progress = group_progress("g", offsets, {("t", 0): LogEnd(10), ("t", 1): LogEnd(4)})
@@ -16,7 +16,7 @@ def test_lag() -> None:
     assert group_progress("g", offsets, {}).lag is None
 
 
-def test_order_of_a_worker() -> None:
+def test_partitions_are_in_the_order_of_a_worker() -> None:
     """Partitions are sorted as Java's HashMap of `TopicPartition` iterates over them."""
     offsets = tuple(("lines", partition, 0) for partition in range(20))
     order = [partition for _, partition, _ in in_worker_order(offsets)]
@@ -29,7 +29,7 @@ def entry(offset: int, value: bytes | None, *, aborted: bool = False) -> Entry:
     return Entry("offsets", 0, offset, offset, b"k", value, aborted=aborted)
 
 
-def test_last_changes() -> None:
+def test_repeated_and_aborted_values_change_nothing() -> None:
     """A record with the same value changes nothing; an aborted record does not count."""
     records = [
         entry(0, b"1"),

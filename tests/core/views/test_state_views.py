@@ -69,7 +69,9 @@ def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
     ("value", "release", "is_reported"),
     [(b'{"tasks":01}', "3.5", True), (b'{"tasks":1}', "3.5", False), (b"[" * 5000, "3.9", False)],
 )
-def test_config_offsets_that_never_agree(value: bytes, release: str, *, is_reported: bool) -> None:
+def test_different_config_offsets_are_reported(
+    value: bytes, release: str, *, is_reported: bool
+) -> None:
     """The last record is read by some releases and not by others."""
     log = config(connector("a"), ("junk", value))
     dangers = {hazard.danger for hazard in hazards(log, Profile.of(release))}

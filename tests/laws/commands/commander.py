@@ -39,7 +39,7 @@ async def _live(path: Path, seed: str, profile: Profile) -> None:
         cluster = SimulatedCluster(profile, now_ms=last_ms + PAUSE_MS)
         cluster.stepped = _stepped
         events = _harmless(Drawing(Random(seed), profile, [SOURCE]))
-        await Living(events, cluster, f"{seed}.", _tell).one_process(log)
+        await Living(events, cluster, f"{seed}.", _print_answer).one_process(log)
 
 
 def _harmless(drawing: Drawing) -> Iterator[Event]:
@@ -56,7 +56,7 @@ async def _stepped(_asked: CommandRequest, _step: Step) -> None:
     os.write(1, b"\n")
 
 
-def _tell(answered: AnsweredCommand) -> None:
+def _print_answer(answered: AnsweredCommand) -> None:
     os.write(1, pickle.dumps(answered._replace(hooks=None)).hex().encode() + b"\n")
 
 

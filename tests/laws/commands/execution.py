@@ -153,7 +153,7 @@ async def live(place: LogOpener, events: Iterable[Event], cluster: SimulatedClus
     while not living.is_over:
         async with place() as log:
             await living.one_process(log)
-    async with place() as log, cluster.plane(log) as plane:  # what is in doubt is ended
+    async with place() as log, cluster.plane(log) as plane:  # recovery ends commands in doubt
         living.journal.died.append(Died(cluster.clock(), plane.state))
     return living.journal
 

@@ -74,7 +74,7 @@ def s5(life: Life) -> Iterator[None]:
             for died in life.deaths_of(act):
                 is_written = any(moment.entry.timestamp < died.at_ms for moment in act.moments)
                 if not is_written and _changed_by_others(life, act, died):
-                    continue  # it was decided when the asker came again: too late to compare
+                    continue  # decided only at the repeated request: too late to compare
                 expected = act.after if is_written else act.before
                 assert died.back.config.targets.get(act.name) is _target(expected, act.name)
                 yield

@@ -20,7 +20,7 @@ def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
     for name in names:
         try:
             list(laws[name](life))
-        except Exception:  # noqa: BLE001 - what a broken product leaves may be of no form at all
+        except Exception:  # noqa: BLE001 - a mutant may leave any error
             broken.add(name)
     return broken
 
@@ -37,5 +37,5 @@ def main(first: Iterable[int], names: Iterable[str], most: int = SEEDS) -> int:
             unbroken -= broken_laws(life, unbroken)
         if not unbroken:
             return 0
-    print(*sorted(unbroken))  # noqa: T201 - that is what it is for
+    print(*sorted(unbroken))  # noqa: T201 - the program prints its result
     return 1
