@@ -12,10 +12,15 @@ from controlplane.core.state import Topics
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
+from tests.patience import PATIENCE_S
 
 TOPICS = Topics()
 PARTITIONS = {TOPICS.config: 1, TOPICS.offsets: 2, TOPICS.status: 1}
 PROFILE = Profile.of("3.9.1")
+SLOW = FollowerLimits(gather_ms=PATIENCE_S * 1_000)
+"""A gather window that no test waits for: each wait for a command's records must skip it."""
+
 KEY, VALUE = b'["orders",{"file":"f"}]', b'{"position":1}'
 PLAN = Plan((Step("write", (Draft(TOPICS.offsets, KEY, VALUE),)),))
 
@@ -39,7 +44,7 @@ async def followed() -> AsyncIterator[tuple[LogFollowUp, QuickLog]]:
     log = QuickLog()
     for topic, count in PARTITIONS.items():
         await log.create_topic(topic, count)
-    async with Follower(log, topics=TOPICS) as follower:
+    async with Follower(log, topics=TOPICS, limits=SLOW) as follower:
         await follower.state(PROFILE)
         follow_up = LogFollowUp(follower, log, PROFILE, ConnectSettings())
         with follower.pinned(PROFILE), follow_up.open():
