@@ -258,10 +258,8 @@ class AttachedPlane:
         self._running.pop(job.request.command_id, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            command_id = job.request.command_id
-            self._around.notices.warning(
-                "command_cut_off", command_id=command_id, reason=str(error)
-            )
+            warn = self._around.notices.warning
+            warn("command_cut_off", command_id=job.request.command_id, reason=str(error))
         if not job.answer.done():
             job.answer.set_exception(error or Closed("Worker is shutting down"))
             job.answer.exception()  # marks it as retrieved: no caller may be left
@@ -284,11 +282,13 @@ class AttachedPlane:
             accepted = AcceptedCommand(request, plan, self._log.ends)
             await self._trail.accepted(request, plan, accepted.since)
             try:
-                answer = await self._answer(accepted)
+                # The records usually appear before the worker answers, and are folded meanwhile.
+                with self._log.hastened():
+                    answer = await self._answer(accepted)
+                    have_appeared = await self._log.folded(accepted.plan, accepted.since)
             except (LogUnavailable, OutcomeUnknown) as failure:
                 await self._end_later(job, failure)
                 return
-            have_appeared = await self._log.folded(accepted.plan, accepted.since)
             self._answer_callers(job, answer)
             is_awaited = self._locks.is_awaited(queue)
             if have_appeared and is_success(answer) and not (is_awaited or self._closed):

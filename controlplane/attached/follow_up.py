@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from controlplane.attached.plan_comparison import Comparison, compare, has_appeared, topics_of
 from controlplane.attached.recent_records import RecentRecords
@@ -60,26 +60,31 @@ class LogFollowUp:
         """End offsets up to which the log has been folded."""
         return self._follower.ends
 
+    def hastened(self) -> AbstractContextManager[None]:
+        """Fold records as soon as they arrive within the block."""
+        return self._follower.hastened()
+
     async def folded(self, plan: Plan | Rejected, since: Ends) -> bool:
         """Wait until all that a command has written since a point is folded; see `read_on`.
+
+        Call it in a block of `hastened`.
 
         Returns True if all planned records have appeared, with the planned values. This needs no
         request to the brokers.
         """
-        with self._follower.hastened():
-            if isinstance(plan, Plan) and any(step.records for step in plan.steps):
-                topics = topics_of(plan, self.present.topics)
-                if self._has_appeared(plan, topics, since):
-                    return True
-                try:
-                    async with asyncio.timeout(APPEARANCE_S):
-                        await self._appearance(plan, topics, since)
-                except TimeoutError:
-                    pass
-                else:
-                    return True
-            await self.read_on()
-            return False
+        if isinstance(plan, Plan) and any(step.records for step in plan.steps):
+            topics = topics_of(plan, self.present.topics)
+            if self._has_appeared(plan, topics, since):
+                return True
+            try:
+                async with asyncio.timeout(APPEARANCE_S):
+                    await self._appearance(plan, topics, since)
+            except TimeoutError:
+                pass
+            else:
+                return True
+        await self.read_on()
+        return False
 
     async def _appearance(self, plan: Plan, topics: Sequence[str], since: Ends) -> None:
         """Return as soon as records as planned have been folded."""
@@ -149,10 +154,15 @@ class LogFollowUp:
     async def _compared_recent(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
         """Compare a plan with recent records up to the end of the log; None: some are not kept.
 
-        A tail marks no records of aborted transactions, so a difference must be read again.
+        Only the config topic can hold records that were not planned. So once the planned records
+        are there, the ends of the other topics do not matter. A tail marks no records of aborted
+        transactions, so a difference must be read again.
         """
         topics = topics_of(plan, self.present.topics)
-        if not ({*topics} <= self.ends.keys() and await self.read_on(topics)):
+        read_to_end = topics
+        if self._has_appeared(plan, topics, since):
+            read_to_end = (self.present.topics.config,)
+        if not ({*topics} <= self.ends.keys() and await self.read_on(read_to_end)):
             return None
         entries = self._recent.since(topics, since)
         if entries is None:

@@ -1,5 +1,6 @@
 """Records that the follower has folded lately: a comparison need not read them again."""
 
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable
 
@@ -26,6 +27,10 @@ class RecentRecords:
             (topic, number): end for topic, ends in start.items() for number, end in enumerate(ends)
         }
         """Per partition, the offset from which on all records are kept."""
+        self._partitions: dict[str, list[TopicPartition]] = {}
+        """Partitions of each topic, in order."""
+        for place in sorted(self._first):
+            self._partitions.setdefault(place[0], []).append(place)
         self._records: dict[TopicPartition, deque[Entry]] = {}
         self._arrived: deque[TopicPartition] = deque()
         self._records_kept = records_kept
@@ -37,7 +42,11 @@ class RecentRecords:
         """Add records; those of one partition come in the order of their offsets."""
         for entry in entries:
             place = entry.topic, entry.partition
-            self._records.setdefault(place, deque()).append(entry)
+            records = self._records.get(place)
+            if records is None:
+                records = self._records[place] = deque()
+                self._note(place)
+            records.append(entry)
             self._arrived.append(place)
             self._bytes += _size(entry)
         while len(self._arrived) > self._records_kept or self._bytes > self._bytes_kept:
@@ -56,15 +65,20 @@ class RecentRecords:
     def since(self, topics: Iterable[str], since: Ends) -> list[Entry] | None:
         """Records of the topics from the given end offsets on; None if the buffer lacks some."""
         entries: list[Entry] = []
-        places = {*self._first, *self._records}
         for topic in topics:
             start = since.get(topic, ())
-            for place in sorted(place for place in places if place[0] == topic):
+            for place in self._partitions.get(topic, ()):
                 first = start[place[1]] if place[1] < len(start) else 0
                 if self._is_broken or first < self._first.get(place, 0):
                     return None
                 entries += self._behind(place, first)
         return entries
+
+    def _note(self, place: TopicPartition) -> None:
+        """Add a partition with records to those of its topic."""
+        partitions = self._partitions.setdefault(place[0], [])
+        if place not in partitions:
+            insort(partitions, place)
 
     def _behind(self, place: TopicPartition, first: int) -> list[Entry]:
         """Records of a partition from an offset on; searched from the end, as few are needed."""

@@ -4,6 +4,7 @@ The records are those of a command topic (`core.codec.command_log`). The record 
 durable before the first request leaves, so a crash never loses a command.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,10 @@ CLUSTER_TOPIC = "attached-cluster"
 
 REFUSAL_MAX_BYTES = 16_384
 """Size of a refused command's record; a larger one is kept as an excerpt."""
+
+COMMON_COMMIT_S = 0.02
+"""Longest time in seconds that the record *finished* waits for the next record: one commit is
+cheaper than two. A process that is killed meanwhile looks the command up at its next start."""
 
 REFUSED, UNKNOWN = "refused", "unknown"
 """Endings of a command that a worker refused, and of one that may have been executed."""
@@ -46,6 +51,14 @@ class AttachedProgress(msgspec.Struct, frozen=True):
     step: str = ""
 
 
+class _TrailWrite:
+    """Record that waits for a commit."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
 class Trail:
     """The commands of an attached cluster, in a log that this process alone writes."""
 
@@ -55,6 +68,8 @@ class Trail:
         self._topic = topic
         self._epoch = epoch
         self._fold = CommandFold()
+        self._waiting: list[_TrailWrite] = []
+        """Records for the next commit, in their order."""
 
     @classmethod
     async def open(cls, log: Log, topic: str, cluster: ClusterIdentity, at_ms: int) -> "Trail":
@@ -120,20 +135,48 @@ class Trail:
         answer: WorkerAnswer | Outcome | Rejected,
         facts: Mapping[str, Any],
     ) -> None:
-        """Record that a command has ended, with its answer and `facts` about its records."""
+        """Record that a command has ended, with its answer and `facts` about its records.
+
+        Nobody waits for this record, so it may wait for the record of a later command.
+        """
         stored = {**_stored(answer, whole=request.keyed), **facts}
         record = CommandFinished(request.command_id, at_ms, stored)
-        await self._append(at_ms, *encode_command(record))
+        await self._append(at_ms, *encode_command(record), wait_s=COMMON_COMMIT_S)
 
     async def refused(self, request: CommandRequest, rejected: Rejected) -> None:
         """Record that this program refused a command, and sent no request."""
         draft = command_log.refused(self._topic, request, rejected, REFUSAL_MAX_BYTES)
         await self._append(request.at_ms, draft.key, draft.value)
 
-    async def _append(self, at_ms: int, key: bytes, value: bytes | None) -> None:
-        record = Record(self._topic, 0, at_ms, key, value)
-        (position,) = await self.log.append([record], self._epoch)
-        self._fold.apply(Entry(*position, at_ms, key, value))
+    async def _append(self, at_ms: int, key: bytes, value: bytes | None, wait_s: float = 0) -> None:
+        """Append a record after those that wait; all of them are one commit.
+
+        The record itself waits up to `wait_s` for the next append.
+        """
+        write = _TrailWrite(Record(self._topic, 0, at_ms, key, value))
+        self._waiting.append(write)
+        if wait_s:
+            await asyncio.wait([write.written], timeout=wait_s)
+        if write in self._waiting:
+            await self._write_waiting()
+        await write.written
+
+    async def _write_waiting(self) -> None:
+        """Append the records that wait; each caller gets the outcome by its own future."""
+        writes, self._waiting = self._waiting, []
+        try:
+            positions = await self.log.append([write.record for write in writes], self._epoch)
+        except BaseException as failure:
+            for write in writes:
+                write.written.set_exception(failure)
+                write.written.exception()  # marks it as retrieved: its caller may be cancelled
+            if not isinstance(failure, Exception):
+                raise
+            return
+        for write, position in zip(writes, positions, strict=True):
+            record = write.record
+            self._fold.apply(Entry(*position, record.timestamp, record.key, record.value))
+            write.written.set_result(None)
 
 
 def _stored(answer: WorkerAnswer | Outcome | Rejected, *, whole: bool) -> dict[str, Any]:

@@ -221,7 +221,7 @@ class GatherWindow:
     async def wait(self) -> None:
         """Wait until the window ends, or is skipped."""
         await asyncio.sleep(0)  # lets the collector queue the batches that have arrived
-        if not self._gather_s:
+        if not self._gather_s or self._skipping.is_set():
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._gather_s):

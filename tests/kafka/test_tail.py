@@ -10,6 +10,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.order import Ends
 from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.reads import fetch_session
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from tests.conftest import sampled
@@ -83,6 +84,17 @@ async def test_a_tail_brings_old_and_new_records(
             for number in range(5):
                 entry = await out.put(topic, number % 3, b"k", b"new")
                 assert await tail.take(1) == [entry]
+
+
+async def test_a_broker_refuses_the_session_of_a_tail(
+    broker: Broker, reader: KafkaReader, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tail begins a new session; no record is lost or comes twice."""
+    monkeypatch.setattr(fetch_session, "_LAST_EPOCH", 1)  # the broker expects number 2 next
+    async with writer(broker) as out, following(reader, [topic], {topic: [0, 0, 0]}) as tail:
+        for number in range(8):
+            entry = await out.put(topic, number % 3, b"k", b"v")
+            assert await tail.take(1) == [entry]
 
 
 async def test_an_idle_tail_does_not_delay_others(

@@ -23,6 +23,8 @@ EARLIEST, LATEST = -2, -1
 _ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
 _NO_REPLICA = -1
 """Replica id of a reader that is no broker."""
+_SESSION_VERSION = 7
+"""First version of a fetch request that has sessions."""
 _TOPIC = 2
 """Type of a resource: a topic."""
 
@@ -49,16 +51,54 @@ def offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
             yield (topic, partition), code, offset
 
 
+class SessionEpoch(NamedTuple):
+    """Place of a fetch request in a session (KIP-227): the session, and the request's number."""
+
+    session: int
+    number: int
+
+
+NO_SESSION, NEW_SESSION = SessionEpoch(0, -1), SessionEpoch(0, 0)
+"""Places of a request that belongs to no session, and of one that begins a session."""
+
+
+class _FetchRequest(_fetch.FetchRequest):  # type: ignore[misc]  # aiokafka has no types
+    """Fetch request with its place in a session; aiokafka's own belongs to none."""
+
+    def __init__(self, place: SessionEpoch, *args: Any) -> None:
+        super().__init__(*args)
+        self._place = place
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Return the request in a version; versions before 7 have no sessions."""
+        request = super().build(request_struct_class)
+        if request.API_VERSION >= _SESSION_VERSION:
+            request.session_id, request.session_epoch = self._place
+        return request
+
+
 def fetch_request(
-    positions: Mapping[TopicPartition, int], isolation: Isolation, limits: ReadLimits
+    positions: Mapping[TopicPartition, int],
+    isolation: Isolation,
+    limits: ReadLimits,
+    place: SessionEpoch = NO_SESSION,
 ) -> _fetch.FetchRequest:
-    """Build the fetch request for these positions; a broker delays an empty response."""
+    """Build the fetch request for these positions; a broker delays an empty response.
+
+    In a session, name only the positions that have changed; the broker remembers the others.
+    """
     offsets = {
         partition: (offset, limits.partition_max_bytes) for partition, offset in positions.items()
     }
-    return _fetch.FetchRequest(
-        limits.fetch_wait_ms, 1, limits.fetch_max_bytes, _ISOLATION[isolation], _by_topic(offsets)
-    )
+    limit = (limits.fetch_wait_ms, 1, limits.fetch_max_bytes, _ISOLATION[isolation])
+    return _FetchRequest(place, *limit, _by_topic(offsets))
+
+
+def session_of(response: Any) -> tuple[int, int]:
+    """Return the session of a fetch response (0: none), and its error code (0: none)."""
+    if response.API_VERSION < _SESSION_VERSION:
+        return 0, 0
+    return response.session_id, response.error_code
 
 
 class FetchedPartition(NamedTuple):

@@ -1,4 +1,7 @@
-"""Fetch loop: one request in flight per leader; the next one is sent before decoding."""
+"""Fetch loop: one request in flight per leader; the next one is sent before decoding.
+
+A tail has a session with each leader, in which requests and answers name only what has changed.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -11,6 +14,7 @@ from controlplane.logs.kafka.protocol import read_requests
 from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, topic_error
 from controlplane.logs.kafka.protocol.read_requests import FetchedPartition, Isolation
 from controlplane.logs.kafka.reads.decoder import decode
+from controlplane.logs.kafka.reads.fetch_session import FetchSession
 from controlplane.logs.kafka.reads.frames import PartitionFrames, partition_frames
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.logs.tail import ReadProgress
@@ -41,6 +45,10 @@ class FetchLoop:
         self._reported = None if reported is None else dict(reported)
         self.answers = 0
         self._ids: dict[str, bytes | None] = {}
+        self._readable: dict[TopicPartition, int] = {}
+        """Ends of the partitions in the last answers that named them."""
+        self._sessions: dict[int, FetchSession] = {}
+        """Sessions of a tail, by broker."""
         self.trouble: LogError | None = None
         self._stops = stops
         self._isolation: Isolation = isolation
@@ -53,19 +61,23 @@ class FetchLoop:
             LogUnavailable: a broker is gone or no longer the leader; call `run` again.
         """
         brokers = await self._brokers(cluster)
+        if self._stops is None:
+            self._sessions = {
+                broker: FetchSession(self._isolation, self._limits) for broker in brokers
+            }
         for progress in self._progress():
             yield progress
         requests = _FetchRequests(cluster)
         try:
             for broker, led in brokers.items():
-                await requests.send(broker, self._request(led))
+                await requests.send(broker, self._request(broker, led))
             silent = requests.unanswered
             async for broker, answer in requests.answers():
-                frames, trouble = self._accept(answer)
+                frames, trouble = self._accept(broker, answer, brokers[broker])
                 if trouble is None:
                     silent.discard(broker)
                     self.trouble = self.trouble if silent else None
-                    await requests.send(broker, self._request(brokers[broker]))
+                    await requests.send(broker, self._request(broker, brokers[broker]))
                 for batch in self._decode_batches(frames):
                     yield batch
                 for progress in self._progress():
@@ -95,8 +107,10 @@ class FetchLoop:
             for broker, partitions in led
         }
 
-    def _request(self, led: list[TopicPartition]) -> Any:
+    def _request(self, broker: int, led: list[TopicPartition]) -> Any:
         """Build the next fetch request for a leader; None if all its partitions are read."""
+        if broker in self._sessions and led:
+            return self._sessions[broker].request(led, self.positions)
         positions = {part: self.positions[part] for part in led if self._is_unread(part)}
         return (
             read_requests.fetch_request(positions, self._isolation, self._limits)
@@ -104,12 +118,18 @@ class FetchLoop:
             else None
         )
 
-    def _accept(self, answer: Any) -> tuple[list[PartitionFrames], LogError | None]:
+    def _accept(
+        self, broker: int, answer: Any, led: list[TopicPartition]
+    ) -> tuple[list[PartitionFrames], LogError | None]:
         """Advance the positions past an answer; return its batches and the first failure."""
+        session = self._sessions.get(broker)
+        if session is not None and session.is_lost(answer):
+            return [], None
         frames: list[PartitionFrames] = []
         trouble: LogError | None = None
         partitions = list(read_requests.fetched(answer))
         for partition in partitions:
+            self._readable[partition.partition] = partition.readable(self._isolation)
             try:
                 frames += self._take_frames(partition)
             except LogError as failure:
@@ -117,7 +137,7 @@ class FetchLoop:
         # A throttled answer does not prove an empty range: the broker sends it at once and without
         # records, even if there are some (KIP-219).
         if not (frames or trouble or answer.throttle_time_ms):
-            self._skip_empty_ranges(partitions)
+            self._skip_empty_ranges(led)
         if trouble is None:
             self.answers += 1
         return frames, trouble
@@ -137,18 +157,19 @@ class FetchLoop:
         self.positions[fetched.partition] = fetched_frames.next_offset
         return [fetched_frames]
 
-    def _skip_empty_ranges(self, partitions: list[FetchedPartition]) -> None:
+    def _skip_empty_ranges(self, led: list[TopicPartition]) -> None:
         """Advance positions over offsets whose records compaction has removed.
 
         Only a completely empty answer proves that no records are left; otherwise the answer may
-        have been full. A read advances to its stop. A tail advances to the end in the answer, which
-        the broker determines before it looks for records.
+        have been full. A read advances to its stop. A tail advances to the end in the last answer
+        that named the partition: the broker determines it before it looks for records, and in a
+        session names each partition whose end has changed.
         """
-        for fetched in partitions:
-            readable = fetched.readable(self._isolation)
-            stop = readable if self._stops is None else self._stops.get(fetched.partition)
+        for partition in led:
+            readable = self._readable.get(partition, 0)
+            stop = readable if self._stops is None else self._stops.get(partition)
             if stop is not None and stop <= readable:
-                self.positions[fetched.partition] = max(self.positions[fetched.partition], stop)
+                self.positions[partition] = max(self.positions[partition], stop)
 
     def _decode_batches(self, frames: list[PartitionFrames]) -> Iterator[Batch]:
         for fetched_frames in frames:

@@ -1,0 +1,98 @@
+"""Commits of the trail: which records share one, and which a caller waits for."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from controlplane.attached import trail as trail_module
+from controlplane.attached.trail import ClusterIdentity, Trail
+from controlplane.core.commands import CommandRequest, PauseConnector
+from controlplane.core.entry import Position
+from controlplane.core.plan import Outcome, Plan
+from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.memory import MemoryLog
+from tests.patience import PATIENCE_S
+
+TOPIC = "commands"
+
+
+class CommitLog(MemoryLog):
+    """Log in memory that keeps the number of records of each append, and fails on request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[int] = []
+        self.fails = False
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append as the log does, or fail."""
+        if self.fails:
+            raise LogUnavailable("full")
+        self.commits.append(len(records))
+        return await super().append(records, epoch)
+
+
+def request(number: int) -> CommandRequest:
+    """Request for a pause, with its number as its id."""
+    return CommandRequest(
+        command=PauseConnector("orders"), command_id=str(number), at_ms=1, principal="alice"
+    )
+
+
+async def opened() -> tuple[Trail, CommitLog]:
+    """Trail in an empty log."""
+    log = CommitLog()
+    trail = await Trail.open(log, TOPIC, ClusterIdentity("id", "configs"), 1)
+    log.commits.clear()
+    return trail, log
+
+
+async def test_an_end_shares_the_commit_of_the_next_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The record *finished* comes first, and its caller waits for the common commit."""
+    monkeypatch.setattr(trail_module, "COMMON_COMMIT_S", PATIENCE_S)
+    trail, log = await opened()
+    await trail.accepted(request(1), Plan(()), {})
+    ending = asyncio.create_task(trail.finished(request(1), 2, Outcome(), {}))
+    await asyncio.sleep(0)
+    assert log.commits == [1]
+    await trail.accepted(request(2), Plan(()), {})
+    await ending
+    assert log.commits == [1, 2]
+    assert not trail.commands["1"].unfinished
+    assert [*trail.commands] == ["1", "2"]
+    keys = [entry.key async for batch in log.read([TOPIC]) for entry in batch.entries()]
+    assert [b"2" in (key or b"") for key in keys] == [False, False, True]
+
+
+async def test_an_end_without_a_next_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, the record *finished* is committed alone."""
+    monkeypatch.setattr(trail_module, "COMMON_COMMIT_S", 0.01)
+    trail, log = await opened()
+    await trail.accepted(request(1), Plan(()), {})
+    async with asyncio.timeout(PATIENCE_S):
+        await trail.finished(request(1), 2, Outcome(), {})
+    assert log.commits == [1, 1]
+    assert not trail.commands["1"].unfinished
+
+
+async def test_a_failed_commit_fails_all_of_its_records() -> None:
+    """Each caller gets the error, and no record of a failed commit counts."""
+    trail, log = await opened()
+    await trail.accepted(request(1), Plan(()), {})
+    log.fails = True
+    ending = asyncio.create_task(trail.finished(request(1), 2, Outcome(), {}))
+    await asyncio.sleep(0)
+    with pytest.raises(LogUnavailable):
+        await trail.accepted(request(2), Plan(()), {})
+    with pytest.raises(LogUnavailable):
+        await ending
+    assert trail.commands["1"].unfinished
+    assert "2" not in trail.commands
+    log.fails = False
+    await trail.accepted(request(3), Plan(()), {})
+    assert log.commits == [1, 1]
