@@ -22,7 +22,7 @@ jars. Each test runs against two kinds of workers, and this page has the results
   ([how it is done](testing.md#run-kafkas-integration-tests)).
 
 A dash: the test does not run on processes. These tests and the missing classes need an object
-in the JVM of the tests, a Java plugin, or several workers, one of which stops.
+in the JVM of the tests, or a Java plugin. Some need several workers, one of which stops.
 
 """
 
