@@ -9,10 +9,11 @@ import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
+from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
 from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Fenced, LogNotUsable
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
 from tests.kafka.conftest import NEWEST
 from tests.kafka.real_kafka import Broker
 from tests.kafka.test_log_writes import ID, keys, opened, put
@@ -223,6 +224,30 @@ async def test_waiting_appends_share_batches(
     positions = [result[0] for result in results if isinstance(result, list)]
     assert len({*positions}) == len(appends) - 1
     assert transactions  # the appends of the refused batch were repeated one by one
+
+
+async def test_an_incomplete_claim_ends_older_epochs(
+    log: KafkaLog, rival: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer whose claim gets no markers may not continue: another one may still write."""
+    epoch = await log.claim()
+    newest = await rival.claim()
+    await rival.append([put(topic, "rival")], newest)
+
+    async def unavailable(*_: Any) -> None:
+        raise LogUnavailable("no coordinator")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionCoordinator, "add_partitions", unavailable)
+        with pytest.raises(LogUnavailable, match="no coordinator"):
+            await log.claim()
+    for second in (0, 1):
+        with pytest.raises(Fenced, match=ID):
+            await log.append([put(topic, "old"), put(topic, "old", second)], epoch)
+    await log.append([put(topic, "claimed")], await log.claim())
+    with pytest.raises(Fenced, match=ID):
+        await rival.append([put(topic, "zombie")], newest)
+    assert await keys(log, topic) == ["claimed", "rival"]
 
 
 async def test_an_old_confirmation_requires_a_transaction(

@@ -119,8 +119,10 @@ class Transactions(ProducerOwner):
         await self._drop_producers()
         await self._start(None)
         self._interrupted = None
-        self._fenced = False
+        # If this claim ends here, partitions may still accept batches of another writer.
+        self._fenced = True
         await self._establish(await self._batches.partitions())
+        self._fenced = False
 
     async def append(self, records: Sequence[Record]) -> list[Position]:
         """Append records in one batch or one transaction; retry after an aborted attempt.
@@ -229,7 +231,7 @@ class Transactions(ProducerOwner):
             code = await self._coordinator.end(
                 interrupted.identity, commit=bool(interrupted.batch_starts)
             )
-            self._fenced = code in _FENCED
+            self._fenced |= code in _FENCED
             interrupted.committed = bool(interrupted.batch_starts) and (
                 not code or await self._are_in_log(interrupted.batch_starts)
             )
