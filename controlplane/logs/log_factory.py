@@ -242,7 +242,6 @@ async def open_kafka_log(
         reading=configuration.settings(ReadLimits, READER),
         writing=configuration.settings(WriteLimits, WRITER),
         headers_in=None if all_headers else frozenset({worker.topics.commands}),
-        batch_topics=frozenset(msgspec.structs.astuple(worker.topics)),
         new_topics=new_topic_defaults(configuration),
     )
     return await KafkaLog.connect(
