@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import msgspec
+import pytest
 from msgspec import UNSET
 
+from controlplane.core import views
 from controlplane.core.commands import CreateConnector, OffsetChange, RestoreConnector
 from controlplane.core.context import DecisionSettings
+from controlplane.core.decide.recovery import RecoveryKind, ReportedFailure, recover
 from controlplane.core.plan import (
     AskRemoteOffsets,
     FenceProducers,
@@ -16,10 +20,13 @@ from controlplane.core.plan import (
     Step,
     WriteOffsets,
 )
-from controlplane.core.records import Target
+from controlplane.core.records import CommandAccepted, Target
+from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import OffsetState
-from tests.core.decisions import PROPERTIES, decided, planned, refused, text
-from tests.core.logs import offsets, tasks
+from controlplane.core.topics.remote_offsets import with_remote
+from tests.core.decisions import PROPERTIES, context_of, decided, planned, refused, text
+from tests.core.logs import config as config_records
+from tests.core.logs import offsets, read, tasks
 from tests.core.offset_cases import RESET, STOPPED, SmallLog, after, alter, connector, key, page
 
 FAR = '"producer.override.bootstrap.servers":"far:9092"'
@@ -122,6 +129,34 @@ def test_a_creation_can_be_taken_back() -> None:
     assert undone["wipe"] == [f"@own {key(number)} " for number in (0, 1, 2)]
     assert undone["write"] == [f"@own {key(0)} "]
     assert undone["write-copy"] == [f"connect-offsets {key(0)} "]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_recovery_repeats_the_accepted_plan(fails: bool) -> None:
+    """Recovery cannot read the other cluster, so the plan has the partitions to remove.
+
+    An error that the client got takes the steps back.
+    """
+    config = PROPERTIES | CLIENTS | {"offsets.storage.topic": "own"}
+    command = CreateConnector("a", config, initial_offsets=(OffsetChange(page(0), {"row": 1}),))
+    settings = answered((key(2), '{"row":2}'))
+    plan = planned([*COPY], command, **settings)
+    parts = map(msgspec.to_builtins, (command, plan))
+    accepted = CommandAccepted("id", 0, "me", *parts)
+    failed = ReportedFailure("away", "wipe") if fails else None
+    recovery = recover(read([*COPY], KIP), accepted, context_of(KIP, worker=NEAR), failed)
+    kinds = RecoveryKind.TAKEN_BACK, RecoveryKind.REPEATED
+    assert recovery.ending is kinds[0 if fails else 1]
+    assert recovery.plan.steps == (plan.steps[:2] if fails else plan.steps)
+
+
+def test_readers_prefer_the_other_cluster() -> None:
+    """The copy supplies a partition that the other cluster lacks."""
+    log = [*config_records(connector(FAR, OWN)), *offsets((key(0), '{"row":1}'), (key(1), "{}"))]
+    state = with_remote(read(log, KIP), "own", remote((key(0), '{"row":5}')))
+    shown = {view.raw: view.offset for view in views.source_offsets(state, "a")}
+    assert shown == {key(0).encode(): {"row": 5}, key(1).encode(): {}}
+    assert views.offsets_topics(state, "a") == ["@own", "connect-offsets"]
 
 
 def test_an_undo_leaves_such_offsets_alone() -> None:

@@ -47,6 +47,7 @@ from tests.worker.worker_fixture import until as until_true
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 KILLS = 3
+FILES = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -139,7 +140,7 @@ async def test_killed_workers_double_no_record(
 async def test_a_start_ignores_an_old_copy(
     broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Without the copies of the worker's topic a restart goes on from the far cluster."""
+    """Answers and tasks follow the far cluster, although the copies are older."""
     data = unused_name()
     config = {**generator(data), "count": "5", **on(far, None)}
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
@@ -152,8 +153,19 @@ async def test_a_start_ignores_an_old_copy(
         await until(all_there)
         await stop(client, "source")
         for task in (0, 1):
-            tombstone = f'["source",{{"task":{task}}}]'.encode()
-            await _append(broker, own_topics.offsets, tombstone, b'{"order":1}')
+            offset_key = f'["source",{{"task":{task}}}]'.encode()
+            await _append(broker, own_topics.offsets, offset_key, b'{"order":1}')
+        only_here = b'["source",{"task":9}]'
+        await _append(broker, own_topics.offsets, only_here, b'{"order":4}')
+        expected = [({"task": 0}, {"order": 5}), ({"task": 1}, {"order": 5})]
+
+        async def is_shown() -> bool:
+            return await shown_offsets(client, "source") == [
+                *expected,
+                ({"task": 9}, {"order": 4}),
+            ]
+
+        await until(is_shown)
         await resume(client, "source")
         await create(client, {"source": config | {"count": "7"}})
 
@@ -290,12 +302,23 @@ async def test_a_restart_continues_at_least_once(
 async def test_offsets_are_altered_and_reset_there(
     broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path, support: str
 ) -> None:
-    """The answers and the tasks follow the far cluster; the worker's topic has the copy."""
+    """The answers and the tasks follow the far cluster; the worker's topic has the copy.
+
+    At least once: the config has a reference to the address of the far cluster.
+    """
     data = unused_name()
     own_topic = f"{data}-offsets"
     config = {**generator(data), "count": "3", **on(far, own_topic)}
+    (tmp_path / "far").write_text(f"servers={far.bootstrap}\n", "utf-8")
+    if support == "disabled":
+        config["producer.override.bootstrap.servers"] = f"${{file:{tmp_path}/far:servers}}"
     file = connectors_file(
-        tmp_path, own_topics, exactly__once__source__support=support, offset__flush__interval__ms=20
+        tmp_path,
+        own_topics,
+        exactly__once__source__support=support,
+        offset__flush__interval__ms=20,
+        config__providers="file",
+        config__providers__file__class=FILES,
     )
     path = "/connectors/source/offsets"
     async with serving_own(broker, file) as (_, client):
