@@ -209,6 +209,29 @@ async def test_a_cancelled_append_is_decided_first(
     assert [entry.key for entry in entries] == [b"abandoned", b"next"]
 
 
+async def test_a_batch_that_took_too_long_is_not_sent_later(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append whose time has passed sends nothing more; the next one continues."""
+    limits = WriteLimits(append_timeout_ms=3_000)
+    options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
+    async with opened(broker.bootstrap, **options) as log:
+        epoch = await log.claim()
+        released = asyncio.Event()
+
+        async def delayed(send: Send) -> Any:
+            await released.wait()
+            return await send()
+
+        interrupt(monkeypatch, delayed)
+        with pytest.raises(LogUnavailable):
+            await log.append([put(topic, "late")], epoch)
+        released.set()
+        for key in ("next", "last"):
+            await log.append([put(topic, key)], epoch)
+        assert await keys(log, topic) == ["last", "next"]
+
+
 async def test_waiting_appends_share_batches(
     log: KafkaLog, topic: str, transactions: list[str]
 ) -> None:
