@@ -17,6 +17,7 @@ class ReadBackReader:
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
         self._limits = limits
         self._committed_reader = KafkaReader(cluster, "read_committed", limits, None)
+        self._reader = KafkaReader(cluster, "read_uncommitted", limits, None)
 
     async def committed(self, written: Sequence[Position]) -> bool:
         """Return True if the records at these positions are committed, False if they were aborted.
@@ -40,6 +41,9 @@ class ReadBackReader:
     async def position(self, record: Record) -> Position | None:
         """Return the position of the last such record of its time or later; None: there is none.
 
+        Records of aborted transactions do not count. The search goes beyond the last stable offset,
+        because transactions of other writers may be open.
+
         The partition must have a marker that refuses a late request. If brokers set the times of
         records (`LogAppendTime`) and their clock is behind, a record may be missed.
 
@@ -47,16 +51,17 @@ class ReadBackReader:
             LogError: the partition cannot be read.
         """
         topic, partition = record.topic, record.partition
-        first = (await self._committed_reader.offsets_at([topic], record.timestamp))[topic]
+        first = (await self._reader.offsets_at([topic], record.timestamp))[topic]
         if first[partition] < 0:
             return None
-        start = [*(await self._committed_reader.ends([topic]))[topic]]
+        start = [*(await self._reader.ends([topic]))[topic]]
         start[partition] = first[partition]
         offsets = [
             entry.offset
-            async for batch in self._committed_reader.read([topic], {topic: start})
+            async for batch in self._reader.read([topic], {topic: start})
             for entry in batch.entries()
             if entry.partition == partition
+            and not entry.aborted
             and (entry.key, entry.value) == (record.key, record.value)
         ]
         return Position(topic, partition, offsets[-1]) if offsets else None
