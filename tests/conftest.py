@@ -242,7 +242,7 @@ def histories() -> Path:
 def open_folder() -> Iterator[Path]:
     """Yield a temporary folder that every user may enter.
 
-    The folder is outside of pytest's own folder: each start of pytest by the same user closes that
+    The folder is outside of pytest's own folder. Each start of pytest by the same user closes that
     one to others.
     """
     with TemporaryDirectory() as name:

@@ -267,8 +267,8 @@ class AttachedPlane:
     async def _run(self, job: _QueuedRequest) -> None:
         """Hold the lock of the connector until the command's records are compared with the plan.
 
-        The answer leaves before the record *finished* is written. If the process is killed between
-        the two, or before the answer, its next start looks the command up in the cluster's log.
+        The answer leaves before the record *finished* is written. If the process is killed before
+        that record, its next start looks the command up in the cluster's log.
         """
         request, queue = job.request, queue_of(job.request.command)
         async with self._locks.turn(queue):

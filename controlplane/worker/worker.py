@@ -5,7 +5,7 @@
         await worker.plane.execute(CreateConnector("orders", config))
 
 It follows the folded state. It writes statuses, offsets and records itself, and task configs by
-commands of the plane; it never writes configs or target states.
+commands of the plane. It never writes configs or target states.
 """
 
 import asyncio

@@ -95,6 +95,7 @@ def main() -> None:
     """Fold, query and compare archives and logs of whole fleets, at any time and release.
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
-    records: a history (.log.jsonl), or the output of kcat -J or kafka-console-consumer. An ARCHIVE
-    is a folder that `capture` has made, or s3a://bucket/folder in an object store.
+    records. Such a file is a history (.log.jsonl), or the output of kcat -J or
+    kafka-console-consumer. An ARCHIVE is a folder that `capture` has made, or s3a://bucket/folder
+    in an object store.
     """

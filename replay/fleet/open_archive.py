@@ -234,8 +234,8 @@ class OpenArchive(Generic[FrameT]):
     ) -> list[str]:
         """Register the tables of the state as SQL views; return their names.
 
-        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table, such
-        as `register` of a DuckDB connection or of a Polars `SQLContext`.
+        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table. A
+        DuckDB connection or a Polars `SQLContext` has such a method.
 
         Raises:
             ValueError: neither Spark nor `register` is given.

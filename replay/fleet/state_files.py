@@ -4,7 +4,7 @@
     FOLDER/summaries/part-00000-00000.parquet
     FOLDER/_SUCCESS
 
-In a folder of a file system, all files appear at once: they are written to a draft beside it, which
+In a folder of a file system, all files appear at once. They are written to a draft beside it, which
 is renamed at the end. An object store cannot rename, so there `_SUCCESS` says that all files exist.
 """
 

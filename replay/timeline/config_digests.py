@@ -1,6 +1,6 @@
 """Digests of each release's config state after every record of the config topic.
 
-Each row of each table has a hash of 32 bytes; the digest of a state is the sum of the hashes. A
+Each row of each table has a hash of 32 bytes. The digest of a state is the sum of the hashes. A
 record thus changes the digest by its changed rows only. The sum does not depend on the order of the
 records that led to the state. Equal states have equal digests. Different states have different
 digests, unless an attacker constructs rows on purpose.

@@ -30,7 +30,7 @@ from tests.patience import PATIENCE_S
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 LONG_AGO_MS = 1_700_000_000_000
-"""Time of records that a broker may compact at once: its markers are years younger, so it begins a
+"""Time of records that a broker may compact at once. Its markers are years younger, so it begins a
 new segment."""
 MANY = 60_000
 """Records of a log whose copy takes long enough to be killed."""

@@ -125,7 +125,7 @@ def without_plans(entry_contents: list[tuple[Any, ...]], topics: Topics) -> list
     """Contents without offsets and plans.
 
     Markers take some offsets. On Kafka each accepted command has its plan, because its step is a
-    batch of its own; in memory a plan of one batch is left out.
+    batch of its own. In memory a plan of one batch is left out.
     """
     return [
         (topic, partition, *others, value if topic != topics.commands else _without_plan(value))

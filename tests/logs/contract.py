@@ -1,8 +1,8 @@
 """The contract of every writable log of ours; its reading half is in `reading_contract`.
 
-`LogContract` holds what Kafka can do, too: a module subclasses it and offers the fixtures `log`, an
-empty log, and `filled`, a log that holds `SAMPLE`. `embedded_contract` adds the abilities of a log
-without brokers.
+`LogContract` holds the abilities that Kafka has, too. A module subclasses it and offers two
+fixtures: `log`, an empty log, and `filled`, a log that holds `SAMPLE`. `embedded_contract` adds the
+abilities of a log without brokers.
 """
 
 import asyncio

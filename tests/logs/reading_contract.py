@@ -1,8 +1,8 @@
 """The reading half of the contract, for every log, including foreign ones.
 
-A module subclasses `ReadingContract` and offers a fixture `filled`: a log that holds `SAMPLE`, in
-topics with as many partitions as `TOPICS` says. Offsets and ends are those of a Kafka log after
-transactions, whose markers take an offset each.
+A module subclasses `ReadingContract` and offers a fixture `filled`. It is a log that holds
+`SAMPLE`, in topics with as many partitions as `TOPICS` says. Offsets and ends are those of a Kafka
+log after transactions, whose markers take an offset each.
 """
 
 import asyncio

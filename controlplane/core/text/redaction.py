@@ -208,7 +208,7 @@ def text_without(text: str, hide: HideSecret) -> str:
 def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
     """Spans of secrets, found in the text as it stands and at each level of its escapes.
 
-    All levels are needed: a secret ends at its own quotes, and no single level shows which quotes
+    All levels are needed. A secret ends at its own quotes, and no single level shows which quotes
     are its own.
     """
     yield from _matched_spans(text)

@@ -82,8 +82,9 @@ def listed(
 ) -> Mapping[PartitionIdentity, SpelledPartition]:
     """Partitions that a worker lists, once each, with a key of the first topic that has it.
 
-    A partition whose last record was a tombstone is not listed, even if another spelling of its key
-    still has a value (`OffsetUtils#processPartitionKey`).
+    A partition is not listed if its last record was a tombstone
+    (`OffsetUtils#processPartitionKey`). This holds even if another spelling of its key still has a
+    value.
     """
     partitions: dict[PartitionIdentity, SpelledPartition] = {}
     for topic in topics:

@@ -1,8 +1,8 @@
 """Differences between two states, as typed facts with the record that causes each.
 
-The states may be of one log read by two releases, of one worker at two times, or of two logs.
-The cause is the last record that changed the fact in either state. For two releases that is the
-record that they read differently.
+The states may be of two logs, of one log in two releases, or of one worker at two times. The cause
+is the last record that changed the fact in either state. For two releases that is the record that
+they read differently.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -239,9 +239,9 @@ def remove_companions(path: Path) -> None:
 class FileIdentity:
     """Path and inode of an open file.
 
-    A connection keeps its file open even if the file is moved; a new connection opens the current
-    file at the path. Without this check one log could write to one file and read from another.
-    A later change of the working directory has no effect.
+    A connection keeps its file open even if the file is moved. A new connection opens the current
+    file at the path. Without this check one log could write to one file and read from another. A
+    later change of the working directory has no effect.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Doubts: what an archive does not know at a moment, because offsets are missing in it.
 
 The reference is a worker that started with the first look and has read every record since. The log
-cleaner removes a record only if a later record has the same key, or if it is an old tombstone. For
+cleaner removes only old tombstones, and records that a later record of the same key follows. For
 each partition this implies (docs/replay.md has the argument):
 
 - At the end of a look the last record of each key is known. Between the first missing offset of

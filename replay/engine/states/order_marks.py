@@ -1,7 +1,7 @@
 """Facts of a state that depend on the order in which a worker reads partitions.
 
-The findings are those of `controlplane.core.views.hazards`, made from the rows that still count:
-these include all tombstones of statuses, and the last row of each offset key in each partition.
+The findings are those of `controlplane.core.views.hazards`, made from the rows that still count.
+These include all tombstones of statuses, and the last row of each offset key in each partition.
 """
 
 from collections import defaultdict

@@ -1,9 +1,8 @@
 """Rows of what changed between two states of one cluster, in the tables of a state.
 
 Rows are made and compared only for connectors with a changed value. Unchanged source offsets of
-these connectors are left out. A row is compared as JSON.
-The rows of one place, such as a task, are compared as a multiset: odd records may give a source
-partition several rows.
+these connectors are left out. A row is compared as JSON. The rows of one place, such as a task, are
+compared as a multiset. Odd records may give a source partition several rows.
 """
 
 from collections import Counter, defaultdict
