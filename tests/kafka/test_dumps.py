@@ -34,7 +34,7 @@ def consume(broker: Broker, topic: str, records: int) -> bytes:
     return subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S).stdout
 
 
-async def test_the_console_consumer_of_a_release(
+async def test_output_of_the_console_consumer_is_read_as_written(
     broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """Null, empty and non-UTF-8 bytes, headers and own timestamps are read as written."""

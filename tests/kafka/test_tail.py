@@ -209,7 +209,7 @@ async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> Non
             await tail.ended()
 
 
-async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> None:
+async def test_a_deletion_of_the_topic_ends_the_tail(broker: Broker, new_topic: NewTopic) -> None:
     """The tail ends after its patience; the error says that the topic does not exist."""
     topic = await new_topic(1)
     async with (
@@ -224,7 +224,9 @@ async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> N
             await tail.ended()
 
 
-async def test_a_recreated_topic(broker: Broker, new_topic: NewTopic) -> None:
+async def test_records_of_a_recreated_topic_are_not_taken_for_the_next_ones(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     """The tail does not take records of a recreated topic for the next ones."""
     topic = await new_topic(1)
     async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
@@ -238,7 +240,9 @@ async def test_a_recreated_topic(broker: Broker, new_topic: NewTopic) -> None:
                 await tail.ended()
 
 
-async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTopic) -> None:
+async def test_records_of_a_longer_topic_are_not_taken_for_the_next_ones(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     """Records of the new topic are not taken for the next ones, even at the same offsets."""
     topic = await new_topic(1)
     async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
@@ -255,7 +259,7 @@ async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTop
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, RELEASES[-1]))
-async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> None:
+async def test_a_tail_continues_after_a_restart_of_the_broker(release: str, tmp_path: Path) -> None:
     """The tail reports why it waits, and then continues without loss or doubles."""
     async with (
         up(release, tmp_path) as broker,

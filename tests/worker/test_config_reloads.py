@@ -220,7 +220,7 @@ class Vault(ConfigProvider):
 """
 
 
-async def test_a_provider_of_an_installed_package(
+async def test_a_provider_of_an_installed_package_gives_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The metadata of a package declare its provider; a task gets the value."""

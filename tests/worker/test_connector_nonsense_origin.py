@@ -88,7 +88,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("name", NONSENSE)
 @pytest.mark.parametrize("source", [YieldingAsync, YieldingPlain, YieldingNested])
-async def test_a_yield_of_nonsense(source: type[Source], name: str) -> None:
+async def test_the_message_names_the_line_of_the_yield(source: type[Source], name: str) -> None:
     """The message begins with file and line of the `yield`."""
     plan["returned"] = NONSENSE[name]
     async with running(source) as worker:
@@ -102,7 +102,7 @@ def last_line(trace: str) -> str:
     return trace.splitlines()[-1]
 
 
-async def test_an_iterator_without_a_frame() -> None:
+async def test_the_message_names_the_class_of_an_iterator_without_a_frame() -> None:
     """The message begins with class and method."""
     plan["returned"] = {1}
     async with running(Iterating) as worker:
@@ -121,7 +121,7 @@ async def test_an_iterator_without_a_frame() -> None:
         ("update_offsets", [({"p": 1}, {"at": {1}})]),
     ],
 )
-async def test_a_method_that_returns_nonsense(where: str, returned: Any) -> None:
+async def test_the_message_names_class_and_method(where: str, returned: Any) -> None:
     """The message begins with class and method."""
     plan.update(where=f"task.{where}", how="return", returned=returned)
     async with running(BadSource) as worker:
@@ -168,7 +168,7 @@ class Seconds(float):
         (None, None),
     ],
 )
-def test_values_of_subclasses(value: Any, plain: Any) -> None:
+def test_values_of_subclasses_become_plain(value: Any, plain: Any) -> None:
     """Values and names become instances of the plain class."""
     fields = plain_fields({Spelled.NAME: value})
     assert fields == {"name": plain}
@@ -188,7 +188,7 @@ class Enumerating(Source):
             yield task.idle(0.01)
 
 
-async def test_offsets_with_members_of_enums() -> None:
+async def test_offsets_with_members_of_enums_are_committed() -> None:
     """The worker commits them, and a restarted task finds them."""
     async with running(Enumerating) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(Enumerating)))

@@ -184,7 +184,7 @@ BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
     [case[1:] for case in BOUNDARIES],
     ids=[case[0] for case in BOUNDARIES],
 )
-async def test_boundaries_of_the_connector(
+async def test_only_a_requested_boundary_ends_a_transaction(
     request_: Callable[[Any], None], values: list[bytes], at: int
 ) -> None:
     """A requested boundary alone ends a transaction; offsets of aborted records are committed."""
@@ -287,7 +287,9 @@ async def test_a_transaction_waits_for_the_log() -> None:
     ("cause", "words"),
     [({"kafka_partition": 9}, "has no partition 9"), ({"value": "x" * 2_000}, "max.request.size")],
 )
-async def test_a_record_that_the_log_refuses(cause: dict[str, Any], words: str) -> None:
+async def test_a_record_that_the_log_refuses_fails_the_task(
+    cause: dict[str, Any], words: str
+) -> None:
     """The task is FAILED, and nothing of the transaction is in the log."""
     producer = ProducerLimits(max_request_size=1_000)
     runtime = msgspec.structs.replace(EXACTLY_ONCE, producer=producer)
@@ -347,7 +349,7 @@ async def test_an_abandoned_task_commits_nothing(
         assert offsets(worker, "s") == {}
 
 
-async def test_a_stop_during_a_slow_start() -> None:
+async def test_a_stop_during_a_slow_start_prevents_polls() -> None:
     """The task is not polled, and nothing is sent."""
     script.starting = script.released.wait
     async with worker_of() as worker:

@@ -160,7 +160,7 @@ class UnmeasurableLog(MemoryLog):
         return await super().ends(topics)
 
 
-async def test_tasks_that_cannot_be_prepared() -> None:
+async def test_tasks_that_cannot_be_prepared_fail() -> None:
     """Tasks are FAILED if their preparation fails, for any reason."""
     notices = RecordedNotices()
     async with running(ScriptedSource, log=UnmeasurableLog(), notices=notices) as worker:
