@@ -12,7 +12,6 @@ from tests.kafka.producer import (
     ONE_BATCH,
     NewTopic,
     delete_topic,
-    in_order,
     read_entries,
     reading,
     send_raw,
@@ -21,6 +20,7 @@ from tests.kafka.producer import (
 )
 from tests.kafka.real_kafka import CLUSTER_ID, Broker
 from tests.kafka.topic_histories import COMPACTED_SOON, compacted, removed
+from tests.logs.reading_contract import by_position
 from tests.logs.test_kafka_reader import batch, checked
 from tests.patience import PATIENCE_S
 
@@ -82,7 +82,7 @@ async def test_every_field_of_a_record_is_read_as_written(
         await out.put(topic, 0, b"\xff\x00", "∅".encode(), timestamp=1)
         await out.put(topic, 1, b"k", None, headers=(("a", b"1"), ("a", None), ("é", b"")))
         await out.put(topic, 1, b"k", b"v" * 100_000)
-    assert await read_entries(reader, [topic]) == in_order(out.written)
+    assert await read_entries(reader, [topic]) == by_position(out.written)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -96,7 +96,7 @@ async def test_every_codec_is_read(broker: Broker, topic: str, codec: str) -> No
         await out.put(topic, 0, b"last", None)
     for limits in (ReadLimits(), ONE_BATCH):
         async with reading(broker.bootstrap, limits=limits) as reader:
-            assert await read_entries(reader, [topic]) == in_order(out.written)
+            assert await read_entries(reader, [topic]) == by_position(out.written)
 
 
 async def test_one_read_covers_many_partitions_and_topics(
@@ -108,7 +108,7 @@ async def test_one_read_covers_many_partitions_and_topics(
         for number in range(500):
             at = (wide, number % 25) if number % 10 else (narrow, 0)
             together.create_task(out.put(*at, b"%d" % number, b"v"))
-    assert await read_entries(reader, [wide, narrow]) == in_order(out.written)
+    assert await read_entries(reader, [wide, narrow]) == by_position(out.written)
 
 
 async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
@@ -129,7 +129,7 @@ async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
             for number, out in enumerate((c, a, b)):
                 expected += await out.end(commit=(turn + number) % 2 == 0)
     await settled(broker, *ids)
-    return in_order(expected)
+    return by_position(expected)
 
 
 async def test_records_of_aborted_transactions_are_marked(broker: Broker, topic: str) -> None:

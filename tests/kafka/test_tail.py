@@ -19,14 +19,13 @@ from tests.kafka.producer import (
     NewTopic,
     create_topic,
     delete_topic,
-    in_order,
     read_entries,
     reading,
     writer,
 )
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import removed
-from tests.logs.reading_contract import until_ends
+from tests.logs.reading_contract import by_position, until_ends
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -268,7 +267,7 @@ async def test_a_tail_continues_after_a_restart_of_the_broker(release: str, tmp_
         await create_topic(broker, "followed", 3)
         async with following(reader, ["followed"], {"followed": [0, 0, 0]}) as tail:
             before = await _write_records(broker, "followed", 20)
-            assert in_order(await tail.take(20)) == before
+            assert by_position(await tail.take(20)) == before
             assert _interruption(reader) is None
             await broker.kill9()
             with pytest.raises(LogUnavailable):
@@ -279,16 +278,16 @@ async def test_a_tail_continues_after_a_restart_of_the_broker(release: str, tmp_
                     await asyncio.sleep(0.01)
             await broker.start()
             after = await _write_records(broker, "followed", 20)
-            assert in_order(await tail.take(20)) == after
+            assert by_position(await tail.take(20)) == after
             assert _interruption(reader) is None
-        assert await read_entries(reader, ["followed"]) == in_order(before + after)
+        assert await read_entries(reader, ["followed"]) == by_position(before + after)
 
 
 async def _write_records(broker: Broker, topic: str, count: int) -> list[Entry]:
     async with writer(broker) as out:
         for number in range(count):
             await out.put(topic, number % 3, b"k", b"%d" % number)
-    return in_order(out.written)
+    return by_position(out.written)
 
 
 def _interruption(reader: KafkaReader) -> LogError | None:

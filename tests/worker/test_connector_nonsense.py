@@ -17,7 +17,6 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     record,
@@ -33,12 +32,6 @@ from tests.worker.worker_fixture import (
     until_state,
     values_in,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
-
 
 # --- nonsense -------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from controlplane.connect import Source
 from controlplane.connect.source import Idle, SourceRun
 from controlplane.core.commands import CreateConnector, RestartTask
 from controlplane.worker.offsets.source_offsets import plain_fields
-from tests.worker.bad_connectors import BadSource, calls, create_bad, fresh_plan, plan, record
+from tests.worker.bad_connectors import BadSource, calls, create_bad, plan, record
 from tests.worker.worker_fixture import (
     config_of,
     entries_in,
@@ -22,11 +22,6 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
 
 
 class YieldingAsync(Source):

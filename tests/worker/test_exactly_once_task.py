@@ -27,7 +27,7 @@ from controlplane.worker.connector_classes import class_name
 from controlplane.worker.settings import ProducerLimits, RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.faulty_log import FaultyLog
-from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
+from tests.worker.scripted_source import ScriptedSource, begin, failing, row, script, scripted
 from tests.worker.worker_fixture import (
     QUICK,
     closed_producers,
@@ -47,11 +47,6 @@ NEVER = {"transaction_boundary": "interval", "transaction_boundary_interval_ms":
 """Config of a connector whose transactions end with its task only."""
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    script.reset()
-
-
 def worker_of(
     log: FaultyLog | None = None,
     runtime: RuntimeSettings = EXACTLY_ONCE,
@@ -60,12 +55,6 @@ def worker_of(
     """Run a worker with exactly-once support."""
     log = log or FaultyLog()
     return running(ScriptedSource, log=log, runtime=runtime, settings=SETTINGS, others=others)
-
-
-async def begin(worker: ConnectWorker, **config: str) -> None:
-    """Create the connector `s`, and wait until it runs."""
-    await worker.plane.execute(CreateConnector("s", scripted(**config)))
-    await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
 async def ask(worker: ConnectWorker, request: Callable[[Any], None], batch: list[Any]) -> None:

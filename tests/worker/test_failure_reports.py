@@ -1,6 +1,6 @@
 """Failures that cannot be described or logged still end in a status."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     with_neighbour,
@@ -34,11 +33,6 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
 
 
 class RaisingReader(Source):

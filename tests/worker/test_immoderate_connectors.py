@@ -34,7 +34,6 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     rest_of,
@@ -50,12 +49,6 @@ from tests.worker.worker_fixture import (
     until_state,
     values_in,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
-
 
 # --- changing what is not theirs ------------------------------------------------------------------
 

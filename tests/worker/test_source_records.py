@@ -30,11 +30,6 @@ COMMITTED = "{'p': 1}"
 AWAY = LogUnavailable("away")
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    script.reset()
-
-
 async def test_keys_and_values_are_converted() -> None:
     """Keys and values each have a converter with its own settings."""
     script.polls.append([row(1, key={"id": 7}, value={"name": "Ada"})])

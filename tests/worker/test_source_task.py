@@ -24,7 +24,7 @@ from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
-from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
+from tests.worker.scripted_source import ScriptedSource, begin, failing, row, script, scripted
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
@@ -44,11 +44,6 @@ RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
 """Runtime without commits at intervals: only at the end of a task."""
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    script.reset()
-
-
 async def task_history(worker: ConnectWorker) -> list[str]:
     """States that the task has reported, in order."""
     plane = worker.plane
@@ -61,12 +56,6 @@ async def task_history(worker: ConnectWorker) -> list[str]:
         for record in records
         if isinstance(record, TaskStatus) and record.status is not None
     ]
-
-
-async def begin(worker: ConnectWorker, **config: str) -> None:
-    """Create the connector `s`, and wait until it runs."""
-    await worker.plane.execute(CreateConnector("s", scripted(**config)))
-    await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
 async def test_a_task_that_is_created_paused_does_not_start() -> None:
