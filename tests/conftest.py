@@ -37,7 +37,7 @@ SHARED = ROOT.parent / "shared"
 OLDEST_JDK = 17
 """Oldest JDK that Kafka 4 runs on."""
 
-# Sessions of Spark that tests start as a user does live for seconds, too short for the optimising
+# Tests start sessions of Spark as a user does. These live for seconds, too short for the optimising
 # compiler to pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

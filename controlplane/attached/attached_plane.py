@@ -120,7 +120,7 @@ class AttachedPlane:
         self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
         limits = around.limits
-        # The longest case: the request is retried in vain, is then sent but not answered, and is
+        # The longest case: the request is retried in vain, then sent but not answered. It is
         # looked up in a log that cannot be read.
         longest_ms = 2 * limits.patience_ms + limits.answer_timeout_ms + limits.records_ms
         self._patience_s = longest_ms / 1_000

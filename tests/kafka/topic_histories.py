@@ -39,8 +39,8 @@ async def compacted(
     """Write to a topic of `COMPACTED_SOON` until Kafka has compacted it."""
     async with asyncio.timeout(PATIENCE_S):
         while not await done():
-            # Only what lies before the active segment is compacted, and a write begins a new
-            # one, but not before `segment.ms`: time has to pass, without an event.
+            # Only records before the active segment are compacted. A write begins a new segment
+            # only after `segment.ms`: time has to pass, without an event.
             await asyncio.sleep(0.2)
             await write()
 

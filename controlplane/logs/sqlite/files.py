@@ -170,7 +170,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 def _create_file(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        # These precede WAL mode: else application id and version would be only in the WAL, and
+        # These precede WAL mode: else application id and version would be only in the WAL.
         # `examine` reads them from the header.
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -118,8 +118,8 @@ class _Connection(H11Protocol):
     def data_received(self, received: bytes) -> None:
         if self.transport.is_closing():  # TLS passes on bytes that it decrypted before the close
             return
-        # Idle: the next byte begins a request. After an answer that was sent before the end of its
-        # request's body, the next byte still belongs to that body.
+        # Idle: the next byte begins a request. An answer may precede the end of its request's body.
+        # The next byte then still belongs to that body.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if is_idle and self.timeout_keep_alive_task is not None and not self.flow.write_paused:
             peer = self.client[0] if self.client else None

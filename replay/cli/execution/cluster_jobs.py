@@ -112,7 +112,7 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--resume",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
-        help="Store the result of each archived cluster in this folder, and reuse it as long as "
+        help="Store the result of each archived cluster in this folder. Reuse it as long as "
         "the archive has not changed.",
     )(executing_options(with_options))
 

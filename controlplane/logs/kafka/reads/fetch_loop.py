@@ -134,7 +134,7 @@ class FetchLoop:
                 frames += self._take_frames(partition)
             except LogError as failure:
                 trouble = trouble or failure
-        # A throttled answer does not prove an empty range: the broker sends it at once and without
+        # A throttled answer does not prove an empty range. The broker sends it at once and without
         # records, even if there are some (KIP-219).
         if not (frames or trouble or answer.throttle_time_ms):
             self._skip_empty_ranges(led)
