@@ -4,7 +4,7 @@ The table shows decoded and redacted JSON. For canonical records without secrets
 of the log: it is copied. Decoding and encoding it would take ten times as long.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 
 from controlplane.core import views
@@ -12,7 +12,7 @@ from controlplane.core.codec.canonical_offsets import are_canonical_keys, are_ca
 from controlplane.core.codec.offsets import decode_partition, identity
 from controlplane.core.records import Invalid
 from controlplane.core.state import ClusterState, OffsetState
-from controlplane.core.text.redaction import may_hold_secrets, redacted_text, redacted_value
+from controlplane.core.text.redaction import any_may_hold_secrets, redacted_text, redacted_value
 from controlplane.core.text.safe_text import utf8_text
 from controlplane.core.topics.source_partitions import OffsetsByConnector
 from replay.tables.cells import json_cell
@@ -43,12 +43,19 @@ def _copied(state: ClusterState, name: str, *, hides: bool) -> Iterator[OffsetRo
     values = [value for value in records.values() if value is not None]
     if not (are_canonical_keys(keys) and are_canonical_values(values)):
         return None
-    begin = len(f'["{name}",')
-    partitions = [key[begin:-1].decode() for key in keys]
+    partitions = _partition_texts(keys, name)
     offsets = [None if value is None else value.decode() for value in records.values()]
-    if _may_hold_secrets(partitions) or _may_hold_secrets(filter(None, offsets)):
+    if any_may_hold_secrets(partitions) or any_may_hold_secrets([*filter(None, offsets)]):
         return None
     return zip(repeat(utf8_text(name)), partitions, offsets, repeat(None), strict=False)
+
+
+def _partition_texts(keys: Sequence[bytes], name: str) -> list[str]:
+    """Source partitions of canonical keys of a connector, as they stand there."""
+    begin = f'["{name}",'
+    end = "]\n"  # canonical keys have no line feed
+    lines = b"\n".join(keys).decode() + "\n"
+    return lines[len(begin) : -len(end)].split(end + begin) if keys else []
 
 
 def _shown_records(state: ClusterState, part: OffsetState) -> Mapping[bytes | None, bytes | None]:
@@ -59,10 +66,6 @@ def _shown_records(state: ClusterState, part: OffsetState) -> Mapping[bytes | No
         if isinstance(subject, Invalid) or identity(subject) not in part.hidden:
             shown[key] = value
     return shown
-
-
-def _may_hold_secrets(texts: Iterable[str]) -> bool:
-    return may_hold_secrets("\n".join(texts))
 
 
 def _decoded(state: ClusterState, name: str) -> Iterator[OffsetRow]:
