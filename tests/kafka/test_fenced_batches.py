@@ -1,11 +1,10 @@
 """Single batches of a claimed writer, without a transaction: atomic, fenced, written once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
@@ -14,27 +13,13 @@ from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from tests.kafka.claimed_logs import ID, keys, opened, put
 from tests.kafka.conftest import NEWEST
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import ID, keys, opened, put
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 Send = Callable[..., Awaitable[list[int | SendFailed]]]
-
-
-@pytest_asyncio.fixture
-async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Log that may append single batches to the topic."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
-
-
-@pytest_asyncio.fixture
-async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Another writer of the same id."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
 
 
 @pytest.fixture
@@ -207,6 +192,29 @@ async def test_a_cancelled_append_is_decided_first(
     await following
     entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
     assert [entry.key for entry in entries] == [b"abandoned", b"next"]
+
+
+async def test_a_batch_that_took_too_long_is_not_sent_later(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append whose time has passed sends nothing more; the next one continues."""
+    limits = WriteLimits(append_timeout_ms=3_000)
+    options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
+    async with opened(broker.bootstrap, **options) as log:
+        epoch = await log.claim()
+        released = asyncio.Event()
+
+        async def delayed(send: Send) -> Any:
+            await released.wait()
+            return await send()
+
+        interrupt(monkeypatch, delayed)
+        with pytest.raises(LogUnavailable):
+            await log.append([put(topic, "late")], epoch)
+        released.set()
+        for key in ("next", "last"):
+            await log.append([put(topic, key)], epoch)
+        assert await keys(log, topic) == ["last", "next"]
 
 
 async def test_waiting_appends_share_batches(

@@ -7,11 +7,16 @@ from collections.abc import Iterable, Sequence
 from aiokafka.errors import BrokerResponseError, ProducerFenced
 
 from controlplane.core.entry import Position, TopicPartition
-from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
+from controlplane.logs.kafka.appends.producer import (
+    SEND_FAILURES,
+    KafkaProducer,
+    ProducerOwner,
+    SendFailed,
+)
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.protocol.errors import append_error, is_refusal
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, start_error
 from controlplane.logs.log import Fenced, LogError, LogUnavailable, Record
 
 BatchOutcome = list[Position] | LogError
@@ -25,16 +30,6 @@ class NotAppended(LogUnavailable):
 
 class Unknown(LogUnavailable):
     """A batch got no answer: a broker may append it until its partition is established again."""
-
-
-class _SentBatches:
-    """Batches under way, and the task that awaits the brokers' answers."""
-
-    def __init__(
-        self, batches: list[RecordBatch], task: "asyncio.Task[list[int | SendFailed]]"
-    ) -> None:
-        self.batches = batches
-        self.task = task
 
 
 class FencedBatches(ProducerOwner):
@@ -66,14 +61,9 @@ class FencedBatches(ProducerOwner):
         self._established: set[TopicPartition] = set()
         self._confirmed_s = -math.inf
         """Time of the event loop at which a coordinator last confirmed the epoch."""
-        self._sent: _SentBatches | None = None
         self.unknown: set[TopicPartition] = set()
-        """Partitions with a batch of unknown outcome. Established again, they refuse it."""
-
-    @property
-    def in_doubt(self) -> bool:
-        """True while a batch is under way or its outcome unknown."""
-        return self._sent is not None or bool(self.unknown)
+        """Partitions with a batch that is under way, or has no answer. A batch without an answer is
+        refused once its partition is established again."""
 
     async def partitions(self) -> set[TopicPartition]:
         """All partitions that a claim must establish."""
@@ -104,15 +94,23 @@ class FencedBatches(ProducerOwner):
         """Append the records of each append; return their outcomes.
 
         None: a partition would need several batches, and nothing was written. `identified` has the
-        identity and must not send meanwhile. If the call is cancelled, call `outcomes`.
+        identity and must not send meanwhile. If the call is cancelled, `drop` must follow.
         """
         producer = await self._started(identified)
         records = [record for append in appends for record in append]
         batches = record_batches(records, producer.new_builder, self.headers_in)
-        if len(batches) != len({batch.place for batch in batches}):
+        places = {batch.place for batch in batches}
+        if len(batches) != len(places):
             return None
-        self._sent = _SentBatches(batches, asyncio.create_task(producer.send_each(batches)))
-        by_place = await self.outcomes()
+        self.unknown |= places
+        answers = await producer.send_each(batches)
+        by_place = {
+            batch.place: _outcome(batch, answer)
+            for batch, answer in zip(batches, answers, strict=True)
+        }
+        self.unknown -= {
+            place for place, outcome in by_place.items() if not isinstance(outcome, Unknown)
+        }
         ends: dict[TopicPartition, int] = {}
         outcomes: list[BatchOutcome] = []
         for append in appends:
@@ -122,22 +120,6 @@ class FencedBatches(ProducerOwner):
             if isinstance(outcome, list):
                 outcome = outcome[first : ends[place]]
             outcomes.append(outcome)
-        return outcomes
-
-    async def outcomes(self) -> dict[TopicPartition, BatchOutcome]:
-        """Wait for the batches under way, without end; return the outcome of each partition."""
-        sent = self._sent
-        if sent is None:
-            return {}
-        answers = await asyncio.shield(sent.task)
-        self._sent = None
-        outcomes = {
-            batch.place: _outcome(batch, answer)
-            for batch, answer in zip(sent.batches, answers, strict=True)
-        }
-        self.unknown |= {
-            place for place, outcome in outcomes.items() if isinstance(outcome, Unknown)
-        }
         return outcomes
 
     async def drop(self) -> None:
@@ -150,7 +132,10 @@ class FencedBatches(ProducerOwner):
     async def _started(self, identified: KafkaProducer) -> KafkaProducer:
         if self._producer is None:
             producer = KafkaProducer(self._cluster, self._limits)
-            await producer.start_beside(identified)
+            try:
+                await producer.start_beside(identified)
+            except SEND_FAILURES as failure:
+                raise start_error(None, failure) from failure
             self._producer = producer
         return self._producer
 

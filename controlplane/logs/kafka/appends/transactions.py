@@ -1,7 +1,7 @@
 """Appends under one `transactional.id`: all records or none, decided after each failure."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -101,7 +101,7 @@ class Transactions(ProducerOwner):
         """True while a transaction or a batch is under way or undecided."""
         interrupted = self._interrupted
         undecided = interrupted is not None and interrupted.committed is None
-        return undecided or self._batches.in_doubt
+        return undecided or bool(self._batches.unknown)
 
     async def claim(self) -> None:
         """Request a new epoch: it fences all other writers and ends an open transaction.
@@ -171,14 +171,32 @@ class Transactions(ProducerOwner):
         if not self._has_markers:
             self._check_epoch(await self._coordinator.ended(self._producer.identity, commit=True))
             self._has_markers = True
-        outcomes = await self._batches.append(appends, self._producer)
+        outcomes = await self._send_batches(appends, self._producer)
         if outcomes is None:
             return None
-        await self._renew_after(outcomes)
         return [
             await self._decided(records, outcome)
             for records, outcome in zip(appends, outcomes, strict=True)
         ]
+
+    async def _send_batches(
+        self, appends: Sequence[Sequence[Record]], producer: KafkaProducer
+    ) -> list[BatchOutcome] | None:
+        """Send batches; after a failure, drop the producers, for `settle` to renew the epoch."""
+        self._interrupted = _OpenTransaction(producer.identity, committed=False)
+        try:
+            outcomes = await self._batches.append(appends, producer)
+        except BaseException:
+            # Cancelled by a deadline or a shutdown: nothing more may be sent.
+            await self._drop_producers()
+            raise
+        failures = [outcome for outcome in outcomes or () if isinstance(outcome, LogError)]
+        if failures:  # a failed batch leaves a gap in the sequence numbers
+            self._fenced |= any(isinstance(failure, Fenced) for failure in failures)
+            await self._drop_producers()
+        else:
+            self._interrupted = None
+        return outcomes
 
     async def _decided(self, records: Sequence[Record], outcome: BatchOutcome) -> BatchOutcome:
         """Return the outcome of a batch, after a search for its records if it got no answer."""
@@ -193,14 +211,6 @@ class Transactions(ProducerOwner):
             return self._fenced_error() if self._fenced else NotAppended(str(outcome))
         return [first._replace(offset=first.offset + number) for number in range(len(records))]
 
-    async def _renew_after(self, outcomes: Iterable[BatchOutcome]) -> None:
-        """After a failure, drop the producers: its batch left a gap in the sequence numbers."""
-        failures = [outcome for outcome in outcomes if isinstance(outcome, LogError)]
-        if failures and self._producer is not None:
-            self._fenced |= any(isinstance(failure, Fenced) for failure in failures)
-            self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
-            await self._drop_producers()
-
     async def settle(self) -> None:
         """Decide an interrupted transaction or batch, and start a new producer if needed.
 
@@ -208,7 +218,6 @@ class Transactions(ProducerOwner):
             Fenced: the id belongs to another writer.
             LogUnavailable: the coordinator does not answer; call this again.
         """
-        await self._renew_after((await self._batches.outcomes()).values())
         interrupted = self._interrupted
         if interrupted is not None:
             await self._decide(interrupted)
