@@ -1,9 +1,9 @@
 """Checks many offsets at once: nearly all are canonical.
 
 A key or value is canonical if every release decodes it to the same fields. Each of them would write
-the same bytes again. Its fields are texts in ASCII without escapes, integers, flags and nulls. A check takes
-a tenth of the time of decoding and encoding by `json_codec`. It is strict: False means that
-the bytes need that codec, not that they are unusual.
+the same bytes again. Its fields are texts in ASCII without escapes, integers, flags and nulls. A
+check takes a tenth of the time of decoding and encoding by `json_codec`. It is strict: False means
+that the bytes need that codec, not that they are unusual.
 """
 
 from collections.abc import Iterator, Sequence
