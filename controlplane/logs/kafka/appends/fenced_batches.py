@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka.errors import BrokerResponseError, ProducerFenced
 
@@ -30,6 +30,11 @@ class NotAppended(LogUnavailable):
 
 class Unknown(LogUnavailable):
     """A batch may be in the log, or may arrive until its partition is established again."""
+
+    def __init__(self, message: str, start_offset: int) -> None:
+        super().__init__(message)
+        self.start_offset = start_offset
+        """Offset that a record of the batch has at least; records of earlier appends lie before."""
 
 
 class FencedBatches(ProducerOwner):
@@ -59,7 +64,8 @@ class FencedBatches(ProducerOwner):
         self._limits = limits
         self.headers_in = headers_in
         self._topics = topics
-        self._established: set[TopicPartition] = set()
+        self._established: dict[TopicPartition, int] = {}
+        """Established partitions, each with an offset that its next batch has at least."""
         self._confirmed_ms = -math.inf
         """Time of day at which a coordinator last confirmed the epoch. The clock of the event loop
         stands still while a host is suspended."""
@@ -74,11 +80,14 @@ class FencedBatches(ProducerOwner):
         layout = await self._cluster.layout(self._topics)
         leaders = layout.leaders.items()
         existing = {(topic, number) for topic, numbers in leaders for number in numbers}
-        return existing - self._established
+        return existing - self._established.keys()
 
-    def establish(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that a transaction of the present epoch has ended in these partitions."""
-        self._established |= {place for place in partitions if place[0] in self._topics}
+    def establish(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Note that a transaction of the present epoch has ended in these partitions.
+
+        `ends`: an offset of each partition, behind all records that this writer has appended.
+        """
+        self._established |= {place: end for place, end in ends.items() if place[0] in self._topics}
         self._confirmed_ms = time.time() * 1_000
 
     def accept(self, appends: Sequence[Sequence[Record]], epoch: int) -> bool:
@@ -88,7 +97,7 @@ class FencedBatches(ProducerOwner):
         confirmed = epoch <= EPOCH_MAX and oldest_ms < self._confirmed_ms <= now_ms
         return confirmed and all(
             len(places := {(record.topic, record.partition) for record in records}) == 1
-            and places <= self._established
+            and places <= self._established.keys()
             and max(record.timestamp for record in records) > oldest_ms
             for records in appends
         )
@@ -110,8 +119,13 @@ class FencedBatches(ProducerOwner):
         self.unknown |= places
         answers = await producer.send_each(batches)
         by_place = {
-            batch.place: _outcome(batch, answer)
+            batch.place: _outcome(batch, answer, self._established[batch.place])
             for batch, answer in zip(batches, answers, strict=True)
+        }
+        self._established |= {
+            place: outcome[-1].offset + 1
+            for place, outcome in by_place.items()
+            if isinstance(outcome, list)
         }
         self.unknown -= {
             place for place, outcome in by_place.items() if not isinstance(outcome, Unknown)
@@ -142,15 +156,17 @@ class FencedBatches(ProducerOwner):
         return self._producer
 
 
-def _outcome(batch: RecordBatch, answer: int | SendFailed) -> BatchOutcome:
+def _outcome(batch: RecordBatch, answer: int | SendFailed, start_offset: int) -> BatchOutcome:
     if isinstance(answer, int):
         return [Position(*batch.place, answer + number) for number in range(len(batch.indexes))]
     topic, partition = batch.place
     text = f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})"
     if answer.resent:
-        return Unknown(text)
+        return Unknown(text, start_offset)
     if isinstance(answer.cause, ProducerFenced):
         return Fenced(f"topic {topic}, partition {partition}: another writer has claimed it")
     if is_refusal(answer.cause):
         return append_error(topic, answer.cause)
-    return NotAppended(text) if isinstance(answer.cause, BrokerResponseError) else Unknown(text)
+    if isinstance(answer.cause, BrokerResponseError):
+        return NotAppended(text)
+    return Unknown(text, start_offset)

@@ -1,7 +1,7 @@
 """Appends under one `transactional.id`: all records or none, decided after each failure."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NoReturn
 
@@ -200,9 +200,9 @@ class Transactions(ProducerOwner):
         try:
             with suppress(Fenced):  # the markers of the other writer refuse the batch
                 await self.settle()
-            first = await self._read_back.position(records[0])
+            first = await self._read_back.position(records[0], outcome.start_offset)
         except LogError:
-            return Unknown(str(outcome))
+            return outcome
         if first is None:
             return self._fenced_error() if self._fenced else NotAppended(str(outcome))
         return [first._replace(offset=first.offset + number) for number in range(len(records))]
@@ -302,15 +302,17 @@ class Transactions(ProducerOwner):
         identity = self._producer.identity
         self._interrupted = _OpenTransaction(identity)  # `settle` ends it if this is cut off
         present = await self._begin_in(partitions, identity)
+        ends: Mapping[TopicPartition, int] = {}
         if present:
             await self._coordinator.end(identity, commit=False)
             code = await self._coordinator.end(identity, commit=False)
             self._check_epoch(code)
             if code:
                 raise LogUnavailable(f"{self._id} cannot write its markers: {described(code)}")
+            ends = await self._read_back.ends(present)
         self._interrupted = None
         self._has_markers = True
-        self._batches.establish(present)
+        self._batches.establish(ends)
         self._batches.unknown -= partitions
         return present == partitions
 
@@ -343,7 +345,9 @@ class Transactions(ProducerOwner):
         transaction, failure = await self._attempt(records)
         if failure is not None and not await self._decide(transaction):
             return failure
-        self._batches.establish((topic, number) for topic, number, _ in transaction.positions)
+        self._batches.establish(
+            {(topic, number): offset + 1 for topic, number, offset in transaction.positions}
+        )
         return transaction.positions
 
     async def _attempt(self, records: Sequence[Record]) -> tuple[_OpenTransaction, LogError | None]:

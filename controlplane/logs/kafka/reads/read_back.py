@@ -1,8 +1,8 @@
 """Outcome of an append without an answer, determined by reading its records back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from controlplane.core.entry import Position
+from controlplane.core.entry import Position, TopicPartition
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
@@ -18,6 +18,7 @@ class ReadBackReader:
         self._limits = limits
         self._committed_reader = KafkaReader(cluster, "read_committed", limits, None)
         self._reader = KafkaReader(cluster, "read_uncommitted", limits, None)
+        """Reads batches: the open transaction of another writer does not hide them."""
 
     async def committed(self, written: Sequence[Position]) -> bool:
         """Return True if the records at these positions are committed, False if they were aborted.
@@ -38,24 +39,29 @@ class ReadBackReader:
             return not any(entry.aborted for entry in batch.entries())
         return False
 
-    async def position(self, record: Record) -> Position | None:
-        """Return the position of the last such record of its time or later; None: there is none.
+    async def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the end of each partition, which is the first offset of a later record.
 
-        Records of aborted transactions do not count. The search goes beyond the last stable offset,
-        because transactions of other writers may be open.
+        Raises:
+            LogError: a partition has no leader, or its topic is missing.
+        """
+        places = [*partitions]
+        ends = await self._reader.ends({topic for topic, _ in places})
+        return {(topic, number): ends[topic][number] for topic, number in places}
 
-        The partition must have a marker that refuses a late request. If brokers set the times of
-        records (`LogAppendTime`) and their clock is behind, a record may be missed.
+    async def position(self, record: Record, start_offset: int) -> Position | None:
+        """Return the position of the last such record from an offset on; None: there is none.
+
+        The partition must have a marker that refuses a late request. `start_offset` must lie behind
+        earlier records with the same key and value. A time could not replace it: records may have
+        the times of the brokers (`message.timestamp.type=LogAppendTime`).
 
         Raises:
             LogError: the partition cannot be read.
         """
         topic, partition = record.topic, record.partition
-        first = (await self._reader.offsets_at([topic], record.timestamp))[topic]
-        if first[partition] < 0:
-            return None
         start = [*(await self._reader.ends([topic]))[topic]]
-        start[partition] = first[partition]
+        start[partition] = start_offset
         offsets = [
             entry.offset
             async for batch in self._reader.read([topic], {topic: start})
