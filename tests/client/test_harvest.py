@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.releases.profiles import Profile
 from controlplane.plugins import installed
 from tests.cli.command_calls import call
-from tests.cli.test_serve_command import running
+from tests.cli.running_service import running
 from tests.cli.test_terminal import at_a_terminal
 from tests.client.client_calls import ClusterCalls
 from tests.harvested_catalogues import class_path

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.command_calls import call
-from tests.cli.test_serve_command import LIFE
+from tests.cli.running_service import LIFE
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.terminal.exit_codes import CLOSED_PIPE
 from tests.cli.command_calls import ROOT, call
-from tests.cli.test_serve_command import RunningService, running
+from tests.cli.running_service import RunningService, running
 from tests.client.client_calls import ClusterCalls
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_calls import CommandResult, call
-from tests.cli.test_serve_command import running
+from tests.cli.running_service import running
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
 from tests.client.client_calls import ClusterCalls
 
