@@ -25,8 +25,7 @@ from replay.capture.secrets import (
 from replay.errors import NotCapturable
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import capture, cluster_in, log_of, replayed, served
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived, capture, cluster_in, log_of, replayed, served
 
 KEY = bytes(range(64))
 KIP = [Profile.of("kip")]

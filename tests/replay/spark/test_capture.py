@@ -22,7 +22,7 @@ from tests.kafka.producer import NewTopic, TopicProducer, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import HEADERS, decided, removed
 from tests.logs.reading_contract import by_position
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 
 pytestmark = [
     pytest.mark.java,
