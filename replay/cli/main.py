@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from controlplane.core.state import SharedTopic
+from controlplane.garbage_collection import collect_rarely
 from controlplane.private_files import BadFileMode
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.extras import install_command
@@ -99,3 +100,4 @@ def main() -> None:
     kafka-console-consumer. An ARCHIVE is a folder that `capture` has made, or s3a://bucket/folder
     in an object store.
     """
+    collect_rarely()

@@ -4,17 +4,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
+import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
+from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
 from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
-from tests.kafka.claimed_logs import ID, keys, opened, put
+from tests.kafka.claimed_logs import ID, T0, committed, keys, opened, put
 from tests.kafka.conftest import NEWEST
+from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -144,29 +148,74 @@ async def test_a_claim_during_a_batch_decides_it(
     assert await keys(log, topic) == ["zombie"] * is_written
 
 
-@pytest.mark.parametrize("is_sent", [True, False])
-async def test_a_batch_without_an_answer_is_written_once(
-    log: KafkaLog,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    is_sent: bool,
-) -> None:
-    """A batch without an answer is looked for; it is written once, and its position returned."""
-    epoch = await log.claim()
-    await log.append([put(topic, "before")], epoch)
+AHEAD_MS = 1_800_000
+"""Time by which the clock of the writer is ahead of the broker's."""
+
+
+def _losing(place: TopicPartition, *, is_sent: bool) -> Callable[[Send], Awaitable[Any]]:
+    """Interruption of a batch: its request or its answer is lost."""
 
     async def lost(send: Send) -> list[SendFailed]:
         if is_sent:
             await send()
-        return [SendFailed((topic, 0), KafkaConnectionError("the answer was lost"))]
+        return [SendFailed(place, KafkaConnectionError("the answer was lost"))]
 
-    interrupt(monkeypatch, lost)
-    written = await log.append([put(topic, "a"), put(topic, "b")], epoch)
-    entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
-    offsets = {entry.key: entry.offset for entry in entries}
-    assert [position.offset for position in written] == [offsets[b"a"], offsets[b"b"]]
-    await log.append([put(topic, "c")], epoch)
-    assert await keys(log, topic) == ["a", "b", "before", "c"]
+    return lost
+
+
+@pytest_asyncio.fixture(params=["CreateTime", "LogAppendTime"])
+async def timed_topic(request: pytest.FixtureRequest, new_topic: NewTopic) -> str:
+    """New topic of two partitions, whose records have the times of the writer or of the broker."""
+    return await new_topic(2, message__timestamp__type=request.param)
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+@pytest.mark.parametrize("follows", ["a batch", "a transaction", "a claim"])
+async def test_a_batch_without_an_answer_is_written_once(
+    broker: Broker,
+    timed_topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_sent: bool,
+    follows: str,
+) -> None:
+    """A batch without an answer is looked for; it is written once, and its position returned.
+
+    An earlier batch of the same records and times does not count, nor do the broker's times.
+    """
+    topic = timed_topic
+    records = [
+        msgspec.structs.replace(put(topic, key), timestamp=T0 + AHEAD_MS) for key in ("a", "b")
+    ]
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
+        epoch = await log.claim()
+        await log.append(records, epoch)
+        if follows == "a transaction":
+            await log.append([*records, put(topic, "other", 1)], epoch)
+        elif follows == "a claim":
+            epoch = await log.claim()
+        earlier = await committed(log, topic)
+        interrupt(monkeypatch, _losing((topic, 0), is_sent=is_sent))
+        written = await log.append(records, epoch)
+        new = [entry for entry in await committed(log, topic) if entry not in earlier]
+        assert [entry.key for entry in new] == [b"a", b"b"]
+        assert [position.offset for position in written] == [entry.offset for entry in new]
+        await log.append([put(topic, "c")], epoch)
+        assert len(await committed(log, topic)) == len(earlier) + 3
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_an_open_transaction_hides_no_batch(
+    broker: Broker, log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, is_sent: bool
+) -> None:
+    """A batch without an answer is found while another producer has an open transaction."""
+    epoch = await log.claim()
+    async with writer(broker, transactional_id=f"{topic}-other") as other:
+        await other.producer.begin_transaction()
+        await other.put(topic, 0, b"other", b"v")
+        interrupt(monkeypatch, _losing((topic, 0), is_sent=is_sent))
+        await log.append([put(topic, "a")], epoch)
+        await other.end(commit=True)
+    assert await keys(log, topic) == ["a", "other"]
 
 
 async def test_a_cancelled_append_is_decided_first(

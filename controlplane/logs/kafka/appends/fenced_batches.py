@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka.errors import BrokerResponseError, ProducerFenced
 
@@ -31,6 +31,11 @@ class NotAppended(LogUnavailable):
 class Unknown(LogUnavailable):
     """A batch got no answer: a broker may append it until its partition is established again."""
 
+    def __init__(self, message: str, start_offset: int) -> None:
+        super().__init__(message)
+        self.start_offset = start_offset
+        """Offset that a record of the batch has at least; records of earlier appends lie before."""
+
 
 class FencedBatches(ProducerOwner):
     """Appends of single record batches under the identity of a transactional producer.
@@ -58,7 +63,8 @@ class FencedBatches(ProducerOwner):
         self._limits = limits
         self.headers_in = headers_in
         self._topics = topics
-        self._established: set[TopicPartition] = set()
+        self._established: dict[TopicPartition, int] = {}
+        """Established partitions, each with an offset that its next batch has at least."""
         self._confirmed_s = -math.inf
         """Time of the event loop at which a coordinator last confirmed the epoch."""
         self.unknown: set[TopicPartition] = set()
@@ -72,11 +78,14 @@ class FencedBatches(ProducerOwner):
         layout = await self._cluster.layout(self._topics)
         return {(topic, number) for topic, leaders in layout.leaders.items() for number in leaders}
 
-    def establish(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that a transaction of the present epoch has ended in these partitions."""
-        established = {place for place in partitions if place[0] in self._topics}
+    def establish(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Note that a transaction of the present epoch has ended in these partitions.
+
+        `ends`: an offset of each partition, behind all records that this writer has appended.
+        """
+        established = {place: end for place, end in ends.items() if place[0] in self._topics}
         self._established |= established
-        self.unknown -= established
+        self.unknown -= established.keys()
         self._confirmed_s = asyncio.get_running_loop().time()
 
     def accept(self, appends: Sequence[Sequence[Record]]) -> bool:
@@ -84,7 +93,7 @@ class FencedBatches(ProducerOwner):
         age_s = asyncio.get_running_loop().time() - self._confirmed_s
         return age_s * 1_000 < self._limits.confirmation_max_age_ms and all(
             len(places := {(record.topic, record.partition) for record in records}) == 1
-            and places <= self._established
+            and places <= self._established.keys()
             for records in appends
         )
 
@@ -105,8 +114,13 @@ class FencedBatches(ProducerOwner):
         self.unknown |= places
         answers = await producer.send_each(batches)
         by_place = {
-            batch.place: _outcome(batch, answer)
+            batch.place: _outcome(batch, answer, self._established[batch.place])
             for batch, answer in zip(batches, answers, strict=True)
+        }
+        self._established |= {
+            place: outcome[-1].offset + 1
+            for place, outcome in by_place.items()
+            if isinstance(outcome, list)
         }
         self.unknown -= {
             place for place, outcome in by_place.items() if not isinstance(outcome, Unknown)
@@ -140,7 +154,7 @@ class FencedBatches(ProducerOwner):
         return self._producer
 
 
-def _outcome(batch: RecordBatch, answer: int | SendFailed) -> BatchOutcome:
+def _outcome(batch: RecordBatch, answer: int | SendFailed, start_offset: int) -> BatchOutcome:
     if isinstance(answer, int):
         return [Position(*batch.place, answer + number) for number in range(len(batch.indexes))]
     topic, partition = batch.place
@@ -148,6 +162,7 @@ def _outcome(batch: RecordBatch, answer: int | SendFailed) -> BatchOutcome:
         return Fenced(f"topic {topic}, partition {partition}: another writer has claimed it")
     if is_refusal(answer.cause):
         return append_error(topic, answer.cause)
-    is_refused = isinstance(answer.cause, BrokerResponseError)
-    kind = NotAppended if is_refused else Unknown
-    return kind(f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})")
+    message = f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})"
+    if isinstance(answer.cause, BrokerResponseError):
+        return NotAppended(message)
+    return Unknown(message, start_offset)

@@ -1,7 +1,7 @@
 """Appends under one `transactional.id`: all records or none, decided after each failure."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -206,7 +206,7 @@ class Transactions(ProducerOwner):
             return outcome
         with suppress(Fenced):  # the markers of the other writer refuse the batch
             await self.settle()
-        first = await self._read_back.position(records[0])
+        first = await self._read_back.position(records[0], outcome.start_offset)
         if first is None:
             return self._fenced_error() if self._fenced else NotAppended(str(outcome))
         return [first._replace(offset=first.offset + number) for number in range(len(records))]
@@ -293,12 +293,14 @@ class Transactions(ProducerOwner):
         identity = self._producer.identity
         self._interrupted = _OpenTransaction(identity)  # `settle` ends it if this is cut off
         present = await self._begin_in(partitions, identity)
+        ends: Mapping[TopicPartition, int] = {}
         if present:
             await self._coordinator.end(identity, commit=False)
             self._check_epoch(await self._coordinator.ended(identity, commit=False))
+            ends = await self._read_back.ends(present)
         self._interrupted = None
         self._has_markers = True
-        self._batches.establish(present)
+        self._batches.establish(ends)
         self._batches.unknown -= partitions
 
     async def _begin_in(
@@ -330,7 +332,9 @@ class Transactions(ProducerOwner):
         transaction, failure = await self._attempt(records)
         if failure is not None and not await self._decide(transaction):
             return failure
-        self._batches.establish((topic, number) for topic, number, _ in transaction.positions)
+        self._batches.establish(
+            {(topic, number): offset + 1 for topic, number, offset in transaction.positions}
+        )
         return transaction.positions
 
     async def _attempt(self, records: Sequence[Record]) -> tuple[_OpenTransaction, LogError | None]:

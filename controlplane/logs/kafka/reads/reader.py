@@ -96,10 +96,6 @@ class KafkaReader:
         """Last stable offset or high watermark of each partition (see `isolation`)."""
         return await self._offsets(topics, read_requests.LATEST, self._isolation)
 
-    async def offsets_at(self, topics: Iterable[str], time_ms: int) -> Ends:
-        """First offset of each partition at this time (ms since 1970) or later; -1: none."""
-        return await self._offsets(topics, time_ms, "read_uncommitted")
-
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
         """Return the present ends from leaders that were cached for at most `LAYOUT_S`.
 
