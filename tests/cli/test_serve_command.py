@@ -126,7 +126,7 @@ async def test_quiet_suppresses_request_lines() -> None:
         assert await service.end() == (0, "")
 
 
-async def test_dialect_and_plugins() -> None:
+async def test_options_set_dialect_and_plugins() -> None:
     """Options set the release of the answers, and the types of connectors."""
     options = ("--dialect", "3.4", "--plugins", str(HISTORIES / "catalogue.json"))
     async with running(LIFE, *options) as service, httpx.AsyncClient() as client:
@@ -276,7 +276,7 @@ def test_port_in_use() -> None:
         ([LIFE, "--config-topic", "nix"], "there is no topic nix"),
     ],
 )
-async def test_bad_input(arguments: Sequence[str], says: str) -> None:
+async def test_bad_input_is_refused_in_one_sentence(arguments: Sequence[str], says: str) -> None:
     """Bad input gives one sentence and exit code 2."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
