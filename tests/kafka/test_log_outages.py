@@ -128,7 +128,7 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_broker_hangs(expendable: Broker, kind: str) -> None:
+async def test_an_append_times_out_while_the_broker_hangs(expendable: Broker, kind: str) -> None:
     """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"
     await create_topic(expendable, topic, 2)
