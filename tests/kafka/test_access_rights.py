@@ -35,12 +35,12 @@ from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import Right, allow, revoke, security_of, settings_of
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended
 from tests.kafka.broker_worker import worker_on
+from tests.kafka.claimed_logs import opened, put
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.consumers import groups_of
 from tests.kafka.own_service import own_settings
 from tests.kafka.producer import create_topic, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, Broker, KafkaWorker
-from tests.kafka.test_log_writes import opened, put
 from tests.kafka.test_serve_own import SOURCE
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S

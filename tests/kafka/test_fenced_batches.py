@@ -1,7 +1,7 @@
 """Single batches of a claimed writer, without a transaction: atomic, fenced, written once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -16,28 +16,14 @@ from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from tests.kafka.claimed_logs import ID, T0, committed, keys, opened, put
 from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import ID, T0, committed, keys, opened, put
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 Send = Callable[..., Awaitable[list[int | SendFailed]]]
-
-
-@pytest_asyncio.fixture
-async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Log that may append single batches to the topic."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
-
-
-@pytest_asyncio.fixture
-async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Another writer of the same id."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
 
 
 @pytest.fixture

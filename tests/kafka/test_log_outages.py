@@ -18,10 +18,10 @@ from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogError, LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 from tests.conftest import sampled
+from tests.kafka.claimed_logs import ID, opened, put
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import ID, opened, put
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 

@@ -28,9 +28,9 @@ from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values
+from tests.kafka.claimed_logs import opened
 from tests.kafka.producer import NewTopic
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import opened
 from tests.kafka.topic_histories import COMPACTED_SOON, compacted
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.comparison import compared

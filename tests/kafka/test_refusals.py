@@ -12,9 +12,9 @@ from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import unsigned_token
+from tests.kafka.claimed_logs import keys, opened, put
 from tests.kafka.producer import NewTopic, read_entries, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, SASL, USERS, Broker
-from tests.kafka.test_log_writes import keys, opened, put
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]

@@ -26,13 +26,13 @@ from controlplane.core.state import Topics
 from controlplane.event_loop import now_ms
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from tests.cli.command_calls import refusal, shell
+from tests.kafka.claimed_logs import opened
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of, java_consumer
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import NewTopic, admin, reading, writer
 from tests.kafka.real_kafka import USERS, Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_command_line import login
-from tests.kafka.test_log_writes import opened
 from tests.kafka.worker_service import until
 from tests.ports import free_ports
 

@@ -1,0 +1,48 @@
+"""Logs of a real broker that tests claim and write, and the records that they write."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from controlplane.core.entry import Entry
+from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
+from controlplane.logs.log import Record
+from controlplane.settings.security import KafkaSecurity
+from tests.logs.reading_contract import entries_of
+
+T0 = time.time_ns() // 1_000_000
+"""Time of the records. Markers have the present time; records of long ago would lie in a segment of
+their own, which is compacted at once."""
+ID = "connect-cluster-writes"
+"""The transactional id of all these logs: a claim of one fences the others."""
+
+
+@asynccontextmanager
+async def opened(
+    address: str, security: KafkaSecurity | None = None, **settings: Any
+) -> AsyncIterator[KafkaLog]:
+    """A log that may be written to, closed on exit."""
+    log = await KafkaLog.connect(
+        address, KafkaLogSettings(**{"transactional_id": ID, **settings}), security
+    )
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
+def put(topic: str, key: str, partition: int = 0, value: bytes = b"v") -> Record:
+    """Record of which only position and key matter."""
+    return Record(topic, partition, T0, key.encode(), value)
+
+
+async def committed(log: KafkaLog, topic: str) -> list[Entry]:
+    """Committed records of a topic, up to the last one that this log has written."""
+    entries = await entries_of(log.read([topic]))
+    return [entry for entry in entries if not entry.aborted]
+
+
+async def keys(log: KafkaLog, topic: str) -> list[str]:
+    """Keys of a topic's committed records, sorted."""
+    return sorted((entry.key or b"").decode() for entry in await committed(log, topic))
