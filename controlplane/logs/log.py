@@ -1,14 +1,14 @@
 """Contract of logs, and the errors that a log may raise.
 
-A log holds topics; a topic has numbered partitions; a partition holds entries in the order of
-their offsets, which ascend but may have gaps (compaction, transaction markers). The contract makes
-only promises that Kafka keeps: a batch of records is appended atomically (a transaction); order
-holds within a partition; a reader can read to the end; a writer with an old epoch is fenced
+A log holds topics; a topic has numbered partitions; a partition holds entries in the order of their
+offsets. Offsets ascend but may have gaps (compaction, transaction markers). The contract makes only
+promises that Kafka keeps. A batch of records is appended atomically (a transaction). Order holds
+within a partition, and a reader can read to the end. A writer with an old epoch is fenced
 (`transactional.id`). There is no compare-and-append. The next offset is not predictable, because
 transaction markers also take offsets. `EmbeddedLog` adds methods that need no brokers.
 
 Every method of a closed log except `close` raises `LogUnavailable`; a waiting `tail` wakes up and
-raises it. A topic may be named more than once. `Ends` arguments may exceed the log, and may leave
+raises it. A topic may be named more than once. `Ends` arguments may exceed the log. They may leave
 out topics or the last partitions (default: the first record, or the end). More offsets than a topic
 has partitions raise `LogNotUsable`.
 """
@@ -82,7 +82,7 @@ class ReadableLog(Protocol):
         """Offset after the last record that can be read now or soon, per partition.
 
         It lies after every record whose `append` through this object has returned. On Kafka it is
-        the last stable offset, or the end of this object's last record if that is greater: a commit
+        the last stable offset, or the end of this object's last record if that is greater. A commit
         returns before its marker is written. Raises `LogNotUsable` for a missing topic.
         """
         ...

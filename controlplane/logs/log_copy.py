@@ -33,8 +33,8 @@ class LogCopy:
 
     Committed records keep partition, order, time, key, value and headers; offsets may change. The
     command topic is copied last, in one append. So a target with commands is a complete copy, and
-    `check_own_topics` refuses an interrupted copy. A further `run` continues an interrupted copy:
-    its records must equal the first ones of the source, except for those that Kafka has compacted.
+    `check_own_topics` refuses an interrupted copy. A further `run` continues an interrupted copy.
+    Its records must equal the first ones of the source, except for those that Kafka has compacted.
 
     The topics may have other names in the target. Positions refer to the source, except in messages
     about the target.
@@ -320,7 +320,7 @@ async def _original_of(
     """Read on to the original of a copied record; None: there is none.
 
     Skipped originals must have been compacted in the copy. So a later record of the same key must
-    follow; `superseded` collects the keys whose later record has not come yet. Tombstones are
+    follow. `superseded` collects the keys whose later record has not come yet. Tombstones are
     exempt, because Kafka removes them after a time.
     """
     async for original in originals:

@@ -12,7 +12,7 @@ from controlplane.settings.security import KafkaSecurity
 from tests.logs.reading_contract import entries_of
 
 T0 = time.time_ns() // 1_000_000
-"""Time of the records. Markers have the present time; records of long ago would lie in a segment of
+"""Time of the records. Markers have the present time. Records of long ago would lie in a segment of
 their own, which is compacted at once."""
 ID = "connect-cluster-writes"
 """The transactional id of all these logs: a claim of one fences the others."""

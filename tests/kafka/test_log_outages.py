@@ -162,7 +162,7 @@ async def _ends(log: KafkaLog, topic: str) -> list[int]:
                 await asyncio.sleep(0.05)
 
 
-async def test_a_claim_without_a_broker(expendable: Broker) -> None:
+async def test_a_claim_without_a_broker_fails_in_time(expendable: Broker) -> None:
     """A claim fails in time; the epoch before it stays valid, as no other writer exists."""
     await create_topic(expendable, "claims", 2)
     async with opened(expendable.bootstrap, writing=SOON, reading=READ_SOON) as log:
@@ -182,7 +182,7 @@ async def test_a_claim_without_a_broker(expendable: Broker) -> None:
             await log.append([put("claims", "c")], epoch)
 
 
-async def test_closed_while_the_broker_hangs(expendable: Broker) -> None:
+async def test_a_close_ends_in_time_while_the_broker_hangs(expendable: Broker) -> None:
     """Closing ends in time, and wakes the caller."""
     await create_topic(expendable, "closed", 2)
     writing = WriteLimits(close_timeout_ms=500)

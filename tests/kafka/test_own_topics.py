@@ -125,7 +125,7 @@ def without_plans(entry_contents: list[tuple[Any, ...]], topics: Topics) -> list
     """Contents without offsets and plans.
 
     Markers take some offsets. On Kafka each accepted command has its plan, because its step is a
-    batch of its own; in memory a plan of one batch is left out.
+    batch of its own. In memory a plan of one batch is left out.
     """
     return [
         (topic, partition, *others, value if topic != topics.commands else _without_plan(value))
@@ -191,7 +191,7 @@ async def test_every_command_writes_the_same_as_in_memory(broker: Broker, topics
 
 
 @pytest.mark.parametrize("done", range(STOP_STEPS))
-async def test_a_zombie_within_a_command(broker: Broker, topics: Topics, done: int) -> None:
+async def test_a_zombie_within_a_command_stops(broker: Broker, topics: Topics, done: int) -> None:
     """After a claim behind any step, the old writer stops and the new one completes.
 
     The last step has no case, because nothing is left to refuse.

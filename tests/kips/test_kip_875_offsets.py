@@ -49,13 +49,6 @@ NOT_STOPPED = (
 )
 
 
-@pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster under our profile and a release's."""
-    async with serving(await running(), request.param) as service:
-        yield service
-
-
 @pytest.fixture
 async def ours() -> AsyncIterator[AskedService]:
     """The small cluster under the KIP's profile, with both connectors stopped."""

@@ -111,7 +111,7 @@ def exit_code_of(code: str) -> int:
     ).returncode
 
 
-def test_a_connector_that_ends_the_process(tmp_path: Path) -> None:
+def test_a_connector_that_ends_the_process_is_stopped_without_a_worker(tmp_path: Path) -> None:
     """`controlplane stop` on the log stops it while no worker runs; the worker then stays up.
 
     After each end nothing is half committed, and the other source continues in the next life. Each

@@ -62,8 +62,8 @@ class KafkaLog(KafkaReader):
     """A `Log` in the topics of a cluster, read as committed.
 
     Appends with an epoch are transactions under `transactional_id`, or single batches in
-    `batch_topics`. Appends without an epoch never fence and are never fenced: a batch of one
-    partition goes to an idempotent producer, any other batch is a transaction under an id of this
+    `batch_topics`. Appends without an epoch never fence and are never fenced. A batch of one
+    partition goes to an idempotent producer. Any other batch is a transaction under an id of this
     object. Appends and reads never create a topic.
     """
 

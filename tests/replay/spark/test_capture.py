@@ -18,9 +18,10 @@ from replay.capture.spark_capture import KafkaFrames, SparkCapture
 from replay.errors import NotCapturable
 from tests.conftest import PROVE
 from tests.kafka.conftest import RELEASES
-from tests.kafka.producer import NewTopic, TopicProducer, in_order, writer
+from tests.kafka.producer import NewTopic, TopicProducer, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import HEADERS, decided, removed
+from tests.logs.reading_contract import by_position
 from tests.replay.archive.test_append import archived
 
 pytestmark = [
@@ -103,13 +104,13 @@ async def test_an_archive_is_the_same_in_both_ways(
     entries = list(plain.written)
 
     async def while_open() -> None:
-        assert archived((await two_captures.capture())[1]) == in_order(entries)
+        assert archived((await two_captures.capture())[1]) == by_position(entries)
 
     names = (topics.config, topics.offsets, topics.status)
     entries += await decided(broker, names, while_open)
     for _ in range(2):
         plain_cluster, other = await two_captures.capture()
-        assert archived(other) == archived(plain_cluster) == in_order(entries)
+        assert archived(other) == archived(plain_cluster) == by_position(entries)
         assert other.parts == plain_cluster.parts
         assert (verified(other).flaws, verified(other).gaps) == ((), ())
     assert sum(entry.aborted for entry in entries) == 3

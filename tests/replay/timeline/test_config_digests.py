@@ -54,7 +54,8 @@ def digests_by_record(
 def config_digest(state: ConfigState) -> bytes:
     """Digest of a state, from all of its rows."""
     hashes = RowHashes()
-    total = hashes.cluster_rows(state.offset, state.session_key)
+    total = hashes.cell("offset", "", state.offset, None)
+    total += hashes.cell("session_key", "", -1, state.session_key)
     for table in ConfigRows._fields:
         for name, value in getattr(state, table).items():
             total += hashes.row(table, name, value)

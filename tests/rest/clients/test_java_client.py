@@ -21,7 +21,7 @@ FILES = {"/orders.txt": ["one", "two"]}
 NAMES = {"3.9.1": "orders 1/2 %+", "4.3.0": "orders? 1 +"}
 """Names that need encoding in a path.
 
-The client sends bodies as Latin-1, so they are ASCII; Kafka 4 refuses slashes and percent signs in
+The client sends bodies as Latin-1, so they are ASCII. Kafka 4 refuses slashes and percent signs in
 a path, encoded or not.
 """
 

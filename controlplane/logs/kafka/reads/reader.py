@@ -34,7 +34,7 @@ class KafkaReader:
     an open transaction appear once it is decided, and records of aborted transactions are marked.
     Use this isolation for data that is stored. `isolation="read_uncommitted"` reads to the high
     watermark, like a worker without exactly-once support. Then `read` marks the records that were
-    aborted before the call; `tail` marks none, because their transactions may still be open.
+    aborted before the call. `tail` marks none, because their transactions may still be open.
 
     `starts` are the first offsets of the log, even if compaction has removed their records.
     """

@@ -7,9 +7,8 @@ import pytest
 
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, cluster_in, log_of
-from tests.replay.archive.buckets import Bucket, bucket
+from tests.replay.archive.buckets import Bucket, bucket, in_bucket
 from tests.replay.archive.merges import looks
-from tests.replay.archive.test_store import in_bucket
 from tests.replay.cli.replay_calls import call, content, refusal
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
