@@ -2,11 +2,11 @@
 
     python -m benchmarks.append [--seconds 2] [--quick]
 
-64 concurrent appenders share commits. The peers are the obvious program (one commit per record in
-the same SQLite schema) and the least work that is durable at all (a bare file, a checksum per
-record, one `fdatasync` per group of 64). Every figure is durable: `synchronous=FULL`, or
-`fdatasync`. All come from one run on one disk. The contestants take turns; the best of several
-rounds counts.
+64 concurrent appenders share commits. One peer is the obvious program: one commit per record in the
+same SQLite schema. The other peer is the least work that is durable at all. It writes a bare file,
+with a checksum per record and one `fdatasync` per group of 64. Every figure is durable:
+`synchronous=FULL`, or `fdatasync`. All come from one run on one disk. The contestants take turns;
+the best of several rounds counts.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
     python -m benchmarks.fold [--records 1000000] [--quick]
 
-The peer is the obvious program: decode key and value of every record with `json` and keep the last
-in a dict. All figures come from one run on one machine; the best of several rounds counts.
+The peer is the obvious program. It decodes key and value of every record with `json`, and keeps the
+last in a dict. All figures come from one run on one machine; the best of several rounds counts.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
     python -m benchmarks.startup [--records 200000] [--rounds 3] [--quick]
 
-An embedded log holds that many records of the config and status topics, half each: 500 connectors,
-repeatedly configured, stopped and reported, as in an old fleet. The time runs from
+An embedded log holds that many records of the config and status topics, half each. They are of 500
+connectors, repeatedly configured, stopped and reported, as in an old fleet. The time runs from
 `ControlPlane.open` until the plane is the writer, knows the state and accepts commands. The table
 of plugins, made once per process, is excluded.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_CHARACTERS = 30_000
-"""Length of a text in a status, an answer or a log line; the middle of a longer one is left out."""
+"""Length of a text in a status, an answer or a log line. The middle of a longer one is left out."""
 
 _MAX_UNHIDDEN_CHARACTERS = 1_000_000
 """Length of a text before secrets are hidden. A cut here may split a secret; `shortened` later

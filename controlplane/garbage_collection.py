@@ -1,9 +1,10 @@
-"""Garbage collection settings of a process whose only work is a control plane.
+"""Garbage collection settings of processes whose only work is a control plane or a replay.
 
 The state is long-lived and has no cycles; nearly all objects of a command die with its answer.
 Python's defaults scan the whole heap each time it grows by a quarter, and young objects after every
 700 allocations. These scans cost a busy service a fifth of its time, and cause its longest pauses
-(`benchmarks/commands.py`). An embedding program chooses its own settings.
+(`benchmarks/commands.py`). They cost `replay state` a sixth of its time. An embedding program
+chooses its own settings.
 """
 
 import gc
@@ -21,4 +22,9 @@ def freeze_long_lived() -> None:
     """Exempt all current objects from collection; set the thresholds. Call it after start-up."""
     gc.collect()
     gc.freeze()
+    collect_rarely()
+
+
+def collect_rarely() -> None:
+    """Set the thresholds: for a process that builds large states."""
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_ROUNDS, OLDER_ROUNDS)

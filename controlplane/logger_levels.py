@@ -1,8 +1,8 @@
 """Loggers of a process and their levels, under Log4j's level names (KIP-495, KIP-976).
 
-Python's `logging` has the model of Log4j: a logger exists once it was requested by name, and has
-its own level or that of its nearest ancestor. So this module shows and sets Python's loggers, such
-as `controlplane` and `aiokafka`. A Java name can also be set; its level is stored, but nothing logs
+Python's `logging` has the model of Log4j. A logger exists once it was requested by name. It has its
+own level, or that of its nearest ancestor. So this module shows and sets Python's loggers, such as
+`controlplane` and `aiokafka`. A Java name can also be set; its level is stored, but nothing logs
 under it.
 
 Source: `Loggers`, and before 3.7 `LoggingResource`.

@@ -177,7 +177,7 @@ LEFT_OUT = "left_out"
 """Field of a log line: number of equal lines before it that were left out."""
 REPEAT_S = 10.0
 """Seconds in which equal warnings of a library are written once. While a broker is away, a Kafka
-client repeats its warnings ten times a second: three tasks would write 90 MB an hour."""
+client repeats its warnings ten times a second. Three tasks would write 90 MB an hour."""
 MOST_WARNINGS = 1_000
 """Maximum warnings that are remembered, some 300 bytes each; the oldest is dropped first."""
 

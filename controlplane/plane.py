@@ -96,7 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     exactly_once: bool = False
     limits: CommandLimits = CommandLimits()
     follower: FollowerLimits = FollowerLimits()
-    """Limits of following the log. `gather_ms` is always 0: the records of one writer arrive in
+    """Limits of following the log. `gather_ms` is always 0. The records of one writer arrive in
     order, and each command waits until its records have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
     catalogue: str | None = None

@@ -1,7 +1,7 @@
 """A connector class in Python, and the validation that a control plane derives from it.
 
 Run `python examples/connector.py`. An installed package declares such a class by an entry point,
-and `ControlPlane.open` finds it; this program passes the class itself.
+and `ControlPlane.open` finds it. This program passes the class itself.
 
     [project.entry-points."controlplane.connectors"]
     orders = "example.orders:OrdersSource"

@@ -37,7 +37,7 @@ SHARED = ROOT.parent / "shared"
 OLDEST_JDK = 17
 """Oldest JDK that Kafka 4 runs on."""
 
-# Sessions of Spark that tests start as a user does live for seconds, too short for the optimising
+# Tests start sessions of Spark as a user does. These live for seconds, too short for the optimising
 # compiler to pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -242,7 +242,7 @@ def histories() -> Path:
 def open_folder() -> Iterator[Path]:
     """Yield a temporary folder that every user may enter.
 
-    The folder is outside of pytest's own folder: each start of pytest by the same user closes that
+    The folder is outside of pytest's own folder. Each start of pytest by the same user closes that
     one to others.
     """
     with TemporaryDirectory() as name:

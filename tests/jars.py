@@ -86,7 +86,7 @@ def classpath(*artifacts: str, silent: bool = True, soon: Iterable[Artifacts] = 
 
     A binding of slf4j that prints nothing is in it, unless `silent` is False: then there is none.
     Safe to be called by several processes at once. `soon` names class paths that tests ask for
-    later: one run of Maven resolves them all, because its start costs more than a class path.
+    later. One run of Maven resolves them all, because its start costs more than a class path.
 
     Raises:
         JarsUnavailable: there is no Java or Maven, or Maven could not resolve an artifact.

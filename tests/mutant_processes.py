@@ -1,7 +1,7 @@
 """Processes in which one module of the product has a deliberate bug.
 
 One process imports the libraries of the product and its tests, and then drops the project's own
-modules. It forks per mutant: the fork loads one module in its mutated form and imports the others
+modules. It forks per mutant. The fork loads one module in its mutated form, and imports the others
 from their byte code. No library is loaded twice, and no file changes.
 """
 

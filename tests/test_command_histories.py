@@ -4,8 +4,7 @@ For every recorded request, the log is folded up to the point that the writing w
 request becomes a command, and the command is decided. The plan must have the records of the
 cluster:
 
-- In the config topic: the records of the request, then those of each later request of a worker to
-  the leader (publishing tasks, fencing).
+- The config topic has the records of the request, then those of each later request to the leader.
 - In the offsets topics: the records of altering and resetting, in order within each partition.
 
 Statuses and commits of running tasks follow from no request and are left out. A refused request

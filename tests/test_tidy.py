@@ -25,7 +25,7 @@ from tests.tidy.layers import (
 )
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
-from tests.tidy.sentences import long_sentences
+from tests.tidy.sentences import long_docstring_sentences, long_sentences
 from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
@@ -224,8 +224,13 @@ def test_comments_open_with_their_subject() -> None:
 
 
 def test_sentences_of_pages_are_short() -> None:
-    """A sentence of the README or of a page in docs/ has at most twenty words."""
-    check(long_sentences, tracked("README.md", "docs/*.md"))
+    """A sentence of a page, a README or the changelog has at most twenty words."""
+    check(long_sentences, tracked("*.md"))
+
+
+def test_sentences_of_docstrings_are_short(python: list[SourceFile]) -> None:
+    """A sentence of a docstring has at most twenty words."""
+    check(long_docstring_sentences, python)
 
 
 def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
@@ -336,6 +341,8 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (function_size, CORE, "async def f():\n" + "    x = 1\n" * 60),
     (long_sentences, PAGE, f"Short.\n\n- A list\n  item: {21 * 'word '}."),
     (long_sentences, PAGE, f"{10 * 'word '}\n{10 * 'word '}e.g. [two words](target)."),
+    (long_docstring_sentences, CORE, f'"""X.\n\n{21 * "word "}\n"""'),
+    (long_docstring_sentences, TEST, f'A = 1\n"""A {10 * "word "}\n{10 * "word "}"""'),
     (names, CORE, "class LogManager: ..."),
     (names, CORE, "def do_it(): ..."),
     (names, CORE, "def f(data): ..."),
@@ -450,6 +457,9 @@ KEPT: list[tuple[Rule, str, str]] = [
     (long_sentences, PAGE, f"{19 * 'word '}`{9 * 'code '}`. {19 * 'Word '}1 2 3."),
     (long_sentences, PAGE, f"```text\n{21 * 'word '}\n```\n| {21 * 'cell '}|\n# {21 * 'title '}"),
     (long_sentences, PAGE, f"Shown:\n\n    {21 * 'output '}\n"),
+    (long_docstring_sentences, CORE, f'"""{20 * "word "}. {20 * "Word "}."""'),
+    (long_docstring_sentences, CORE, f'"""X.\n\nRaises:\n    E: {21 * "word "}\n"""'),
+    (long_docstring_sentences, CORE, f'"""X. Exit\ncode 0: {21 * "word "}"""'),
     (private, "x.md", "GET /workers/a/home/x, `{home}/root/x`"),
 ]
 

@@ -2,12 +2,12 @@
 
     python -m benchmarks.archives.looks [--looks 525600] [--partitions 25] [--markers] [--earlier]
 
-A *look* is one capture of all partitions, a *reading* what a look has read of one partition.
-An archive has one record per look in each of `--partitions` partitions of the offsets topic, as if
-captured in `--looks` looks (default: a minute for a year) and merged. It is made at once, not look
-by look. With `--markers`, 1 to 30 markers of transactions follow each record, so every look has a
-hole, and the looks read different numbers of offsets. `--earlier` writes every reading into the
-manifest, as earlier versions did. Times are CPU times.
+A *look* is one capture of all partitions, a *reading* what a look has read of one partition. An
+archive has one record per look in each of `--partitions` partitions of the offsets topic. It equals
+an archive that was captured in `--looks` looks (default: a minute for a year) and merged. It is
+made at once, not look by look. With `--markers`, 1 to 30 markers of transactions follow each
+record. So every look has a hole, and the looks read different numbers of offsets. `--earlier`
+writes every reading into the manifest, as earlier versions did. Times are CPU times.
 """
 
 import tempfile

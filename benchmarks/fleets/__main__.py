@@ -3,12 +3,11 @@
     python -m benchmarks.fleets [--clusters 1 --clusters 8 --clusters 64 --clusters 512]
         [--keys 20000] [--rounds 3] [--folder DIR]
 
-Each contestant (`fleet_engines.py`) writes the last record of every key of the offsets
-topic of every cluster to Parquet, by cluster. Each is a process of its own and is warmed up; they
-take turns, and the median counts. Clusters are generated (`memory.py`): `--keys`
-source partitions in 25 partitions of the topic, with three records each. The outputs must be equal.
-*Process* is the peak memory of the contestant's process. *All* adds the peaks of its JVM and its
-workers.
+Each contestant (`fleet_engines.py`) writes Parquet by cluster: the last record of every key of the
+offsets topic. Each is a process of its own and is warmed up; they take turns, and the median
+counts. Clusters are generated (`memory.py`): `--keys` source partitions in 25 partitions of the
+topic, with three records each. The outputs must be equal. *Process* is the peak memory of the
+contestant's process. *All* adds the peaks of its JVM and its workers.
 """
 
 import sys

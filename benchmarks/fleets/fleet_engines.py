@@ -1,6 +1,6 @@
 """Contestants of the benchmark of fleets: this engine and other tools.
 
-The output is Parquet by cluster: the last record of every key of the offsets topic, with its
+The output is Parquet by cluster. It has the last record of every key of the offsets topic, with its
 partition and offset. Keys whose last record is a tombstone are left out.
 """
 

@@ -6,7 +6,7 @@
 Each cluster has `--keys` source partitions of 100 connectors in 25 partitions of the offsets topic,
 with three records each. It has the configs and statuses of these connectors as well. The state of
 every cluster is written as partitioned Parquet. Each run is a process of its own. *Driver* is the
-peak of the Python process that runs the query, *worker* the greatest peak of a Python process of
+peak of the Python process that runs the query. *Worker* is the greatest peak of a Python process of
 Spark's tasks.
 
 `--large` is one cluster, folded in buckets of keys and then by one task. Digests must be equal.

@@ -2,8 +2,8 @@
 
 All share one broker of Kafka 3.9.1 and this machine. The worker runs with the options of its start
 script. One connection waits for each response; its client is a process of its own
-(`processes/load_client.py`). The services take turns in each round; the median of the rounds'
-medians counts, without a first round that warms up.
+(`processes/load_client.py`). The services take turns in each round. The median of the rounds'
+medians counts; a first round only warms up.
 
 The attached service compares records with its plan after each answer. The next request comes at
 once, so the comparison is part of the times.

@@ -3,8 +3,8 @@
 A broker of Kafka 3.9.1 holds source offsets in 25 partitions and 500 stopped connectors. The clock
 runs from the start of each process:
 
-- Connect's distributed worker, with the options of its start script and a heap of a given size,
-  until `GET /connectors/{c}/offsets` has its first good answer;
+- Connect's distributed worker, until `GET /connectors/{c}/offsets` has its first good answer. It
+  has the options of its start script and a heap of a given size;
 - `processes/startup_probe.py`, until the topics are folded and every view is there.
 
 The contestants take turns; medians count. Memory is the peak of each process.

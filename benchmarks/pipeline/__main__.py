@@ -2,14 +2,14 @@
 
     python -m benchmarks.pipeline [--records 200000] [--rounds 3] [--quick]
 
-FileStream source and sink run in one worker, with equal settings: a Java worker 3.9.1 with the
-options of its start script, `serve --own` on the same broker, and `serve` on SQLite. The workers
-take turns, each with new topics; medians count.
+FileStream source and sink run in one worker, with equal settings. The workers are a Java worker
+3.9.1, `serve --own` on the same broker, and `serve` on SQLite. The Java worker has the options of
+its start script. The workers take turns, each with new topics; medians count.
 
 - *records/s* and *CPU per record*: from 1 % to 99 % of the sink's file. The processor time is that
   of the worker, without the broker.
-- *RUNNING after*: from the request that creates a connector until its task is RUNNING, in a worker
-whose other connectors are idle.
+- *RUNNING after*: from the request that creates a connector until its task is RUNNING. The other
+  connectors of the worker are idle.
 - *memory*: resident memory of the worker with ten connectors.
 
 A second table compares two sources on SQLite: one has KIP-910's hook, and adds an offset at every

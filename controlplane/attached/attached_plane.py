@@ -120,7 +120,7 @@ class AttachedPlane:
         self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
         limits = around.limits
-        # The longest case: the request is retried in vain, is then sent but not answered, and is
+        # The longest case: the request is retried in vain, then sent but not answered. It is
         # looked up in a log that cannot be read.
         longest_ms = 2 * limits.patience_ms + limits.answer_timeout_ms + limits.records_ms
         self._patience_s = longest_ms / 1_000
@@ -267,8 +267,8 @@ class AttachedPlane:
     async def _run(self, job: _QueuedRequest) -> None:
         """Hold the lock of the connector until the command's records are compared with the plan.
 
-        The answer leaves before the record *finished* is written. If the process is killed between
-        the two, or before the answer, its next start looks the command up in the cluster's log.
+        The answer leaves before the record *finished* is written. If the process is killed before
+        that record, its next start looks the command up in the cluster's log.
         """
         request, queue = job.request, queue_of(job.request.command)
         async with self._locks.turn(queue):

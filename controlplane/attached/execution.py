@@ -1,6 +1,6 @@
 """Execution of commands as requests to the workers, and their continuation after a crash.
 
-Most commands are one request. A creation with offsets (KIP-995) and an undo are several; the trail
+Most commands are one request. A creation with offsets (KIP-995) and an undo are several. The trail
 has the name of each before it is sent. A gap between two requests is a crash point with the name of
 the request before it.
 

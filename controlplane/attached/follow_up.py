@@ -12,7 +12,7 @@ from controlplane.core.order import Ends
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.logs.log import HasQuickEnds, LogError, LogUnavailable, ReadableLog
+from controlplane.logs.log import LogError, LogUnavailable, ReadableLog, quick_ends
 from controlplane.projection.follower import Follower
 
 APPEARANCE_S = 0.1
@@ -34,7 +34,7 @@ class LogFollowUp:
     ) -> None:
         self._follower = follower
         self._log = log
-        self._ends = log.ends_from_leaders if isinstance(log, HasQuickEnds) else log.ends
+        self._ends = quick_ends(log)
         self._profile = profile
         self._limits = limits
         self._recent = RecentRecords({})

@@ -1,18 +1,18 @@
-"""Signal for background work: this process only waits for a worker now."""
+"""Signal for background work: this process is idle, because it waits for a worker."""
 
 import asyncio
 from contextlib import suppress
 
 LONGEST_S = 0.01
 """Longest wait in seconds for an idle moment. A longer wait gives other clients more time to change
-the connector, and then the records of a command differ from its plan."""
+the connector. The records of a command would then differ from its plan."""
 
 
 class IdleSignal:
     """Wakes background tasks when a request has been sent to a worker.
 
-    Until the worker answers, this process has no other work. Background work right after an answer
-    would delay the next command of a caller that sends one command after the other.
+    Until the worker answers, this process has no other work. A caller may send one command after
+    the other. Background work right after an answer would delay its next command.
     """
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str
     """Compare the records of a plan with the entries since its command was accepted.
 
     Entries of other connectors and statuses are ignored. Task configs and commits that are in no
-    plan are ignored, too, because the connector's owner publishes them on its own.
+    plan are ignored, too: the connector's owner publishes them.
     """
     pool = [entry for entry in entries if not entry.aborted]
     matches = list(_matches(plan, pool))

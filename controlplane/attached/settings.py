@@ -24,7 +24,7 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Embedded log of our own that records every command: sqlite:///trail.db. None: in memory."""
 
     patience_ms: int = 30_000
-    """Longest time in ms to send a request again while no worker has taken it: a rebalance, or the
+    """Longest time in ms to send a request again while no worker has taken it. A rebalance, or the
     restart of the only worker, ends within that time."""
 
     retry_ms: int = 250
@@ -37,8 +37,8 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time in ms to open a connection to a worker."""
 
     read_on_ms: int = 3_000
-    """Longest time in ms that an answer waits until this service has read what the command wrote:
-    as long as a worker reads on (`worker.sync.timeout.ms`)."""
+    """Longest time in ms that an answer waits until this service has read the records of the
+    command. A worker reads on for this time, too (`worker.sync.timeout.ms`)."""
 
     records_ms: int = 5_000
     """Longest time in ms that planned records may take to appear after the worker's answer. A

@@ -1,11 +1,11 @@
 """HTTP/1.1 connections to one worker, kept open between requests.
 
-A client of httpx takes some 2 ms of a core per request, mostly before the worker gets it and after
-the worker has answered. These connections speak to the socket with h11 alone. They know neither
-proxies nor redirects: `ConnectClient` leaves both to httpx.
+A client of httpx takes some 2 ms of a core per request. Most of it lies before the worker gets the
+request, and after its answer. These connections speak to the socket with h11 alone. They know
+neither proxies nor redirects: `ConnectClient` leaves both to httpx.
 
 Errors are those of httpx: `ConnectError`, `ConnectTimeout` and `PoolTimeout` show that nothing was
-sent; after any other one the worker may have executed the request.
+sent. After any other error, the worker may have executed the request.
 """
 
 import asyncio

@@ -143,10 +143,11 @@ def main(**_: str | None) -> None:
     """Read, serve and change the control state of Kafka Connect, as a worker of any release does.
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
-    records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
+    records. Such a file is a history (.log.jsonl), or the output of kcat -J or of
+    kafka-console-consumer.
 
-    A cluster is the URL of a worker, ours or Kafka's, or a LOG, which is opened for that one
-    command. The options about the cluster may stand before or after the command.
+    A cluster is the URL of a worker, ours or Kafka's. It may also be a LOG, which is opened for
+    that one command. The options about the cluster may stand before or after the command.
     """
     _escape_unprintable()
 

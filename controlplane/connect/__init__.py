@@ -3,7 +3,7 @@
     from controlplane.connect import Source, key
 
 `Source` and `Sink` are whole connectors in one class. `SourceConnector`, `SourceTask`,
-`SinkConnector` and `SinkTask` have the methods of Kafka's classes of these names.
+`SinkConnector` and `SinkTask` have the methods of Kafka's classes of these names. The page
 docs/connectors.md teaches how to write, test and package one.
 """
 

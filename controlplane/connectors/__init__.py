@@ -1,7 +1,7 @@
 """Connectors that ship with the worker.
 
 `shipped` returns their classes by the names that configs use. A class with a twin among Kafka's own
-connectors has the twin's name, settings and offsets, so the twin's configs work unchanged.
+connectors has the twin's name, settings and offsets. So the twin's configs work unchanged.
 """
 
 from collections.abc import Iterable, Mapping

@@ -25,8 +25,8 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum commands that run or wait, about 2 kB each; others are refused with `TooMany`."""
 
     write_patience_ms: int = 30_000
-    """Longest time for retries of one step while the log is unavailable: as long as a worker waits
-    for a write to its config topic (`KafkaConfigBackingStore#READ_WRITE_TOTAL_TIMEOUT_MS`)."""
+    """Longest time for retries of one step while the log is unavailable. A worker waits as long for
+    a write to its config topic (`KafkaConfigBackingStore#READ_WRITE_TOTAL_TIMEOUT_MS`)."""
 
     retry_first_ms: int = 50
     """Pause before the first retry; it doubles with each retry."""

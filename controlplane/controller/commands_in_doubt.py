@@ -1,7 +1,8 @@
 """Recovery of commands that may be half done.
 
 A command stays unfinished if a step could not be written or taken back. It is ended before the next
-command of its queue begins, or by a retry in the background once the log is available.
+command of its queue begins. A retry in the background may end it earlier, once the log is
+available.
 """
 
 import asyncio

@@ -58,6 +58,7 @@ from controlplane.logs.log import (
     LogNotUsable,
     LogUnavailable,
     ProbedLog,
+    quick_ends,
 )
 from controlplane.notices import info_check
 
@@ -461,7 +462,7 @@ class Controller:
         Raises:
             LogUnavailable: it takes longer than the log may be away (`write_patience_ms`).
         """
-        ends = await self._log.ends(self._reader.ends)
+        ends = await quick_ends(self._log)(self._reader.ends)
         patience_ms = self._limits.write_patience_ms
         try:
             async with asyncio.timeout(patience_ms / 1_000):

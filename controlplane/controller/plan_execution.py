@@ -299,7 +299,7 @@ class LogWriter:
 
     Without an epoch it appends beside the writer, as any worker may do for some records. While the
     log is unavailable, it retries for a bounded time. If it raises `LogUnavailable` in the end, the
-    outcome is open: the log has the whole batch, or nothing of it.
+    outcome is open. The log has the whole batch, or nothing of it.
     """
 
     def __init__(  # noqa: PLR0913 - settings, by name only

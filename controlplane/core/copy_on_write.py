@@ -41,7 +41,7 @@ class LayeredDict(MutableMapping[K, V]):
     def room(self) -> int:
         """Number of keys that the layer may still take; negative: it has too many.
 
-        A limit of about √n keys balances two costs: each snapshot copies the layer, and each merge
+        A limit of about √n keys balances two costs. Each snapshot copies the layer, and each merge
         copies the table of n keys.
         """
         return 2 * isqrt(len(self._base)) - len(self._written) - len(self._removed)

@@ -1,8 +1,8 @@
 """Raw records with their position in a log: the truth from which everything else is derived.
 
 An `Entry` is one record as Kafka stores it. A `Batch` holds the entries of one partition as
-columns, for bulk readers: creating an object per record would cost more than the fold itself.
-Neither class interprets the bytes; `codec` does.
+columns, for bulk readers. An object per record would cost more than the fold itself. Neither class
+interprets the bytes; `codec` does.
 """
 
 from abc import ABC, abstractmethod

@@ -146,8 +146,8 @@ class Reason(Enum):
     NOT_OFFERED = "not offered"
     """The release lacks this command."""
     FAILED = "failed"
-    """The worker fails: a hook throws, or a class is missing and the release calls that a failure
-    of the worker."""
+    """The worker fails: a hook throws, or a class is missing in a release that calls this a
+    failure."""
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
@@ -209,7 +209,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """Refusal to answer with, in a release that writes the records and then refuses."""
     release: str | None = None
     """Release that answers. `decide.with_complete_outcome` sets it and the two fields below when
-    the command is carried out; the answer then depends on this outcome alone. None: outcome of a
+    the command is carried out. The answer then depends on this outcome alone. None: outcome of a
     plan, or stored by an earlier version of this program."""
     connector: ConnectorAfterCommand | None = None
     """Connector in the answer; None: the answer shows none."""

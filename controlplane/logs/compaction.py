@@ -13,8 +13,8 @@ class CompactionFilter:
     cleaner ignores the active segment (None: no entry is ignored).
 
     `superseded` and `tombstones` are offsets. Superseded entries may be removed in any order.
-    Tombstones, the last entries of their keys, may be removed only after all superseded entries:
-    otherwise an older value would become visible again. Kafka keeps tombstones for
+    Tombstones, the last entries of their keys, may be removed only after all superseded entries.
+    Otherwise an older value would become visible again. Kafka keeps tombstones for
     `delete.retention.ms`. Memory grows with the number of keys.
     """
 

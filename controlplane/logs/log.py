@@ -1,19 +1,19 @@
 """Contract of logs, and the errors that a log may raise.
 
-A log holds topics; a topic has numbered partitions; a partition holds entries in the order of
-their offsets, which ascend but may have gaps (compaction, transaction markers). The contract makes
-only promises that Kafka keeps: a batch of records is appended atomically (a transaction); order
-holds within a partition; a reader can read to the end; a writer with an old epoch is fenced
+A log holds topics; a topic has numbered partitions; a partition holds entries in the order of their
+offsets. Offsets ascend but may have gaps (compaction, transaction markers). The contract makes only
+promises that Kafka keeps. A batch of records is appended atomically (a transaction). Order holds
+within a partition, and a reader can read to the end. A writer with an old epoch is fenced
 (`transactional.id`). There is no compare-and-append. The next offset is not predictable, because
 transaction markers also take offsets. `EmbeddedLog` adds methods that need no brokers.
 
 Every method of a closed log except `close` raises `LogUnavailable`; a waiting `tail` wakes up and
-raises it. A topic may be named more than once. `Ends` arguments may exceed the log, and may leave
+raises it. A topic may be named more than once. `Ends` arguments may exceed the log. They may leave
 out topics or the last partitions (default: the first record, or the end). More offsets than a topic
 has partitions raise `LogNotUsable`.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
@@ -82,7 +82,7 @@ class ReadableLog(Protocol):
         """Offset after the last record that can be read now or soon, per partition.
 
         It lies after every record whose `append` through this object has returned. On Kafka it is
-        the last stable offset, or the end of this object's last record if that is greater: a commit
+        the last stable offset, or the end of this object's last record if that is greater. A commit
         returns before its marker is written. Raises `LogNotUsable` for a missing topic.
         """
         ...
@@ -119,6 +119,11 @@ class HasQuickEnds(Protocol):
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
         """Return the same as `ends`; partitions that were added recently may be missing."""
         ...
+
+
+def quick_ends(log: ReadableLog) -> Callable[[Iterable[str]], Awaitable[Ends]]:
+    """Return the method of a log that finds its ends with the fewest requests."""
+    return log.ends_from_leaders if isinstance(log, HasQuickEnds) else log.ends
 
 
 @runtime_checkable

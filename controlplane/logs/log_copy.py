@@ -33,8 +33,8 @@ class LogCopy:
 
     Committed records keep partition, order, time, key, value and headers; offsets may change. The
     command topic is copied last, in one append. So a target with commands is a complete copy, and
-    `check_own_topics` refuses an interrupted copy. A further `run` continues an interrupted copy:
-    its records must equal the first ones of the source, except for those that Kafka has compacted.
+    `check_own_topics` refuses an interrupted copy. A further `run` continues an interrupted copy.
+    Its records must equal the first ones of the source, except for those that Kafka has compacted.
 
     The topics may have other names in the target. Positions refer to the source, except in messages
     about the target.
@@ -128,10 +128,13 @@ class LogCopy:
         """Raise `LogNotUsable` if the source has more records than a complete copy."""
         for (topic, partition), offset in lacking.items():
             if offset is not None:
-                raise LogNotUsable(
-                    f"the topics are a complete copy of a time when {topic}-{partition} ended "
-                    f"before offset {offset}: {_OTHER_TOPICS}"
+                state = (
+                    f"are a complete copy of a time when {topic}-{partition} ended before offset "
+                    f"{offset}"
+                    if self.runs.records or self.marked
+                    else "have been claimed by `serve --own`, which may still write them"
                 )
+                raise LogNotUsable(f"the topics {state}: {_OTHER_TOPICS}")
 
     async def _first_lacking(
         self, sizes: Mapping[str, int], ends: Ends
@@ -320,7 +323,7 @@ async def _original_of(
     """Read on to the original of a copied record; None: there is none.
 
     Skipped originals must have been compacted in the copy. So a later record of the same key must
-    follow; `superseded` collects the keys whose later record has not come yet. Tombstones are
+    follow. `superseded` collects the keys whose later record has not come yet. Tombstones are
     exempt, because Kafka removes them after a time.
     """
     async for original in originals:

@@ -218,12 +218,16 @@ async def _open_kafka(bootstrap: str, how: OpenOptions) -> "KafkaReader":
 
 
 async def open_kafka_log(
-    where: str, configuration: Configuration, *, all_headers: bool = False
+    where: str, configuration: Configuration, *, for_copy: bool = False
 ) -> "KafkaLog":
     """Open the topics of a cluster for writing, with the settings of a worker; claim nothing.
 
     The transactional id is that of a worker's leader (`connect-cluster-<group.id>`). Only records
-    of the command topic keep their headers, since workers write none; for a copy, all records do.
+    of the command topic keep their headers, since workers write none. An append to one partition is
+    a fenced batch.
+
+    `for_copy`: all records keep their headers, and each append is a transaction. So a claim writes
+    no markers, and the first record of a new topic gets offset 0, as in the original.
 
     Raises:
         LogUnavailable: the cluster cannot be reached.
@@ -241,7 +245,8 @@ async def open_kafka_log(
         transactional_id=f"connect-cluster-{worker.group_id}",
         reading=configuration.settings(ReadLimits, READER),
         writing=configuration.settings(WriteLimits, WRITER),
-        headers_in=None if all_headers else frozenset({worker.topics.commands}),
+        headers_in=None if for_copy else frozenset({worker.topics.commands}),
+        batch_topics=frozenset(() if for_copy else msgspec.structs.astuple(worker.topics)),
         new_topics=new_topic_defaults(configuration),
     )
     return await KafkaLog.connect(

@@ -63,8 +63,8 @@ def check_epoch(epoch: int | None, newest: int) -> None:
 def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
     """Group entries by partition, in order of offsets and without repetitions.
 
-    Raises `LogNotUsable` for an offset or timestamp out of range, and for two different entries
-    with the same offset in one partition.
+    Raises `LogNotUsable` for an offset or timestamp out of range. It does so, too, for two
+    different entries with the same offset in one partition.
     """
     entries_by_partition: dict[TopicPartition, dict[int, Entry]] = {}
     for entry in entries:

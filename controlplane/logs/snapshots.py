@@ -1,8 +1,8 @@
 """Storage for snapshots of a log: pieces of bytes that the log does not interpret.
 
 Storage is optional. A log that has it keeps snapshots per topic. It drops the snapshots of a topic
-as soon as a record of that topic is removed (by compaction or retention). So a snapshot always
-equals a fold of the records that the log still holds.
+as soon as compaction or retention removes a record of that topic. So a snapshot always equals a
+fold of the records that the log still holds.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -23,7 +23,7 @@ class OffsetObserver:
     """Collects the last changes of a connector's offsets during a load (`LoadObserver`).
 
     It recognises a key by its first bytes, as Connect spells it. It does not know the one order
-    between partitions, so it cannot answer for a key in two partitions of a topic.
+    between partitions. So it cannot answer for a key in two partitions of a topic.
     """
 
     def __init__(self, connector: str) -> None:

@@ -76,7 +76,7 @@ class ReleaseFold:
         self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
     ) -> None:
         """Fold entries that arrived together, up to these ends; call the listeners for each."""
-        # This caches a state for readers: a snapshot that they take while a thread changes the fold
+        # This caches a state for readers. A snapshot that they take while a thread changes the fold
         # would show a half-folded entry.
         before = self.state()
         async for entry in sliced(entries):

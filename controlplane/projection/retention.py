@@ -2,7 +2,7 @@
 
 An embedded log keeps the whole history of the cluster. By default only the command topic is cut: it
 holds no state, and grows with every request. Records of other topics are removed only on request,
-and only those that Kafka's log cleaner would remove: the last record of each key always stays.
+and only those that Kafka's log cleaner would remove. The last record of each key always stays.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -29,7 +29,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Retention times, in ms or `FOREVER`."""
 
     commands_ms: _RetentionMs = 30 * DAY_MS
-    """Retention of the command topic: for so long past commands can be queried, and a repeated
+    """Retention of the command topic. For this time, past commands can be queried, and a repeated
     idempotency key gets its first answer."""
 
     superseded_ms: _RetentionMs = FOREVER

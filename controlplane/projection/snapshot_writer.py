@@ -75,8 +75,8 @@ class Watermark:
 
     A record may come late: its writer's clock is behind, or another append overtook it. In the
     order it then precedes records that have been read already. So a prefix counts as settled only
-    if it lies some time before the latest record, by that record's timestamp and not by a clock. In
-    stream processing this is a watermark with an allowed lateness.
+    if it lies some time before the latest record. The timestamp of that record counts, not a clock.
+    In stream processing this is a watermark with an allowed lateness.
 
     It begins at a cut (`ends`, `latest`); `add` all later records. The settled records are a prefix
     of the one order: `ends`, with the running maxima `latest`.

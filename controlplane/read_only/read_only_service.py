@@ -85,8 +85,8 @@ def listener_configuration(
 ) -> Configuration:
     """Return the settings that may hold our listeners.
 
-    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it;
-    unless this process is the worker (`own`).
+    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it. The
+    exception is `own`: this process is the worker.
     """
     if is_cluster(where) and not own:
         return configuration.only(lambda source: source.is_ours)

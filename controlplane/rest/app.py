@@ -10,8 +10,8 @@ no framework's router, because exact answers need three things that a router pre
 Starlette provides headers and responses. Another ASGI application can mount this one at any path.
 
 Beneath `/compat/{release}` the application answers as that release of Kafka does. Each read
-endpoint takes two query parameters that Connect does not have: `as_of=` (a moment: `config@57`, a
-time, a vector of end offsets) and `profile=` (a release). If a release is too new, the application
+endpoint takes two query parameters that Connect does not have. `as_of=` is a moment: `config@57`, a
+time, or a vector of end offsets. `profile=` is a release. If a release is too new, the application
 answers as the newest known one. If a vector leaves topics out, the application completes it. The
 header `NOTICE` reports both cases. It also reports an outage of the log, because answers may then
 be old.

@@ -1,9 +1,9 @@
 """Folds to compare: every view is computed by at least two of them.
 
 The main fold applies entries one by one. The bulk loader is always the second. Other packages
-register folds by entry points: a callable like `Refold` in the group `controlplane.folds`, or a
-`BatchFold` for all tasks at once in `controlplane.folds.together`. A difference is printed with the
-fold's name.
+register folds by entry points. The group `controlplane.folds` has callables like `Refold`. The
+group `controlplane.folds.together` has a `BatchFold` for all tasks at once. A difference is printed
+with the fold's name.
 """
 
 from collections.abc import Mapping, Sequence

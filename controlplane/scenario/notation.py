@@ -6,9 +6,9 @@ Text stands for itself. There are three signs:
 * `(empty)` alone is the empty text;
 * `\xNN` is one byte. JSON has no such escape, so nothing else has to be escaped.
 
-Characters that a terminal or an editor would hide are printed as `\xNN`: control characters, bytes
-that are not UTF-8, spaces at the ends. A second space in a key is printed as `\x20`, because two
-spaces end a key.
+Characters that a terminal or an editor would hide are printed as `\xNN`. They are control
+characters, bytes that are not UTF-8, spaces at the ends. A second space in a key is printed as
+`\x20`, because two spaces end a key.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Running worker of a scenario: reads, decides and writes as its release, and may be the leader.
 
 The leader is a `Controller`, as in a service: the one writer, which completes the unfinished
-commands of its predecessor. The other workers write only the records that any worker may write,
-without an epoch and without an entry in the command topic.
+commands of its predecessor. The other workers write only the records that any worker may write.
+They have no epoch, and write no entry in the command topic.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 A story (`NAME.story.jsonl`, see `tests/histories/README.md`) has the answers of real workers, with
 the end offsets that each worker had read. `verify` folds the log up to these offsets as a worker of
-that release, repeats the requests on the fold, and compares the answers as JSON.
+that release. It repeats the requests on the fold, and compares the answers as JSON.
 """
 
 from collections.abc import Sequence

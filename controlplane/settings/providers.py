@@ -8,14 +8,16 @@ with a file per key, the environment. Installed packages may declare other provi
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controlplane.failure_text import description_of, shortened
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
 """`${provider:path:key}` or `${provider:key}`."""
@@ -190,11 +192,13 @@ def _without_expiry(provider: Callable[[str, str], str | None]) -> Provider:
     return provided
 
 
-def _declared() -> Iterable[EntryPoint]:
+def _declared() -> Iterable["EntryPoint"]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 10 ms, and rarely needed
+
     return sorted(entry_points(group=GROUP), key=lambda point: point.value)
 
 
-def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Provider:
+def _loaded(name: str, point: "EntryPoint", parameters: Mapping[str, str]) -> Provider:
     """Import a provider, and configure it.
 
     Raises:

@@ -1,6 +1,6 @@
 """Table of the supported worker settings: key, type, unit, default, description.
 
-A field is named like its key in a worker's `.properties` file, with `_` for a dot; the last word is
+A field is named like its key in a worker's `.properties` file, with `_` for a dot. The last word is
 the unit. Defaults are Kafka's, unless the description says otherwise. `known_settings` lists the
 unsupported keys of a worker's file with reasons.
 """

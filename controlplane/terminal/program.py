@@ -12,8 +12,8 @@ from controlplane.terminal.exit_codes import INTERRUPTED
 class LossyStream(io.TextIOWrapper):
     """Standard error that drops lines if it cannot be written.
 
-    A full disk or a reader that has left must neither fail a request of a service nor change the
-    exit code of a command.
+    A full disk or a reader that has left must not fail a request of a service. Neither may change
+    the exit code of a command.
     """
 
     def write(self, text: str) -> int:

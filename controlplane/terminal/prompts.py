@@ -46,8 +46,9 @@ def password(prompt: str, *, twice: bool = False) -> str:
 def _ended_by_ctrl_c() -> Iterator[None]:
     """Raise `KeyboardInterrupt` on Ctrl-C within this context.
 
-    asyncio's own handler only cancels the task, which does not end a prompt: the answer after
-    Ctrl-C would still be taken. click turns Ctrl-C into the same `Abort` as the answer no.
+    The handler of asyncio only cancels the task, which does not end a prompt. The answer after
+    Ctrl-C would still be taken. The library click turns Ctrl-C into the same `Abort` as the answer
+    no.
     """
     if current_thread() is not main_thread():
         yield

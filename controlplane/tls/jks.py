@@ -1,8 +1,8 @@
 """Trusted certificates of a JKS store: Java's own format, which `keytool` wrote until Java 9.
 
-Layout, with big-endian numbers: magic, version, number of entries; per entry kind, alias, time and
-content; last a SHA-1 digest of password, a fixed phrase and all bytes before. Source:
-`sun.security.provider.JavaKeyStore` of OpenJDK.
+Layout, with big-endian numbers: magic, version, number of entries, and the entries. An entry has
+kind, alias, time and content. At the end is a SHA-1 digest of password, a fixed phrase and all
+bytes before. Source: `sun.security.provider.JavaKeyStore` of OpenJDK.
 """
 
 import hashlib

@@ -5,7 +5,7 @@
         await worker.plane.execute(CreateConnector("orders", config))
 
 It follows the folded state. It writes statuses, offsets and records itself, and task configs by
-commands of the plane; it never writes configs or target states.
+commands of the plane. It never writes configs or target states.
 """
 
 import asyncio
@@ -274,8 +274,8 @@ class ConnectWorker:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
-        # No `asyncio.TaskGroup`: its end would wait for a connector that ignores its cancellation,
-        # and it would wrap the caller's exceptions in a group.
+        # No `asyncio.TaskGroup`: its end would wait for a connector that ignores its cancellation.
+        # It would also wrap the caller's exceptions in a group.
         self._clean_statuses()
         tasks = [
             background_task(self._follow(), "worker", self._notices),

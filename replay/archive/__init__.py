@@ -14,6 +14,6 @@ no effect. An append is therefore atomic.
 
 `stores` hold the files: a folder, or an object store. `layout` names them, `segments` reads and
 writes the records in them, `manifest` is the chain, `archived_cluster` the resulting view.
-`appender` adds records, `merges` joins small files and removes old records (retention), `readings`
-says how far captures have read, `verification` checks every byte.
+`appender` adds records, `merges` joins small files and removes old records (retention). `readings`
+says how far captures have read, and `verification` checks every byte.
 """

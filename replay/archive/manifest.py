@@ -4,9 +4,9 @@ An alteration, addition or removal in the middle invalidates every later manifes
 end stays undetected: `verify` prints the hash of the last manifest, to be stored elsewhere and
 compared.
 
-The manifest of a merge describes the whole archive and replaces the manifests before it, so opening
-reads it and the later ones. It continues the chain: it holds the hash of the manifest before it,
-and names a file with the replaced manifests (`replaced_manifests`).
+The manifest of a merge describes the whole archive and replaces the manifests before it. So opening
+reads it and the later ones. It continues the chain: it holds the hash of the manifest before it. It
+also names a file with the replaced manifests (`replaced_manifests`).
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ Versions of `replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
 """Format of merges of earlier versions once retention had removed records. Earlier versions would
-take the removed offsets for holes that the log cleaner has left, so they must refuse this
+take the removed offsets for holes that the log cleaner has left. So they must refuse this
 format."""
 
 READINGS_FORMAT = 4

@@ -1,7 +1,7 @@
 """Decoded records of a cluster's log, each with the state before it, in one pass.
 
-Memory grows with the number of keys, not of records: the folded config topic, and the last record
-of each key. Records of the command topic are not kept, because their keys never repeat.
+Memory grows with the number of keys, not of records. It holds the folded config topic, and the last
+record of each key. Records of the command topic are not kept, because their keys never repeat.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,9 +1,9 @@
 """Snapshots of audit passes: all that a pass needs to go on with the next record.
 
 A pass holds many kinds of records by many kinds of keys, so pickle stores it. Other users may be
-able to write a snapshot. The unpickler therefore finds no functions, and only two kinds of classes:
-containers, and classes that the packages of a pass define. A user who can write a snapshot can
-change later findings, as with the tables beside it, but cannot run code.
+able to write a snapshot. The unpickler therefore finds no functions, and only two kinds of classes.
+They are containers, and classes that the packages of a pass define. A user who can write a snapshot
+can change later findings, as with the tables beside it. Such a user cannot run code.
 """
 
 import io

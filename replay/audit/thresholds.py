@@ -18,7 +18,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             0,
-            "Greatest time between a request and its record: access logs have whole seconds, "
+            "Greatest time between a request and its record. Access logs have whole seconds, "
             "clocks differ, and a config is validated before it is written.",
         ),
     ] = 10_000
@@ -27,7 +27,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         _least(
             0,
             "A change that began less than this before the end of the log may still be in "
-            "progress: a worker gives up a request after 90 s.",
+            "progress. A worker gives up a request after 90 s.",
         ),
     ] = 90_000
     rebalance_ms: Annotated[
@@ -42,7 +42,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             0,
-            "Offsets of one connector that move within this time of each other have one cause: a "
+            "Offsets of one connector that move within this time of each other have one cause. A "
             "task commits once a minute (`offset.flush.interval.ms`).",
         ),
     ] = 60_000
@@ -58,7 +58,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             1,
-            "A pause counts if it is this many times the longest earlier one: a source that is "
+            "A pause counts if it is this many times the longest earlier one. A source that is "
             "read once a day has pauses of a day.",
         ),
     ] = 10
@@ -74,7 +74,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             2,
-            "Number of exits from RUNNING within the window: each rebalance causes one, and a "
+            "Number of exits from RUNNING within the window. Each rebalance causes one, and a "
             "rolling restart of a few workers causes a few.",
         ),
     ] = 10

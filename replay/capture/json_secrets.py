@@ -6,8 +6,8 @@ value before can still read it. The grammar is Jackson's (`core.java.jackson_tok
 limits.
 
 After the end of valid JSON, secrets cannot be located. The remainder is then replaced as a whole.
-It stays only if it is plain text without a trace of a secret (`is_harmless`) and no secret came
-before it. The same holds for text after a complete value, which no release reads.
+It stays only if it is plain text without a trace of a secret, and no secret came before it. The
+same holds for text after a complete value, which no release reads.
 
 Not covered: a secret of more than 20 million characters, and one in a name of more than 50,000
 bytes. The newest releases refuse these.
@@ -340,8 +340,8 @@ def is_harmless(raw: bytes) -> bool:
     """True if a piece of a record that is no JSON can be archived unchanged.
 
     No release reads such text, so secrets in it cannot be located. It is harmless only as plain
-    UTF-8 without a trace of a secret: no secret word, no escapes, no encoded text with such a word.
-    UTF-16, compressed and other binary values are never harmless.
+    UTF-8 without a trace of a secret. Such a trace is a secret word, an escape, or an encoded text
+    with such a word. UTF-16, compressed and other binary values are never harmless.
     """
     if len(raw) < _SHORTEST:
         return True

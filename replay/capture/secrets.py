@@ -2,7 +2,7 @@
 
 A record without secrets is archived byte for byte. In a record with secrets only the secret values
 change; each release reads the rest as before (`json_secrets`). Values are secret by the rule that
-hides them from people (`core.text.redaction`); the key that signs workers' requests is secret, too.
+hides them from people (`core.text.redaction`). The key that signs workers' requests is secret, too.
 Headers lose their secrets in every topic. Keys of records and source offsets stay unchanged,
 because a connector finds its offsets by every byte of their keys.
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from controlplane.core.state import SharedTopic
+from controlplane.garbage_collection import collect_rarely
 from controlplane.private_files import BadFileMode
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.extras import install_command
@@ -95,6 +96,8 @@ def main() -> None:
     """Fold, query and compare archives and logs of whole fleets, at any time and release.
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
-    records: a history (.log.jsonl), or the output of kcat -J or kafka-console-consumer. An ARCHIVE
-    is a folder that `capture` has made, or s3a://bucket/folder in an object store.
+    records. Such a file is a history (.log.jsonl), or the output of kcat -J or
+    kafka-console-consumer. An ARCHIVE is a folder that `capture` has made, or s3a://bucket/folder
+    in an object store.
     """
+    collect_rarely()

@@ -62,7 +62,7 @@ class _NoPandas(MetaPathFinder):
 def leave_out_pandas() -> None:
     """Keep pyarrow from importing pandas, a quarter of the time of a short command.
 
-    pyarrow looks for pandas once, at the first array made of a list, and no command has values of
+    pyarrow looks for pandas once, at the first array made of a list. No command has values of
     pandas' types. A later conversion to pandas imports it.
     """
     pyarrow = sys.modules.get("pyarrow")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from controlplane.core.entry import Batch
 from controlplane.core.fold import TopicSnapshot
@@ -189,8 +189,10 @@ class LocalEngine:
         )
 
     def own_topics(self, config_ends: Sequence[int]) -> list[str]:
-        """Dedicated offsets topics named before these config ends, for any release."""
+        """Archived offsets topics of connectors, named before these config ends for any release."""
         topics = self.cluster.topics
+        if self.cluster.ends.keys() <= set(astuple(topics)):
+            return []
         reading = LocalEngine(self.cluster, self.options._replace(exactly_once=False))
         cut = {topics.config: config_ends}
         kip = [Profile.of(KIP)]

@@ -76,8 +76,8 @@ class FoldedCluster(NamedTuple):
 class ClusterCut(NamedTuple):
     """Cluster, and the end offsets of its state if they are fixed.
 
-    Fixed ends give each part of a state, and each attempt of a task, the same records, although the
-    archive grows meanwhile.
+    Fixed ends give each part of a state, and each attempt of a task, the same records. The archive
+    may grow meanwhile.
     """
 
     cluster: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
-from controlplane.core.releases.profiles import KIP, Profile, resolve
+from controlplane.core.releases.profiles import KIP, Profile
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
 from replay.audit.thresholds import thresholds as read_thresholds
@@ -234,8 +234,8 @@ class OpenArchive(Generic[FrameT]):
     ) -> list[str]:
         """Register the tables of the state as SQL views; return their names.
 
-        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table, such
-        as `register` of a DuckDB connection or of a Polars `SQLContext`.
+        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table. A
+        DuckDB connection or a Polars `SQLContext` has such a method.
 
         Raises:
             ValueError: neither Spark nor `register` is given.
@@ -305,8 +305,4 @@ class OpenArchive(Generic[FrameT]):
     def _profiles(self, release: Releases) -> tuple[Profile, ...]:
         names = [release] if isinstance(release, str) else release
         exactly_once = self._source.exactly_once
-        return tuple(profiles_named(names, _profile, exactly_once=exactly_once))
-
-
-def _profile(name: str) -> Profile:
-    return resolve(name).profile
+        return tuple(profiles_named(names, Profile.of, exactly_once=exactly_once))

@@ -4,7 +4,7 @@
     FOLDER/summaries/part-00000-00000.parquet
     FOLDER/_SUCCESS
 
-In a folder of a file system, all files appear at once: they are written to a draft beside it, which
+In a folder of a file system, all files appear at once. They are written to a draft beside it, which
 is renamed at the end. An object store cannot rename, so there `_SUCCESS` says that all files exist.
 """
 
@@ -36,7 +36,6 @@ from replay.fleet.cluster_summaries import (
     summary_table,
 )
 from replay.fleet.order_facts import MarksByRelease, order_facts
-from replay.tables.cells import batches
 from replay.tables.parquet_files import empty_batch, encoded_files
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES, OrderFacts
@@ -73,10 +72,10 @@ class StateFolder(msgspec.Struct, frozen=True):
         store = open_store(self.where, self.settings)
         place = f"{table}/cluster={cluster}/release={state.profile.release}"
         schema = file_schema(table)
-        rows = STATE_TABLES[table].of(cluster, state, order)
-        columns = ({name: row.get(name) for name in schema.names} for row in rows)
         # Without rows there is an empty file: a reader of the table finds the schema.
-        row_batches = chain([empty_batch(schema)], batches(schema, columns))
+        row_batches = chain(
+            [empty_batch(schema)], STATE_TABLES[table].batches(schema, cluster, state, order)
+        )
         written = 0
         for number, file in enumerate(encoded_files(schema, row_batches)):
             # In an object store, a task that was killed may have left a file of another version.

@@ -79,7 +79,7 @@ class StateTableQuery(msgspec.Struct, frozen=True):
         marks = self._marks(local, plan, list(zip(read.busy, reduced, strict=True)))
         for state in local.states_of(read, profiles, reduced):
             order = order_facts(marks, state) if marks else None
-            yield from batches(self.schema, table.of(cluster, state, order))
+            yield from table.batches(self.schema, cluster, state, order)
 
     def _marks(self, local: LocalEngine, plan: ReadPlan, parts: ReducedParts) -> OrderMarks | None:
         """Marks for the connectors; offsets are read for them, and not folded."""

@@ -1,6 +1,6 @@
 """Comparison of running workers with a worker that starts after compaction.
 
-The log is compacted as Kafka may compact it at any time, and folded as a worker of the release
+The log is compacted as Kafka may compact it at any time. It is folded as a worker of the release
 folds it. The differences from the fold of the whole log are the facts that a restarted worker would
 read differently.
 """

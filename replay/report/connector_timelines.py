@@ -1,6 +1,6 @@
 """Timelines of connectors, built while the records of a cluster pass by.
 
-Memory per connector does not grow with its records: time is divided into steps, and each step keeps
+Memory per connector does not grow with its records. Time is divided into steps, and each step keeps
 one state or mark.
 """
 

@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from controlplane.core import views
 from controlplane.core.records import Status
 from controlplane.core.state import ClusterState, Topics
-from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
+from controlplane.core.text.redaction import redacted, redacted_text
 from controlplane.core.text.safe_text import utf8_text
-from controlplane.core.topics.source_partitions import offsets_by_connector
-from replay.tables.cells import RowDocument, json_cell, text_map
+from replay.tables.cells import RowDocument, batches, text_map, tuple_batches
+from replay.tables.offset_rows import OFFSET_COLUMNS, OffsetRow, offset_rows
 
 OrderFacts = Mapping[str, Sequence[str]]
 """Facts that depend on the order between partitions, by connector (`utf8_text`)."""
@@ -25,14 +27,34 @@ class StateTable(NamedTuple):
     rows: StateRows
     topics: Callable[[Topics, Sequence[str]], list[str]]
     """Selects among the topics of a plan."""
+    tuples: Callable[[ClusterState], Iterable[OffsetRow]] | None = None
+    """Makes the rows as tuples, which become columns faster; None: the table is small."""
 
     def of(
         self, cluster: str, state: ClusterState, order: OrderFacts | None = None
     ) -> Iterator[RowDocument]:
         """Rows of a state; `order` is None if facts that depend on the order were not searched."""
-        head = {"cluster": cluster, "release": state.profile.release}
+        head = _head(cluster, state)
         for row in self.rows(state, order):
             yield head | row
+
+    def batches(
+        self,
+        schema: pa.Schema,
+        cluster: str,
+        state: ClusterState,
+        order: OrderFacts | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a state as batches; the schema has some columns of the table."""
+        if self.tuples is None:
+            return batches(schema, self.of(cluster, state, order))
+        head = _head(cluster, state)
+        return tuple_batches(schema, OFFSET_COLUMNS, self.tuples(state), head)
+
+
+def _head(cluster: str, state: ClusterState) -> RowDocument:
+    """Columns that all tables have."""
+    return {"cluster": cluster, "release": state.profile.release}
 
 
 def _connectors(state: ClusterState, order: OrderFacts | None) -> Iterator[RowDocument]:
@@ -77,24 +99,7 @@ def _tasks(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
 
 
 def _offsets(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
-    """Source offsets of every connector, existing or deleted."""
-    offsets_of = offsets_by_connector(state)
-    for name in views.offset_owners(state):
-        offsets = views.all_source_offsets(offsets_of(name), name)
-        connector = utf8_text(name)
-        for view in offsets.shown:
-            offset = None if view.offset is None else redacted_value("", view.offset)
-            yield {
-                "connector": connector,
-                "partition": json_cell(redacted_value("", view.partition)),
-                "offset": json_cell(offset),
-            }
-        for unusable in offsets.left_out:
-            yield {
-                "connector": connector,
-                "partition": json_cell(redacted_value("", unusable.partition)),
-                "problem": utf8_text(redacted_text(unusable.reason)),
-            }
+    return (dict(zip(OFFSET_COLUMNS, row, strict=True)) for row in offset_rows(state))
 
 
 def _statuses(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
@@ -156,7 +161,7 @@ STATE_TABLES: Mapping[str, StateTable] = MappingProxyType(
     {
         CONNECTORS_TABLE: StateTable(_connectors, _of_config_and_status),
         "tasks": StateTable(_tasks, _of_config),
-        "offsets": StateTable(_offsets, _of_config_and_offsets),
+        "offsets": StateTable(_offsets, _of_config_and_offsets, offset_rows),
         "statuses": StateTable(_statuses, _of_status),
         "topics": StateTable(_topics, _of_status),
     }

@@ -1,6 +1,6 @@
 """Digests of each release's config state after every record of the config topic.
 
-Each row of each table has a hash of 32 bytes; the digest of a state is the sum of the hashes. A
+Each row of each table has a hash of 32 bytes. The digest of a state is the sum of the hashes. A
 record thus changes the digest by its changed rows only. The sum does not depend on the order of the
 records that led to the state. Equal states have equal digests. Different states have different
 digests, unless an attacker constructs rows on purpose.
@@ -42,7 +42,6 @@ class RowHashes:
     def __init__(self) -> None:
         self._contents: dict[int, tuple[Any, bytes]] = {}
         self._rows: dict[tuple[str, str, int, int], int] = {}
-        self._cluster_rows: dict[tuple[int, int], int] = {}
 
     def row(self, table: str, name: str, value: Any) -> int:
         """Hash of a connector's row in a table; for tasks, the sum over all of them."""
@@ -58,16 +57,6 @@ class RowHashes:
         if row_hash is None:
             row_hash = self._rows[key] = _number(table, name, task, self._content(value))
         return row_hash
-
-    def cluster_rows(self, offset: int, session_key: Any) -> int:
-        """Hash of the rows without a connector."""
-        key = offset, id(session_key)
-        rows_hash = self._cluster_rows.get(key)
-        if rows_hash is None:
-            rows_hash = self.cell("offset", "", offset, None)
-            rows_hash += self.cell("session_key", "", -1, session_key)
-            self._cluster_rows[key] = rows_hash
-        return rows_hash
 
     def _content(self, value: Any) -> bytes:
         cached = self._contents.get(id(value))

@@ -1,8 +1,8 @@
 """Shares of a pass for digests: by connector, as a state's digest is a sum over connectors.
 
 Each share reads all records, but decodes and folds only those of its connectors, for all releases.
-A record changes the sum by its own connector only. So the changes that all shares found, in the
-order of the records, add up to the digests of a single pass.
+A record changes the sum by its own connector only. So the changes of all shares, in the records'
+order, add up to the digests of a single pass.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

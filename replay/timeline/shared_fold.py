@@ -1,7 +1,7 @@
 """Shared fold: many releases in one pass, folded as one until they disagree.
 
 The behaviours that matter for a log are found by consulting them. When releases in one group
-disagree about a behaviour, the group is split, and each part folds the last few records again.
+disagree about a behaviour, the group is split. Each part folds the last few records again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -107,3 +107,8 @@ def configured(name: str) -> Record:
     """A connector config from a foreign writer."""
     properties = {"properties": {"connector.class": "lab.Source", "name": name}}
     return raw(CONFIG, f"connector-{name}", msgspec.json.encode(properties).decode())
+
+
+def offset_values(plane: ControlPlane) -> list[object]:
+    """Stored offsets of the connector `orders`, without their partitions."""
+    return [offset.offset for offset in views.source_offsets(plane.state, "orders")]

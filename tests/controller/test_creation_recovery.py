@@ -10,12 +10,13 @@ from controlplane.core.commands import CreateConnector, OffsetChange
 from controlplane.core.plan import Reason
 from controlplane.core.plugins import parse_catalogue
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.plane import Refusal, Settings
 from tests.controller.scene import (
     CONFIG,
     OFFSETS,
     Crash,
     crash_after,
+    offset_values,
     plane_on,
     raw,
     written_texts,
@@ -44,18 +45,13 @@ async def died(step: str) -> MemoryLog:
     return log
 
 
-def rows(plane: ControlPlane) -> list[object]:
-    """Return the stored offsets of the connector `orders`."""
-    return [offset.offset for offset in views.source_offsets(plane.state, "orders")]
-
-
 @pytest.mark.parametrize("step", ["wipe", "write"])
 async def test_a_creation_without_its_class_is_rolled_back(step: str) -> None:
     """Without its class, recovery leaves no connector and no offset; the key has the reason."""
     log = await died(step)
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == []
-        assert rows(plane) == []
+        assert offset_values(plane) == []
         with pytest.raises(Refusal) as caught:
             await plane.execute(CREATE, key="k")
         assert caught.value.rejected.reason is Reason.INVALID
@@ -109,7 +105,7 @@ async def test_an_older_release_completes_an_accepted_creation(step: str) -> Non
     log = await died(step)
     async with plane_on(log, Settings(profile="3.9"), plugins=KNOWN) as plane:
         assert views.connectors(plane.state) == ["orders"]
-        assert rows(plane) == [{"row": 1}]
+        assert offset_values(plane) == [{"row": 1}]
         with pytest.raises(Refusal) as caught:
             await plane.execute(CREATE)
         assert caught.value.rejected.reason is Reason.NOT_OFFERED
@@ -122,7 +118,7 @@ async def test_a_foreign_offset_is_wiped_during_recovery() -> None:
     await log.append([raw(OFFSETS, spelled, '{"row":7}'), raw(OFFSETS, '["orders",{}]', "{}")])
     async with plane_on(log, plugins=KNOWN) as plane:
         assert views.connectors(plane.state) == ["orders"]
-        assert rows(plane) == [{"row": 1}]
+        assert offset_values(plane) == [{"row": 1}]
         assert len([value for value in plane.state.offsets[OFFSETS].values.values() if value]) == 1
 
 
@@ -132,5 +128,5 @@ async def test_offsets_of_another_connector_stay() -> None:
     await log.append([THEIRS])
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == ["orders"]
-        assert rows(plane) == [{"row": 1}]
+        assert offset_values(plane) == [{"row": 1}]
         assert not plane.state.commands["k"].unfinished

@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-from controlplane.core import views
 from controlplane.core.commands import CreateConnector, ResetOffsets, StopConnector
 from controlplane.core.plugins import parse_catalogue
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.core.views.hazards import Danger, hazards
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.plane import ControlPlane
-from tests.controller.scene import NOW_MS, OFFSETS, entries, plane_on, raw
+from tests.controller.scene import NOW_MS, OFFSETS, entries, offset_values, plane_on, raw
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 KEY = '["orders",{"page":1}]'
@@ -29,9 +27,9 @@ async def test_a_reset_lasts_and_a_hazard_reports_it(tmp_path: Path) -> None:
         await plane.execute(StopConnector("orders"))
         await log.append([raw(OFFSETS, KEY, '{"row":7}', ELSEWHERE)])
     async with plane_on(log, plugins=PLUGINS, now_ms=lambda: NOW_MS + 1) as plane:
-        assert _offsets(plane) == [{"row": 7}]
+        assert offset_values(plane) == [{"row": 7}]
         await plane.execute(ResetOffsets("orders"), key="reset")
-        assert _offsets(plane) == []
+        assert offset_values(plane) == []
     offset_entries = await entries(log, [OFFSETS])
     assert [(entry.partition, entry.value is None) for entry in offset_entries] == [
         (ELSEWHERE, False),
@@ -39,12 +37,8 @@ async def test_a_reset_lasts_and_a_hazard_reports_it(tmp_path: Path) -> None:
     ]
     assert await log.compact(OFFSETS) == 0
     async with plane_on(log, plugins=PLUGINS) as plane:
-        assert _offsets(plane) == []
+        assert offset_values(plane) == []
     (hazard,) = hazards(offset_entries, Profile.of("kip"))
     assert hazard.danger is Danger.PARTITION_ORDER
     assert hazard.connector == "orders"
     await log.close()
-
-
-def _offsets(plane: ControlPlane) -> list[object]:
-    return [offset.offset for offset in views.source_offsets(plane.state, "orders")]

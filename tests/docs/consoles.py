@@ -1,8 +1,8 @@
 """Console and Python blocks of the documents, in a form that can be run.
 
-Each document has one shell, in an empty folder with links to the folders that documents name; a
-document that calls `make` has links to the other files of a clone, too. A block marked `console`
-is run line for line:
+Each document has one shell, in an empty folder with links to the folders that documents name. A
+document that calls `make` has links to the other files of a clone, too. A block marked `console` is
+run line for line:
 
 - `$ ` begins a command. A backslash at the end of a line, or an open quote, continues it.
 - The lines below are its output. `…` stands for any text, on a line of its own for any lines.

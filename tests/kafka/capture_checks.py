@@ -7,8 +7,8 @@ from replay.archive.archived_cluster import ArchivedCluster, parts_in
 from replay.archive.manifest import read_chain
 from replay.archive.verification import verified
 from replay.capture.log_capture import CaptureTarget
-from tests.kafka.producer import in_order
-from tests.replay.archive.test_append import archived
+from tests.logs.reading_contract import by_position
+from tests.replay.archive.archives import archived
 
 
 def left_in(target: CaptureTarget, entries: Sequence[Entry]) -> ArchivedCluster:
@@ -33,7 +33,7 @@ def check_whole(
 
     `starts` has the present beginning of each partition, by topic.
     """
-    assert archived(whole) == in_order({*archived(left), *entries})
+    assert archived(whole) == by_position({*archived(left), *entries})
     assert [*whole.gaps] == [
         (topic, partition, range(part.end, starts[topic][partition]))
         for (topic, partition), part in left.parts.items()

@@ -14,9 +14,11 @@ import pytest
 import pytest_asyncio
 
 from controlplane.core.state import Topics
+from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.conftest import sampled
 from tests.jars import JarsUnavailable
+from tests.kafka.claimed_logs import opened
 from tests.kafka.class_recorder import record_classes
 from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
@@ -32,7 +34,7 @@ SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
 GIVEN = os.environ.get(GIVEN_BROKER)
 
-EVERY_RELEASE = frozenset({"test_contract.py", "test_log_writes.py"})
+EVERY_RELEASE = frozenset({"test_contract.py", "test_fenced_batches.py", "test_log_writes.py"})
 """Modules whose tests `make test` runs on each release, too: what the brokers promise lies here."""
 
 
@@ -136,3 +138,17 @@ def own_topics() -> Topics:
 async def past(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     """Cluster in which Kafka has compacted, removed and marked some records."""
     return await cluster_with_history(broker, new_topic)
+
+
+@pytest_asyncio.fixture
+async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
+    """Log of the shared broker. Appends to one partition of the topic need no transaction."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
+        yield log
+
+
+@pytest_asyncio.fixture
+async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
+    """Another writer of the same cluster."""
+    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
+        yield log

@@ -2,8 +2,8 @@
 
     python -m tests.kafka.demonstration .cache/kafka --release 3.9.1 --port 8083
 
-The same as `deploy/compose.yaml`, from Kafka's released jars: a source reads a file that grows by a
-line per second, a sink writes a copy. Ctrl-C ends everything.
+It starts the parts of `deploy/compose.yaml` from Kafka's released jars. A source reads a file that
+grows by a line per second, a sink writes a copy. Ctrl-C ends everything.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from controlplane.core.order import Ends
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.kafka.real_kafka import Broker
+from tests.logs.reading_contract import by_position
 from tests.patience import PATIENCE_S
 
 NewTopic = Callable[..., Awaitable[str]]
@@ -191,11 +192,6 @@ async def reading(bootstrap: str, **options: Any) -> AsyncIterator[KafkaReader]:
         await reader.close()
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Sort entries by topic, partition and offset."""
-    return sorted(entries, key=lambda entry: entry.position)
-
-
 async def read_entries(
     reader: KafkaReader,
     topics: Sequence[str],
@@ -212,4 +208,4 @@ async def read_entries(
             assert entry.offset > last.get(at, -1)
             last[at] = entry.offset
             entries.append(entry)
-    return in_order(entries)
+    return by_position(entries)

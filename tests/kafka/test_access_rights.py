@@ -35,12 +35,12 @@ from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import Right, allow, revoke, security_of, settings_of
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended
 from tests.kafka.broker_worker import worker_on
+from tests.kafka.claimed_logs import opened, put
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.consumers import groups_of
 from tests.kafka.own_service import own_settings
 from tests.kafka.producer import create_topic, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, Broker, KafkaWorker
-from tests.kafka.test_log_writes import opened, put
 from tests.kafka.test_serve_own import SOURCE
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
@@ -252,7 +252,7 @@ async def test_no_right_is_needed(broker: Broker) -> None:
         assert await sent.log.topics() == {}
 
 
-async def test_settings_that_may_not_be_seen(broker: Broker) -> None:
+async def test_settings_that_may_not_be_seen_are_not_checked(broker: Broker) -> None:
     """Without DESCRIBE_CONFIGS the clean-up policy is not checked, as in a worker."""
     name = unused_name()
     await create_topic(broker, name, 2, cleanup__policy="delete")
@@ -349,7 +349,7 @@ async def own_of(
 
 
 @pytest.mark.parametrize("missing", ["group", "create", "read", "id"])
-async def test_own_topics_without_a_right(
+async def test_own_topics_without_a_right_start_no_service(
     broker: Broker, own_topics: Topics, missing: str, tmp_path: Path
 ) -> None:
     """The service does not start, and no topic has a record; with the right it starts."""
@@ -402,7 +402,7 @@ async def test_own_topics_lose_a_right(
         assert (await client.get("/connectors")).json() == ["a", "c"]
 
 
-async def test_a_task_without_the_right_to_its_id(
+async def test_a_task_without_the_right_to_its_id_never_starts(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """An exactly-once task that cannot claim its id is FAILED with the right, and never starts."""
@@ -424,7 +424,9 @@ async def test_a_task_without_the_right_to_its_id(
         assert script.calls[0] == "start"
 
 
-async def test_attached_without_a_right(broker: Broker, tmp_path: Path) -> None:
+async def test_an_attached_service_needs_read_on_three_topics(
+    broker: Broker, tmp_path: Path
+) -> None:
     """The service needs READ on the three topics, at the start and while it runs.
 
     A command without the right is compared with its plan once the service has the right again.

@@ -177,7 +177,9 @@ async def _loses_workers(life: AttachedLife, second: KafkaWorker) -> None:
         pytest.param("4.3.0", "4.3.0", marks=pytest.mark.prove),
     ],
 )
-async def test_a_life(broker_release: str, release: str, tmp_path: Path) -> None:
+async def test_each_answer_of_a_life_is_the_workers(
+    broker_release: str, release: str, tmp_path: Path
+) -> None:
     """Every command is as planned; every answer is the worker's; we write no record."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")

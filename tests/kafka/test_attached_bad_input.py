@@ -117,7 +117,9 @@ OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("mis
 
 
 @pytest.mark.parametrize(("topic", "offset"), OFFSETS)
-async def test_offsets_out_of_range(cluster: RunningPair, topic: str, offset: int) -> None:
+async def test_offsets_out_of_range_get_the_workers_answer(
+    cluster: RunningPair, topic: str, offset: int
+) -> None:
     """The worker judges offsets of a sink; the service passes its answer on word for word."""
     partition = {"kafka_topic": topic, "kafka_partition": 0}
     body = {"offsets": [{"partition": partition, "offset": {"kafka_offset": offset}}]}
@@ -133,7 +135,7 @@ async def test_offsets_out_of_range(cluster: RunningPair, topic: str, offset: in
     assert row["compared"] == "as planned"
 
 
-async def test_a_group_that_is_still_active(cluster: RunningPair) -> None:
+async def test_a_group_that_is_still_active_refuses_a_reset(cluster: RunningPair) -> None:
     """The worker fails to reset offsets while the sink's group has a member; it writes nothing."""
     broker, worker = cluster
     async with (
@@ -167,7 +169,7 @@ async def test_a_wrong_clock_changes_no_outcome(cluster: RunningPair, tmp_path: 
         assert sent == ["pause", "stop"] * number
 
 
-async def test_an_expired_certificate(tmp_path: Path) -> None:
+async def test_an_expired_certificate_prevents_requests(tmp_path: Path) -> None:
     """The service sends no request to a worker with an expired certificate."""
     identity = await asyncio.to_thread(Certificates(tmp_path).expired)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -116,7 +116,9 @@ async def test_a_creation_with_offsets_is_completed(
         ] == "PAUSED"
 
 
-async def test_a_creation_that_was_never_sent(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_a_creation_that_was_never_sent_is_not_done(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
     """After a crash before the first request, the creation is not done, and the trail says so."""
     trail = tmp_path / "trail.db"
     attach = (cluster.broker, [cluster.worker])
@@ -154,7 +156,9 @@ async def hanging_at_creation(
         await cluster.worker.go_on()
 
 
-async def test_a_creation_that_is_done_late(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_a_creation_that_is_done_late_gets_its_offsets(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
     """A worker creates the connector after the service's time-out; the offsets are still set."""
     async with hanging_at_creation(cluster, tmp_path / "trail.db", QUICK) as rest:
         answer = await rest.post("/connectors", json=creation("late"))
@@ -167,7 +171,9 @@ async def test_a_creation_that_is_done_late(cluster: SteeredCluster, tmp_path: P
     assert await offsets_of(cluster, "late") == AT_4
 
 
-async def test_a_creation_that_does_not_appear(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_a_creation_that_does_not_appear_has_an_unknown_outcome(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
     """The outcome is unknown after the patience: the worker may still create the connector."""
     limits = msgspec.structs.replace(QUICK, records_ms=300)
     async with hanging_at_creation(cluster, tmp_path / "trail.db", limits) as rest:
@@ -195,7 +201,7 @@ async def test_a_failed_creation_is_undone(cluster: SteeredCluster) -> None:
         assert (await ended(rest))["outcome"] == "failed"
 
 
-async def test_answers_of_kip_995(cluster: SteeredCluster) -> None:
+async def test_answers_are_those_of_kip_995(cluster: SteeredCluster) -> None:
     """The answers are the KIP's; invalid offsets and a used name change nothing."""
     async with attached_to(cluster.broker, [cluster.worker]) as rest:
         answer = await rest.post("/connectors", json=creation("orders", "STOPPED"))
@@ -276,7 +282,9 @@ async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
     assert await process.wait() == 0
 
 
-async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_serve_executes_commands_with_a_trail(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
     """`serve --connect-url --trail` executes commands; the trail belongs to this cluster alone."""
     trail = tmp_path / "trail.db"
     async with (
@@ -294,7 +302,9 @@ async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None
     await log.close()
 
 
-async def test_several_connectors_at_once(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_several_connectors_are_changed_after_one_plan(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
     """After one plan the workers change each connector except an unknown one."""
     names = [f"jdbc-{letter}" for letter in "abc"]
     for name in names:
@@ -329,7 +339,7 @@ async def test_several_connectors_at_once(cluster: SteeredCluster, tmp_path: Pat
         assert {row["compared"] for row in ours} == {"as planned"}
 
 
-async def test_offsets_of_an_active_group(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_offsets_of_an_active_group_stay(cluster: SteeredCluster, tmp_path: Path) -> None:
     """Connect's own sentence and exit code 4; the offsets stay as they are."""
     await create_topic(cluster.broker, "held", 1, cleanup__policy="delete")
     config = {"connector.class": SINK, "topics": "held", "file": str(tmp_path / "copy")}
@@ -345,7 +355,7 @@ async def test_offsets_of_an_active_group(cluster: SteeredCluster, tmp_path: Pat
         assert await offsets_of(cluster, "holder") == []
 
 
-async def test_undo_of_a_foreign_change(cluster: SteeredCluster, tmp_path: Path) -> None:
+async def test_a_foreign_change_is_undone_once(cluster: SteeredCluster, tmp_path: Path) -> None:
     """The history has a foreign change; an undo sends requests, and a repeated key sends none."""
     attach, trail = (cluster.broker, [cluster.worker]), tmp_path / "trail.db"
     async with attached_to(*attach, trail=trail) as rest:

@@ -66,7 +66,7 @@ class Killer:
         )
 
 
-async def test_random_commands_while_all_are_killed(tmp_path: Path) -> None:
+async def test_kills_leave_no_random_command_half_done(tmp_path: Path) -> None:
     """Acknowledged commands stay, none is half done, and each plan is kept or explained."""
     kafka = up(RELEASE, tmp_path, listeners=("SASL_PLAINTEXT",), group__min__session__timeout__ms=1)
     async with (

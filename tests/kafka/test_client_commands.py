@@ -113,7 +113,9 @@ async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sha
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
-async def test_a_life(release: str, workers: SharedWorkers) -> None:
+async def test_verbs_steer_a_connector_of_a_real_worker(
+    release: str, workers: SharedWorkers
+) -> None:
     """Connectors are applied, restarted, paused, stopped, altered, and carried away and back."""
     ask = await workers.commands(release)
     folder = ask.cluster.folder
@@ -203,7 +205,7 @@ async def test_options_that_workers_lack_are_refused(
         ("4.3.0", ("a b", "größe 😀"), ("a/b", "%", "..")),
     ],
 )
-async def test_odd_names(
+async def test_odd_names_are_accepted_as_by_workers(
     release: str, names: tuple[str, ...], unreachable: tuple[str, ...], workers: SharedWorkers
 ) -> None:
     """Workers accept odd names as far as they can; 4.x refuses some paths."""
@@ -223,7 +225,7 @@ async def test_odd_names(
     assert sorted(json.loads(await ask.output("get", "-o", "json"))) == sorted(names)
 
 
-async def test_an_older_release(workers: SharedWorkers) -> None:
+async def test_endpoints_that_an_older_release_lacks_are_named(workers: SharedWorkers) -> None:
     """Missing endpoints are named; a patch is sent as a whole config; a bundle has no offsets."""
     ask = await workers.commands("3.4.1", **SECOND_CLUSTER)
     await ask.output("apply", "-f", ask.cluster.folder / "orders.json", "--wait")

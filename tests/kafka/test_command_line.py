@@ -113,7 +113,7 @@ def login(name: str) -> list[str]:
     ]
 
 
-async def test_a_missing_topic(
+async def test_a_missing_topic_is_refused_and_not_created(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
     """The refusal names the topic and the option; no topic is created."""
@@ -128,7 +128,7 @@ async def test_a_missing_topic(
     assert not log.exists()
 
 
-async def test_a_topic_that_is_not_compacted(
+async def test_a_topic_that_is_not_compacted_is_refused(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
     """The topic is refused, as by a worker: Kafka would delete records that must stay."""
@@ -138,7 +138,7 @@ async def test_a_topic_that_is_not_compacted(
     assert f"topic {status} has cleanup.policy=delete" in refusal(result)
 
 
-async def test_a_config_topic_with_two_partitions(
+async def test_a_config_topic_with_two_partitions_is_read_with_a_warning(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
     """The topic is read, with a warning: workers before 2.5.1 accept it."""

@@ -41,7 +41,9 @@ async def groups(broker: Broker) -> AsyncIterator[GroupAdmin]:
         yield opened
 
 
-async def test_offsets_of_an_empty_group(groups: GroupAdmin, topic: str) -> None:
+async def test_offsets_of_an_empty_group_are_set_and_removed(
+    groups: GroupAdmin, topic: str
+) -> None:
     """Offsets are set, listed in order and removed; a deleted group has none."""
     group = unused_name()
     assert await groups.committed(group) == {}
@@ -94,7 +96,9 @@ async def refused_as_active(groups: GroupAdmin, topic: str, group: str) -> None:
 
 
 @pytest.mark.parametrize("broker", RELEASES[-1:], indirect=True)
-async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+async def test_a_group_of_the_new_protocol_refuses_changes(
+    broker: Broker, groups: GroupAdmin, topic: str
+) -> None:
     """A group of KIP-848 (brokers from 4.0 on) refuses changes while it has members."""
     group = unused_name()
     async with writer(broker) as out:
@@ -145,7 +149,9 @@ async def deleted(groups: GroupAdmin, group: str) -> bool:
     return True
 
 
-async def test_ends_of_partitions(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> None:
+async def test_ends_or_reasons_are_returned_per_partition(
+    broker: Broker, groups: GroupAdmin, new_topic: NewTopic
+) -> None:
     """Ends of the requested partitions; a reason where a partition does not exist."""
     topic = await new_topic(2)
     async with writer(broker) as out:

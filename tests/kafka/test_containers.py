@@ -36,7 +36,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     jars.java.cache_clear()
 
 
-def test_the_command_line(tmp_path: Path) -> None:
+def test_java_runs_in_kafkas_image(tmp_path: Path) -> None:
     """Java in Kafka's image, with this machine's network and files, as the same user."""
     arguments = ["-Xmx384m", "-cp", "/opt/kafka/libs/*", "kafka.Kafka", "server.properties"]
     files = tempfile.gettempdir()
@@ -55,14 +55,14 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "answers"), [(0, True), (1, False), (None, False)])
-def test_an_engine_that_answers(tools: Path, code: int | None, answers: bool) -> None:
+def test_only_an_engine_that_answers_counts(tools: Path, code: int | None, answers: bool) -> None:
     """Containers count only where `docker info` succeeds: a client alone runs nothing."""
     if code is not None:
         engine(tools, code)
     assert engine_answers() is answers
 
 
-def test_the_image_without_java(tools: Path) -> None:
+def test_the_image_replaces_a_missing_java(tools: Path) -> None:
     """Without Java: the image if an engine answers and has the artifacts, else the reason."""
     with pytest.raises(JarsUnavailable, match="Java is missing"):
         runtime("4.3.0", NOWHERE)

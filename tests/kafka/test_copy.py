@@ -23,14 +23,14 @@ from tests.kafka.consumers import consuming
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import create_topic, delete_topic, reading, writer
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_own_topics import contents, live, records
+from tests.kafka.test_own_topics import contents, live, own_log, records
 from tests.kafka.test_serve_own import SOURCE
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 LONG_AGO_MS = 1_700_000_000_000
-"""Time of records that a broker may compact at once: its markers are years younger, so it begins a
+"""Time of records that a broker may compact at once. Its markers are years younger, so it begins a
 new segment."""
 MANY = 60_000
 """Records of a log whose copy takes long enough to be killed."""
@@ -98,7 +98,9 @@ def translated(positions: list[dict[str, Any]], entries: list[Entry]) -> list[tu
     ]
 
 
-async def test_there_and_back(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_a_copy_there_and_back_keeps_bytes_times_and_headers(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """Bytes, times and headers stay equal in both directions; `serve --own` continues."""
     file, log, back = worker_file(tmp_path, own_topics), tmp_path / "a.db", tmp_path / "b.db"
     entries = await embedded(log, own_topics)
@@ -130,7 +132,9 @@ async def test_there_and_back(broker: Broker, own_topics: Topics, tmp_path: Path
     assert "exists already" in refusal(await run("copy", where, back, "--worker", file))
 
 
-async def test_a_log_without_commands(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_a_mark_shows_the_owner_of_a_log_without_commands(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """A mark in the command topic shows the topics' owner; readers see no command."""
     file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
     config = b'{"properties":{"name":"a","connector.class":"FileStreamSource"}}'
@@ -211,6 +215,25 @@ async def test_refused_copies_create_nothing(
     assert await on_kafka(broker, own_topics) == []
 
 
+async def test_claimed_topics_are_refused(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
+    """Topics that `serve --own` has claimed are refused, even if it has written no command."""
+    file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
+    names = msgspec.structs.astuple(own_topics)
+    record = Entry(own_topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}")
+    await filled(log, [record], dict.fromkeys(names, 1))
+    target = await own_log(broker, own_topics)
+    try:
+        for name in names:
+            await target.create_topic(name, 1)
+        await target.claim()
+    finally:
+        await target.close()
+    result = await run("copy", log, f"kafka://{broker.bootstrap}", "--worker", file)
+    assert "the topics have been claimed by `serve --own`" in refusal(result)
+
+
 async def test_a_killed_copy_is_continued(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
@@ -257,7 +280,9 @@ async def test_a_killed_copy_is_continued(
     assert translated(ended.json["positions"], entries) == contents(on_broker)
 
 
-async def test_a_compacted_copy(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_records_that_the_copy_has_compacted_count_as_copied(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """Records that Kafka has compacted since count as copied; later ones are copied."""
     settings = {"min__cleanable__dirty__ratio": 0.001, "max__compaction__lag__ms": 1}
     overrides = {f"offset__storage__{key}": value for key, value in settings.items()}
@@ -285,7 +310,9 @@ async def test_a_compacted_copy(broker: Broker, own_topics: Topics, tmp_path: Pa
     assert "nothing copied: all 4 records" in again.out, again.err
 
 
-async def test_targets_that_are_refused(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_unsuitable_targets_are_refused_unchanged(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """Targets with other records, partition counts or group members are refused unchanged."""
     file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
     first = Entry(own_topics.config, 0, 0, 1, b"connector-a", b"{}")

@@ -9,8 +9,9 @@ import pytest
 from controlplane.logs.dumps import read_dump
 from tests.jars import SHORT_LIVED, classpath, java
 from tests.kafka.conftest import NEWEST
-from tests.kafka.producer import NewTopic, in_order, writer
+from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker
+from tests.logs.reading_contract import by_position
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
@@ -34,7 +35,7 @@ def consume(broker: Broker, topic: str, records: int) -> bytes:
     return subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S).stdout
 
 
-async def test_the_console_consumer_of_a_release(
+async def test_output_of_the_console_consumer_is_read_as_written(
     broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """Null, empty and non-UTF-8 bytes, headers and own timestamps are read as written."""
@@ -50,4 +51,4 @@ async def test_the_console_consumer_of_a_release(
     printed.write_bytes(await asyncio.to_thread(consume, broker, topic, len(out.written)))
     dump = read_dump(printed, topic=topic)
     assert dump.problems == []
-    assert dump.entries == in_order(out.written)
+    assert dump.entries == by_position(out.written)

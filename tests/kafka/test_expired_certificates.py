@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.core.state import Topics
 from tests.cli.command_calls import refusal, shell
-from tests.cli.test_serve_command import RunningService, running
+from tests.cli.running_service import RunningService, running
 from tests.kafka.attached_cluster import ended
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.own_service import worker_file
@@ -109,7 +109,7 @@ async def _startup_errors(*words: str) -> str:
     return result.err
 
 
-async def test_certificates_that_expire(tmp_path: Path) -> None:
+async def test_certificates_that_expire_give_one_sentence(tmp_path: Path) -> None:
     """An expired certificate gives one sentence at the start, and one per command later.
 
     With a new certificate everything continues.

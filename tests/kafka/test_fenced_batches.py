@@ -1,40 +1,27 @@
 """Single batches of a claimed writer, without a transaction: atomic, fenced, written once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
+from controlplane.logs.kafka.appends import fenced_batches
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
-from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.producer import SendFailed
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record
+from tests.kafka.claimed_logs import ID, Send, interrupt, keys, opened, put
 from tests.kafka.conftest import NEWEST
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import ID, keys, opened, put
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-Send = Callable[..., Awaitable[list[int | SendFailed]]]
-
-
-@pytest_asyncio.fixture
-async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Log that may append single batches to the topic."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
-
-
-@pytest_asyncio.fixture
-async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Another writer of the same id."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
 
 
 @pytest.fixture
@@ -49,17 +36,6 @@ def transactions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(AIOKafkaProducer, "begin_transaction", counted)
     return begun
-
-
-def interrupt(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., Any]) -> None:
-    """Replace the next `send_each` of a producer by `interruption(send)`."""
-    original = KafkaProducer.send_each
-
-    async def interrupted(producer: KafkaProducer, batches: Any) -> Any:
-        monkeypatch.setattr(KafkaProducer, "send_each", original)
-        return await interruption(lambda: original(producer, batches))
-
-    monkeypatch.setattr(KafkaProducer, "send_each", interrupted)
 
 
 async def test_only_several_partitions_need_a_transaction(
@@ -159,31 +135,6 @@ async def test_a_claim_during_a_batch_decides_it(
     assert await keys(log, topic) == ["zombie"] * is_written
 
 
-@pytest.mark.parametrize("is_sent", [True, False])
-async def test_a_batch_without_an_answer_is_written_once(
-    log: KafkaLog,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    is_sent: bool,
-) -> None:
-    """A batch without an answer is looked for; it is written once, and its position returned."""
-    epoch = await log.claim()
-    await log.append([put(topic, "before")], epoch)
-
-    async def lost(send: Send) -> list[SendFailed]:
-        if is_sent:
-            await send()
-        return [SendFailed((topic, 0), KafkaConnectionError("the answer was lost"))]
-
-    interrupt(monkeypatch, lost)
-    written = await log.append([put(topic, "a"), put(topic, "b")], epoch)
-    entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
-    offsets = {entry.key: entry.offset for entry in entries}
-    assert [position.offset for position in written] == [offsets[b"a"], offsets[b"b"]]
-    await log.append([put(topic, "c")], epoch)
-    assert await keys(log, topic) == ["a", "b", "before", "c"]
-
-
 async def test_a_cancelled_append_is_decided_first(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +158,29 @@ async def test_a_cancelled_append_is_decided_first(
     await following
     entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
     assert [entry.key for entry in entries] == [b"abandoned", b"next"]
+
+
+async def test_a_batch_that_took_too_long_is_not_sent_later(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append whose time has passed sends nothing more; the next one continues."""
+    limits = WriteLimits(append_timeout_ms=3_000)
+    options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
+    async with opened(broker.bootstrap, **options) as log:
+        epoch = await log.claim()
+        released = asyncio.Event()
+
+        async def delayed(send: Send) -> Any:
+            await released.wait()
+            return await send()
+
+        interrupt(monkeypatch, delayed)
+        with pytest.raises(LogUnavailable):
+            await log.append([put(topic, "late")], epoch)
+        released.set()
+        for key in ("next", "last"):
+            await log.append([put(topic, key)], epoch)
+        assert await keys(log, topic) == ["last", "next"]
 
 
 async def test_waiting_appends_share_batches(
@@ -281,3 +255,72 @@ async def test_a_claim_leaves_out_missing_topics(broker: Broker, topic: str) -> 
         with pytest.raises(LogNotUsable, match="missing does not exist"):
             await log.append([put("missing", "a")], epoch)
         assert await keys(log, topic) == ["a"]
+
+
+async def test_a_claim_needs_the_confirmation_of_its_markers(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim fails if the coordinator does not confirm that the markers are written."""
+
+    async def unconfirmed(*_: Any, **__: Any) -> int:
+        return -1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionCoordinator, "end", unconfirmed)
+        with pytest.raises(LogUnavailable, match="cannot write its markers"):
+            await log.claim()
+    await log.claim()
+
+
+async def test_a_claim_includes_partitions_that_the_coordinator_learns_late(
+    log: KafkaLog, rival: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim waits until the coordinator knows all partitions that exist."""
+    epoch = await log.claim()
+    original = TransactionCoordinator.add_partitions
+
+    async def unknown(_coordinator: Any, _identity: Any, partitions: Any) -> dict[Any, int]:
+        monkeypatch.setattr(TransactionCoordinator, "add_partitions", original)
+        return dict.fromkeys(partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    monkeypatch.setattr(TransactionCoordinator, "add_partitions", unknown)
+    await rival.claim()
+    with pytest.raises(Fenced, match=ID):
+        await log.append([put(topic, "zombie", 2)], epoch)
+    assert await keys(rival, topic) == []
+
+
+async def test_a_host_that_was_suspended_confirms_its_epoch(
+    broker: Broker, topic: str, transactions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The age of the last transaction includes the time in which the host was suspended."""
+    limits = WriteLimits(confirmation_max_age_ms=60_000)
+    options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
+    async with opened(broker.bootstrap, **options) as log:
+        epoch = await log.claim()
+        awake_s = time.time() + 600
+        monkeypatch.setattr(fenced_batches, "time", SimpleNamespace(time=lambda: awake_s))
+        for _ in range(2):
+            await log.append([Record(topic, 0, round(awake_s * 1_000), b"a", b"v")], epoch)
+            assert len(transactions) == 1
+
+
+async def test_records_of_long_ago_need_a_transaction(
+    log: KafkaLog, topic: str, transactions: list[str]
+) -> None:
+    """A partition forgets a writer whose last record is old; a marker has the present time."""
+    epoch = await log.claim()
+    await log.append([Record(topic, 0, 1, b"a", b"v")], epoch)
+    assert len(transactions) == 1
+
+
+async def test_the_last_epochs_need_transactions(
+    log: KafkaLog, topic: str, transactions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The markers of a new producer id would not refuse batches of the last epochs."""
+    epoch = await log.claim()
+    await log.append([put(topic, "a")], epoch)
+    assert transactions == []
+    monkeypatch.setattr(fenced_batches, "EPOCH_MAX", -1)
+    await log.append([put(topic, "a")], epoch)
+    assert len(transactions) == 1

@@ -66,7 +66,9 @@ def sink_offset(topic: str, partition: int, offset: int | None) -> OffsetChange:
     return OffsetChange(where, None if offset is None else {"kafka_offset": offset})
 
 
-async def test_life_of_a_sink(plane: ControlPlane, broker: Broker, topic: str) -> None:
+async def test_the_group_follows_the_commands_of_a_sink(
+    plane: ControlPlane, broker: Broker, topic: str
+) -> None:
     """The group follows each repeated command of a sink: created with offsets, altered, reset."""
     name = unused_name()
     first = (sink_offset(topic, 0, 5), sink_offset(topic, 1, 6))
@@ -84,7 +86,9 @@ async def test_life_of_a_sink(plane: ControlPlane, broker: Broker, topic: str) -
         assert await plane.group_offsets(name) == ()
 
 
-async def test_group_that_is_still_active(plane: ControlPlane, broker: Broker, topic: str) -> None:
+async def test_a_group_that_is_still_active_refuses_in_kafkas_words(
+    plane: ControlPlane, broker: Broker, topic: str
+) -> None:
     """The refusals are Kafka's, word for word; once the group is empty, the commands succeed."""
     name = unused_name()
     await plane.execute(CreateConnector(name, {"connector.class": SINK, "topics": topic}))
@@ -138,7 +142,7 @@ async def test_overrides_select_the_cluster(broker: Broker, topic: str) -> None:
         assert await outside.group_offsets(group) == ((topic, 0, 4),)
 
 
-async def test_logins_of_overrides(broker: Broker, topic: str) -> None:
+async def test_an_override_may_use_another_login(broker: Broker, topic: str) -> None:
     """An override may use another login; wrong logins and settings give one sentence."""
     group = unused_name()
     async with groups_of(broker.bootstrap) as groups:

@@ -47,7 +47,7 @@ async def test_trust_stores_of_every_format_are_read(broker: Broker, topic: str,
         await KafkaReader.open(broker.address("SSL"), security=trusting(store, "wrong"))
 
 
-async def test_a_key_store(broker: Broker, topic: str) -> None:
+async def test_one_store_holds_key_and_certificates(broker: Broker, topic: str) -> None:
     """One store holds the key and the trusted certificates; Bob's certificate has no read right."""
     store = broker.certificates.key_store("bob")
     security = trusting(store, identity=store)

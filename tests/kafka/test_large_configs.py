@@ -31,7 +31,9 @@ async def values(broker: Broker, topics: Topics) -> list[bytes]:
     return [entry.value for entry in entries if entry.value and not entry.aborted]
 
 
-async def test_a_config_of_a_mebibyte(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_a_config_of_a_mebibyte_is_refused_whole(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """The refusal has Connect's status and names the limit; nothing is half done.
 
     The service continues, and the next process finds the same state.

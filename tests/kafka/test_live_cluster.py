@@ -137,7 +137,7 @@ async def _broker_killed(life: ComparedWorker, broker: Broker, lines: Path) -> N
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
-async def test_a_life(release: str, tmp_path: Path) -> None:
+async def test_each_answer_of_a_life_equals_the_workers(release: str, tmp_path: Path) -> None:
     """Every answer equals the worker's at each quiet point of a scripted life."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")

@@ -1,78 +1,25 @@
 """Writes to a real cluster: fencing at every point, producer failures, topics, security."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IllegalOperation, KafkaConnectionError
 
-from controlplane.core.entry import Entry
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings, TopicDefaults
+from controlplane.logs.kafka.log import KafkaLog, TopicDefaults
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
+from tests.kafka.claimed_logs import ID, T0, committed, keys, opened, put
 from tests.kafka.producer import NewTopic, admin
 from tests.kafka.real_kafka import SASL, USERS, Broker
-from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-T0 = time.time_ns() // 1_000_000
-"""Time of the records. Markers have the present time; records of long ago would lie in a segment of
-their own, which is compacted at once."""
-ID = "connect-cluster-writes"
-
-
-@asynccontextmanager
-async def opened(
-    address: str, security: KafkaSecurity | None = None, **settings: Any
-) -> AsyncIterator[KafkaLog]:
-    """A log that may be written to, closed on exit."""
-    log = await KafkaLog.connect(
-        address, KafkaLogSettings(**{"transactional_id": ID, **settings}), security
-    )
-    try:
-        yield log
-    finally:
-        await log.close()
-
-
-@pytest_asyncio.fixture
-async def log(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Log of the shared broker. Appends to one partition of the topic need no transaction."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
-
-
-@pytest_asyncio.fixture
-async def rival(broker: Broker, topic: str) -> AsyncIterator[KafkaLog]:
-    """Another writer of the same cluster."""
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        yield log
-
-
-def put(topic: str, key: str, partition: int = 0, value: bytes = b"v") -> Record:
-    """Record of which only position and key matter."""
-    return Record(topic, partition, T0, key.encode(), value)
-
-
-async def committed(log: KafkaLog, topic: str) -> list[Entry]:
-    """Committed records of a topic, up to the last one that this log has written."""
-    entries = await entries_of(log.read([topic]))
-    return [entry for entry in entries if not entry.aborted]
-
-
-async def keys(log: KafkaLog, topic: str) -> list[str]:
-    """Keys of a topic's committed records, sorted."""
-    return sorted((entry.key or b"").decode() for entry in await committed(log, topic))
-
 
 # --- fencing --------------------------------------------------------------------------------------
 

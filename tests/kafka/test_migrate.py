@@ -103,7 +103,9 @@ async def migrate(name: str, source: str, target: str, *words: object) -> Comman
     return await asyncio.to_thread(call, "migrate", name, *options, columns=200)
 
 
-async def test_between_real_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connectors_continue_from_their_offsets_on_the_other_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A source and a sink continue from their offsets, whatever interrupts the migration."""
     monkeypatch.chdir(tmp_path)
     lines = tmp_path / "lines.txt"

@@ -22,15 +22,16 @@ from controlplane.core.plan import Step
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.logs.cluster_topics import check_own_topics
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, Log, LogNotUsable, ReadableLog, Record
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values
+from tests.kafka.claimed_logs import opened
 from tests.kafka.producer import NewTopic
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_log_writes import opened
 from tests.kafka.topic_histories import COMPACTED_SOON, compacted
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.comparison import compared
@@ -125,7 +126,7 @@ def without_plans(entry_contents: list[tuple[Any, ...]], topics: Topics) -> list
     """Contents without offsets and plans.
 
     Markers take some offsets. On Kafka each accepted command has its plan, because its step is a
-    batch of its own; in memory a plan of one batch is left out.
+    batch of its own. In memory a plan of one batch is left out.
     """
     return [
         (topic, partition, *others, value if topic != topics.commands else _without_plan(value))
@@ -191,7 +192,7 @@ async def test_every_command_writes_the_same_as_in_memory(broker: Broker, topics
 
 
 @pytest.mark.parametrize("done", range(STOP_STEPS))
-async def test_a_zombie_within_a_command(broker: Broker, topics: Topics, done: int) -> None:
+async def test_a_zombie_within_a_command_stops(broker: Broker, topics: Topics, done: int) -> None:
     """After a claim behind any step, the old writer stops and the new one completes.
 
     The last step has no case, because nothing is left to refuse.
@@ -247,6 +248,22 @@ async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> No
             topics.config: [1],
             topics.commands: [0],
         }
+    finally:
+        await log.close()
+
+
+async def test_markers_are_no_records(broker: Broker, topics: Topics) -> None:
+    """A claim writes markers to all topics, and they remain new until there are commands."""
+    log = await own_log(broker, topics)
+    try:
+        for topic in msgspec.structs.astuple(topics):
+            await log.create_topic(topic, 1)
+        await log.claim()
+        assert (await log.ends([topics.commands]))[topics.commands] == [1]
+        await check_own_topics(log, topics)
+        await log.append([Record(topics.config, 0, 1, b"connector-c", b"{}")])
+        with pytest.raises(LogNotUsable, match=f"{topics.config} already has .* is empty:"):
+            await check_own_topics(log, topics)
     finally:
         await log.close()
 

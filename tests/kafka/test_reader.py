@@ -12,7 +12,6 @@ from tests.kafka.producer import (
     ONE_BATCH,
     NewTopic,
     delete_topic,
-    in_order,
     read_entries,
     reading,
     send_raw,
@@ -21,6 +20,7 @@ from tests.kafka.producer import (
 )
 from tests.kafka.real_kafka import CLUSTER_ID, Broker
 from tests.kafka.topic_histories import COMPACTED_SOON, compacted, removed
+from tests.logs.reading_contract import by_position
 from tests.logs.test_kafka_reader import batch, checked
 from tests.patience import PATIENCE_S
 
@@ -32,14 +32,14 @@ SURVIVORS = 10
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
+async def test_an_empty_topic_has_ends_and_starts_of_0(reader: KafkaReader, topic: str) -> None:
     """A topic without entries has ends and starts of 0."""
     assert await read_entries(reader, [topic]) == []
     assert await reader.ends([topic]) == {topic: [0, 0, 0]}
     assert await reader.starts([topic]) == {topic: [0, 0, 0]}
 
 
-async def test_ends_from_leaders(
+async def test_ends_from_leaders_need_no_new_metadata(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ends grow with the log without new metadata requests; a deleted topic is noticed."""
@@ -71,7 +71,7 @@ async def test_topics_are_listed_and_never_made(reader: KafkaReader, topic: str)
     assert f"{topic}-missing" not in topics
 
 
-async def test_everything_a_record_holds(
+async def test_every_field_of_a_record_is_read_as_written(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
     """Null and empty keys and values, repeated headers and own timestamps are read as written."""
@@ -82,11 +82,11 @@ async def test_everything_a_record_holds(
         await out.put(topic, 0, b"\xff\x00", "∅".encode(), timestamp=1)
         await out.put(topic, 1, b"k", None, headers=(("a", b"1"), ("a", None), ("é", b"")))
         await out.put(topic, 1, b"k", b"v" * 100_000)
-    assert await read_entries(reader, [topic]) == in_order(out.written)
+    assert await read_entries(reader, [topic]) == by_position(out.written)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
+async def test_every_codec_is_read(broker: Broker, topic: str, codec: str) -> None:
     """Batches of one and of many records are read with each codec, also step by step."""
     async with writer(broker, codec=None if codec == "none" else codec) as out:
         async with asyncio.TaskGroup() as together:
@@ -96,10 +96,10 @@ async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
         await out.put(topic, 0, b"last", None)
     for limits in (ReadLimits(), ONE_BATCH):
         async with reading(broker.bootstrap, limits=limits) as reader:
-            assert await read_entries(reader, [topic]) == in_order(out.written)
+            assert await read_entries(reader, [topic]) == by_position(out.written)
 
 
-async def test_many_partitions_and_topics(
+async def test_one_read_covers_many_partitions_and_topics(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
     """One read covers 25 partitions of a topic and one of another."""
@@ -108,7 +108,7 @@ async def test_many_partitions_and_topics(
         for number in range(500):
             at = (wide, number % 25) if number % 10 else (narrow, 0)
             together.create_task(out.put(*at, b"%d" % number, b"v"))
-    assert await read_entries(reader, [wide, narrow]) == in_order(out.written)
+    assert await read_entries(reader, [wide, narrow]) == by_position(out.written)
 
 
 async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
@@ -129,10 +129,10 @@ async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
             for number, out in enumerate((c, a, b)):
                 expected += await out.end(commit=(turn + number) % 2 == 0)
     await settled(broker, *ids)
-    return in_order(expected)
+    return by_position(expected)
 
 
-async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
+async def test_records_of_aborted_transactions_are_marked(broker: Broker, topic: str) -> None:
     """Records of aborted transactions are marked; markers are not returned."""
     expected = await _interleaved(broker, topic)
     assert len({entry.aborted for entry in expected}) == 2
@@ -141,7 +141,7 @@ async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
             assert await read_entries(reader, [topic]) == expected
 
 
-async def test_any_part_of_interleaved_transactions(
+async def test_a_read_may_begin_and_end_within_a_transaction(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
     """A read may begin and end anywhere, also within a transaction."""
@@ -185,7 +185,9 @@ async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
         assert await read_entries(reader, [topic]) == [*aborted, still_open]
 
 
-async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
+async def test_a_read_jumps_gaps_of_compaction(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
     """A read jumps gaps of compaction and returns each key with its last value."""
     topic = await new_topic(1, **COMPACTED_SOON)
     async with writer(broker) as out:
@@ -215,7 +217,7 @@ async def test_deleted_records_are_a_gap(
     assert await read_entries(reader, [topic], {topic: [2]}) == out.written[7:]
 
 
-async def test_all_records_deleted(
+async def test_a_partition_without_records_ends_a_read_at_once(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
     """A read of a partition without records ends at once."""
@@ -226,7 +228,9 @@ async def test_all_records_deleted(
     assert await read_entries(reader, [topic]) == []
 
 
-async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
+async def test_records_may_have_the_time_of_the_broker(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
     """Each record of a batch has the broker's time with LogAppendTime."""
     topic = await new_topic(1, message__timestamp__type="LogAppendTime")
     async with writer(broker) as out:
@@ -235,7 +239,7 @@ async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic
     assert entry.timestamp == written.timestamp > 5
 
 
-async def test_header_names_that_are_no_text(
+async def test_a_header_name_may_be_any_bytes(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
     """A header name may be any bytes, as brokers accept; it stops no read."""
@@ -247,7 +251,7 @@ async def test_header_names_that_are_no_text(
     assert {entry.headers for entry in entries} == {(("\ufffdB", b"1"),)}
 
 
-async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
+async def test_the_cluster_id_is_that_of_the_storage(reader: KafkaReader) -> None:
     """The cluster id is that of the broker's formatted storage."""
     assert reader.cluster_id == CLUSTER_ID
 

@@ -12,9 +12,9 @@ from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import unsigned_token
+from tests.kafka.claimed_logs import keys, opened, put
 from tests.kafka.producer import NewTopic, read_entries, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, SASL, USERS, Broker
-from tests.kafka.test_log_writes import keys, opened, put
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -46,7 +46,7 @@ async def test_every_mechanism_logs_in(
         assert list(batch.entries()) == out.written
 
 
-async def test_certificates_as_text(broker: Broker, topic: str) -> None:
+async def test_certificates_as_text_are_accepted(broker: Broker, topic: str) -> None:
     """Inline PEM certificates are accepted, as by Kafka."""
     tls = Tls(trusted=broker.certificates.authority.read_text())
     async with reading(broker.address("SSL"), security=KafkaSecurity(tls=tls)) as reader:
@@ -55,7 +55,7 @@ async def test_certificates_as_text(broker: Broker, topic: str) -> None:
 
 @pytest.mark.parametrize("password", [None, "key-secret"])
 @pytest.mark.parametrize("inline", [True, False])
-async def test_showing_a_certificate(
+async def test_the_client_shows_its_certificate(
     broker: Broker, topic: str, password: str | None, inline: bool
 ) -> None:
     """The client shows its certificate where a broker requires one."""
@@ -69,7 +69,7 @@ async def test_showing_a_certificate(
         assert await reader.ends([topic]) == {topic: [0, 0, 0]}
 
 
-async def test_a_key_that_cannot_be_opened(broker: Broker) -> None:
+async def test_a_wrong_key_password_is_not_repeated(broker: Broker) -> None:
     """A wrong key password is a wrong setting; the message does not repeat it."""
     file = broker.certificates.identity("carol", "key-secret")
     tls = Tls(trusted=file, identity=file, identity_password=Secret("other-secret"))
@@ -87,7 +87,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_a_wrong_password(broker: Broker, case: str) -> None:
+async def test_a_refused_login_is_not_retried(broker: Broker, case: str) -> None:
     """A refused login is not retried, and the password is not repeated."""
     protocol, sasl, tls = WRONG[case]
     with pytest.raises(LogNotUsable, match="refuses the name or the password") as refused:
@@ -127,7 +127,7 @@ async def test_a_token_file_is_read_at_each_login(
         await KafkaReader.open(address, security=security)
 
 
-async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
+async def test_an_unsupported_mechanism_names_the_setting(broker: Broker) -> None:
     """The error for an unsupported mechanism names the setting."""
     tls = Tls(trusted=broker.certificates.authority)
     security = KafkaSecurity(sasl=login(mechanism="SCRAM-SHA-512"), tls=tls)
@@ -158,20 +158,22 @@ MISMATCHES = {
 
 
 @pytest.mark.parametrize("case", MISMATCHES)
-async def test_another_protocol_than_the_listeners(broker: Broker, case: str) -> None:
+async def test_a_protocol_that_differs_from_the_listeners_is_named(
+    broker: Broker, case: str
+) -> None:
     """The error names security.protocol, however the socket fails."""
     protocol, security = MISMATCHES[case]
     with pytest.raises(LogError, match=r"security\.protocol"):
         await KafkaReader.open(broker.address(protocol), security=security, limits=QUICK)
 
 
-async def test_a_certificate_of_an_unknown_authority(broker: Broker) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_refused(broker: Broker) -> None:
     """A certificate of an unknown authority is refused."""
     with pytest.raises(LogNotUsable, match=r"certificate .* is refused"):
         await KafkaReader.open(broker.address("SSL"), security=KafkaSecurity(tls=Tls()))
 
 
-async def test_a_certificate_for_another_name(broker: Broker) -> None:
+async def test_a_certificate_for_another_name_is_refused(broker: Broker) -> None:
     """The certificate must name the broker, unless the check of names is off."""
     address = f"localhost:{broker.ports['SSL']}"
     authority = broker.certificates.authority
@@ -212,7 +214,7 @@ async def test_the_check_reports_unusable_topics(reader: KafkaReader, new_topic:
     assert f"{both} has cleanup.policy=compact,delete" in problems[2]
 
 
-async def test_check_without_describe_configs(broker: Broker, topic: str) -> None:
+async def test_settings_that_may_not_be_read_are_skipped(broker: Broker, topic: str) -> None:
     """Settings that this user may not read are skipped, as by a worker."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:

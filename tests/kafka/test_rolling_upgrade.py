@@ -193,7 +193,7 @@ async def _paused_by_the_old(
     await waited(is_written)
 
 
-async def test_down_with_a_stopped_connector(tmp_path: Path) -> None:
+async def test_an_older_release_reads_a_stopped_connector_as_paused(tmp_path: Path) -> None:
     """3.9 to 3.4 reads the stopped connector as paused, without tasks; a pause overwrites it."""
     async with rolled(tmp_path, STOPS, "3.4.1") as (cluster, (new, old)):
         assert await cluster.stop(new) == httpx.codes.NO_CONTENT
@@ -203,7 +203,7 @@ async def test_down_with_a_stopped_connector(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove  # two minutes
-async def test_up_and_down_again(tmp_path: Path) -> None:
+async def test_a_cluster_is_rolled_up_and_down_again(tmp_path: Path) -> None:
     """From 3.4 to 3.9 to 4.3 and back, one worker after the other."""
     route = ("3.4.1", STOPS, "4.3.0", STOPS, "3.4.1")
     async with rolled(tmp_path, *route) as (cluster, workers):

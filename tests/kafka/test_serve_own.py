@@ -26,13 +26,13 @@ from controlplane.core.state import Topics
 from controlplane.event_loop import now_ms
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from tests.cli.command_calls import refusal, shell
+from tests.kafka.claimed_logs import opened
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of, java_consumer
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import NewTopic, admin, reading, writer
 from tests.kafka.real_kafka import USERS, Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_command_line import login
-from tests.kafka.test_log_writes import opened
 from tests.kafka.worker_service import until
 from tests.ports import free_ports
 
@@ -121,7 +121,9 @@ async def test_a_second_process_fences_the_first(
 
 
 @NEWEST
-async def test_killed_between_commands(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_a_kill_loses_no_acknowledged_command(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """Acknowledged commands stay, and none is half done, after `kill -9` at any time."""
     file = worker_file(tmp_path, own_topics)
     acknowledged: set[str] = set()
@@ -189,7 +191,7 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     sink.close()
 
 
-async def test_killed_within_a_command(
+async def test_the_next_process_completes_a_killed_creation(
     broker: Broker, own_topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     """The next process completes a sink that was created with offsets and not yet its group."""
@@ -222,7 +224,9 @@ async def test_killed_within_a_command(
             assert await groups.committed(group) == {(topic, 0): 5}
 
 
-async def test_broker_killed_within_a_command(own_topics: Topics, tmp_path: Path) -> None:
+async def test_a_kill_of_the_broker_leaves_no_command_half_done(
+    own_topics: Topics, tmp_path: Path
+) -> None:
     """A command during an outage is completed after it, or has failed; the service continues."""
     async with up(RELEASES[-1], tmp_path) as broker:
         file = worker_file(tmp_path, own_topics)
@@ -307,7 +311,9 @@ async def test_records_of_another_program_are_read(
         assert (await client.put("/connectors/a/stop")).status_code == httpx.codes.NOT_FOUND
 
 
-async def test_no_broker_and_no_access(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_missing_broker_and_access_give_one_sentence(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """A stopped broker, a user without rights, and a wrong password give one sentence each."""
     file = worker_file(tmp_path, own_topics)
     (nowhere,) = free_ports(1)
@@ -356,7 +362,7 @@ async def test_a_wrong_clock_changes_no_outcome(broker: Broker, own_topics: Topi
 
 
 @pytest.mark.parametrize("broker", RELEASES[-1:], indirect=True)
-async def test_consumers_of_the_new_protocol(
+async def test_a_group_of_the_new_protocol_is_refused(
     broker: Broker, own_topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     """Members of a group of KIP-848 are seen: the service refuses the group's name."""

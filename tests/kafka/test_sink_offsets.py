@@ -143,7 +143,9 @@ def at(partition: int, offset: int | None, topic: str = TOPIC) -> dict[str, Any]
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_groups_of_running_and_stopped_sinks(scene: SinkScene, tmp_path: Path) -> None:
+async def test_service_and_worker_show_equal_offsets_of_sinks(
+    scene: SinkScene, tmp_path: Path
+) -> None:
     """A read-only service and the worker show equal offsets, also of overridden groups."""
     await created(scene, "running", tmp_path)
     await created(scene, "named", tmp_path, consumer__override__group__id="mine")
@@ -180,7 +182,9 @@ REQUESTS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_changes_of_a_stopped_sink(scene: SinkScene, tmp_path: Path) -> None:
+async def test_answers_about_a_stopped_sink_equal_the_workers(
+    scene: SinkScene, tmp_path: Path
+) -> None:
     """Each answer to a change, and to a GET after it, equals the worker's to the byte."""
     await created(scene, NAME, tmp_path)
     await consumed(scene, f"connect-{NAME}")
@@ -243,7 +247,7 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_lag_per_partition_and_in_sum(scene: SinkScene) -> None:
+async def test_lag_is_shown_per_partition_and_in_sum(scene: SinkScene) -> None:
     """Committed offset, end and lag per partition and in sum; a deleted topic has a reason."""
     answer = await scene.service.rest.get("/connectors/running/progress")
     assert answer.is_success, answer.text
@@ -267,7 +271,9 @@ async def test_lag_per_partition_and_in_sum(scene: SinkScene) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_commands_on_the_topics(scene: SinkScene, tmp_path: Path) -> None:
+async def test_commands_on_the_topics_show_lag_without_a_service(
+    scene: SinkScene, tmp_path: Path
+) -> None:
     """List, description, progress and `inspect` show lag and group without a service."""
     cluster = ClusterCalls(f"kafka://{scene.broker.bootstrap}", tmp_path)
     shown = await asyncio.to_thread(cluster.json, "offsets", "progress", "running")

@@ -112,7 +112,7 @@ async def running(
 
 
 @SHARED
-async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> None:
+async def test_files_of_a_java_worker_work_unchanged(broker: Broker, pipeline: Pipeline) -> None:
     """Kafka's own worker and connector files work; a Java worker continues after ours."""
     folder = pipeline.folder
     files = pipeline.source(), pipeline.sink()
@@ -155,7 +155,9 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
 
 
 @SHARED
-async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
+async def test_offsets_of_a_sink_are_read_altered_and_reset(
+    broker: Broker, pipeline: Pipeline
+) -> None:
     """The sink's offsets are read, altered and reset in the group `connect-NAME`."""
     name, group = pipeline.names[1], f"connect-{pipeline.names[1]}"
     offsets = f"/connectors/{name}/offsets"
@@ -193,7 +195,9 @@ async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
 
 
 @SHARED
-async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> None:
+async def test_topics_of_sources_and_dead_letters_are_created(
+    broker: Broker, pipeline: Pipeline
+) -> None:
     """Topics are created: a source's by `topic.creation.*`, and one for dead letters."""
     dead, own = unused_name(), unused_name()
     creation = {
@@ -219,7 +223,9 @@ async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> No
 
 
 @SHARED
-async def test_settings_of_clients(broker: Broker, pipeline: Pipeline) -> None:
+async def test_settings_of_the_connector_win_over_the_workers(
+    broker: Broker, pipeline: Pipeline
+) -> None:
     """The connector's client settings win over the worker's (KIP-458)."""
     group = unused_name()
     pipeline.write("one\n")

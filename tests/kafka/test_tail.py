@@ -19,14 +19,13 @@ from tests.kafka.producer import (
     NewTopic,
     create_topic,
     delete_topic,
-    in_order,
     read_entries,
     reading,
     writer,
 )
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import removed
-from tests.logs.reading_contract import until_ends
+from tests.logs.reading_contract import by_position, until_ends
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -209,7 +208,7 @@ async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> Non
             await tail.ended()
 
 
-async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> None:
+async def test_a_deletion_of_the_topic_ends_the_tail(broker: Broker, new_topic: NewTopic) -> None:
     """The tail ends after its patience; the error says that the topic does not exist."""
     topic = await new_topic(1)
     async with (
@@ -224,7 +223,9 @@ async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> N
             await tail.ended()
 
 
-async def test_a_recreated_topic(broker: Broker, new_topic: NewTopic) -> None:
+async def test_records_of_a_recreated_topic_are_not_taken_for_the_next_ones(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     """The tail does not take records of a recreated topic for the next ones."""
     topic = await new_topic(1)
     async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
@@ -238,7 +239,9 @@ async def test_a_recreated_topic(broker: Broker, new_topic: NewTopic) -> None:
                 await tail.ended()
 
 
-async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTopic) -> None:
+async def test_records_of_a_longer_topic_are_not_taken_for_the_next_ones(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     """Records of the new topic are not taken for the next ones, even at the same offsets."""
     topic = await new_topic(1)
     async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
@@ -255,7 +258,7 @@ async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTop
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, RELEASES[-1]))
-async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> None:
+async def test_a_tail_continues_after_a_restart_of_the_broker(release: str, tmp_path: Path) -> None:
     """The tail reports why it waits, and then continues without loss or doubles."""
     async with (
         up(release, tmp_path) as broker,
@@ -264,7 +267,7 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
         await create_topic(broker, "followed", 3)
         async with following(reader, ["followed"], {"followed": [0, 0, 0]}) as tail:
             before = await _write_records(broker, "followed", 20)
-            assert in_order(await tail.take(20)) == before
+            assert by_position(await tail.take(20)) == before
             assert _interruption(reader) is None
             await broker.kill9()
             with pytest.raises(LogUnavailable):
@@ -275,16 +278,16 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
                     await asyncio.sleep(0.01)
             await broker.start()
             after = await _write_records(broker, "followed", 20)
-            assert in_order(await tail.take(20)) == after
+            assert by_position(await tail.take(20)) == after
             assert _interruption(reader) is None
-        assert await read_entries(reader, ["followed"]) == in_order(before + after)
+        assert await read_entries(reader, ["followed"]) == by_position(before + after)
 
 
 async def _write_records(broker: Broker, topic: str, count: int) -> list[Entry]:
     async with writer(broker) as out:
         for number in range(count):
             await out.put(topic, number % 3, b"k", b"%d" % number)
-    return in_order(out.written)
+    return by_position(out.written)
 
 
 def _interruption(reader: KafkaReader) -> LogError | None:

@@ -36,7 +36,9 @@ async def topics(cluster: Cluster) -> TopicAdmin:
     return TopicAdmin(cluster, ReadLimits())
 
 
-async def test_defaults_of_the_broker(cluster: Cluster, topics: TopicAdmin) -> None:
+async def test_the_broker_chooses_partitions_and_replicas_by_its_defaults(
+    cluster: Cluster, topics: TopicAdmin
+) -> None:
     """-1 partitions and replicas mean the broker's defaults; settings arrive."""
     name, three = unused_name(), unused_name()
     compacted = TopicSpec(name, configs={"cleanup.policy": "compact"})

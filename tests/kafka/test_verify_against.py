@@ -119,7 +119,7 @@ def names_by_order() -> tuple[str, str]:
     )
 
 
-async def test_workers_and_their_log(broker: Broker, tmp_path: Path) -> None:
+async def test_workers_that_differ_from_their_log_are_found(broker: Broker, tmp_path: Path) -> None:
     """A cluster verifies clean; then two workers differ by edge 20, and one has lost a batch."""
     cluster = CheckedCluster(broker, tmp_path)
     async with cluster.worker() as first:

@@ -59,7 +59,9 @@ async def test_the_example_starts(broker: Broker) -> None:
     }
 
 
-async def test_from_file_to_file(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
+async def test_lines_pass_from_file_to_file(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """Lines go through a topic that the broker creates; both offsets are committed."""
     data = unused_name()
     (tmp_path / "in.txt").write_text("one\ntwo\n", "utf-8")

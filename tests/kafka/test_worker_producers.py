@@ -25,7 +25,7 @@ from tests.kafka.producer import admin, create_topic, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import records_in, values_in
 from tests.kafka.worker_service import until as until_true
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
@@ -129,7 +129,7 @@ async def test_a_refused_topic_fails_the_task(broker: Broker, own_topics: Topics
 
 
 @NEWEST
-async def test_an_own_offsets_topic(broker: Broker, own_topics: Topics) -> None:
+async def test_an_own_offsets_topic_is_created_and_read(broker: Broker, own_topics: Topics) -> None:
     """The topic has the worker's number of partitions and the offsets; a restart reads them."""
     name = unused_name()
     config = config_of(CountingSource, topic=name) | {"offsets.storage.topic": f"{name}-own"}
@@ -221,7 +221,7 @@ async def test_settings_without_effect_are_named(broker: Broker, own_topics: Top
 
 @NEWEST
 @pytest.mark.parametrize("tolerance", ["none", "all"])
-async def test_a_record_that_the_broker_refuses(
+async def test_a_record_that_the_broker_refuses_fails_the_task_or_is_dropped(
     broker: Broker, own_topics: Topics, tolerance: str
 ) -> None:
     """The refused record fails the task, or is dropped alone; the others arrive in order."""

@@ -25,7 +25,7 @@ from tests.kafka.real_kafka import USERS, Broker
 from tests.kafka.worker_service import until as until_true
 from tests.kafka.worker_service import values_in
 from tests.worker.failing_records import KeepingSink, Picky, forget_records, put, transformed_by
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import config_of, offsets, task_trace, until, until_state
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
@@ -101,7 +101,7 @@ async def check_only_elsewhere(home: Broker, elsewhere: Broker, name: str) -> No
 
 
 @pytest.mark.parametrize("settings_of", ["connector", "worker"])
-async def test_records_and_groups_of_another_cluster(
+async def test_records_and_groups_lie_on_the_other_cluster(
     broker: Broker, own_topics: Topics, elsewhere: Broker, settings_of: str
 ) -> None:
     """The second cluster has records, dead letters and group; the first has the source offsets."""
@@ -118,7 +118,7 @@ async def test_records_and_groups_of_another_cluster(
     assert await values_in(elsewhere, name)
 
 
-async def test_offsets_that_were_altered(
+async def test_a_source_continues_from_altered_offsets(
     broker: Broker, own_topics: Topics, elsewhere: Broker
 ) -> None:
     """After an alteration the source repeats a record there; after a reset the sink reads all."""

@@ -197,7 +197,7 @@ async def test_lost_partitions_are_closed_without_a_commit(
         assert task_trace(worker, "slow") == task_trace(worker, "other") == ""
 
 
-async def test_a_failing_close_of_lost_partitions(
+async def test_a_failing_close_of_lost_partitions_fails_the_task(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
     """The task is FAILED with the author's error; `close` is called once, and nothing committed."""

@@ -237,7 +237,9 @@ async def test_bad_records_go_to_the_dead_letter_topic(broker: Broker, own_topic
 
 
 @NEWEST
-async def test_dead_letters_with_too_many_replicas(broker: Broker, own_topics: Topics) -> None:
+async def test_dead_letters_with_too_many_replicas_fail_the_task(
+    broker: Broker, own_topics: Topics
+) -> None:
     """Three replicas, the default, fail the task on one broker with Kafka's message."""
     topic = await sink_topic(broker)
     config = sink(topic) | {
@@ -252,7 +254,9 @@ async def test_dead_letters_with_too_many_replicas(broker: Broker, own_topics: T
 
 
 @NEWEST
-async def test_settings_of_a_consumer(broker: Broker, own_topics: Topics) -> None:
+async def test_invalid_settings_of_a_consumer_fail_the_task(
+    broker: Broker, own_topics: Topics
+) -> None:
     """An invalid value fails the task and names its source; unknown keys are named once."""
     topic = await sink_topic(broker)
     notices = RecordedNotices()

@@ -11,8 +11,9 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from controlplane.core.entry import Entry, Position
 from controlplane.core.state import Topics
 from replay.archive.archived_cluster import PartitionId
-from tests.kafka.producer import NewTopic, admin, in_order, settled, writer
+from tests.kafka.producer import NewTopic, admin, settled, writer
 from tests.kafka.real_kafka import Broker
+from tests.logs.reading_contract import by_position
 from tests.patience import PATIENCE_S
 
 COMPACTED_SOON = {
@@ -38,8 +39,8 @@ async def compacted(
     """Write to a topic of `COMPACTED_SOON` until Kafka has compacted it."""
     async with asyncio.timeout(PATIENCE_S):
         while not await done():
-            # Only what lies before the active segment is compacted, and a write begins a new
-            # one, but not before `segment.ms`: time has to pass, without an event.
+            # Only records before the active segment are compacted. A write begins a new segment
+            # only after `segment.ms`: time has to pass, without an event.
             await asyncio.sleep(0.2)
             await write()
 
@@ -108,7 +109,7 @@ class TopicHistory:
         """Written records that are still in the topics, in order."""
         partitions = {(entry.topic, entry.partition) for entry in self._written}
         present = await offsets_there(self.broker, partitions)
-        return in_order(entry for entry in self._written if entry.position in present)
+        return by_position(entry for entry in self._written if entry.position in present)
 
     async def write_more(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
         """Write more records to all topics: plain ones, and lastly an aborted transaction."""

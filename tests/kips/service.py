@@ -1,6 +1,6 @@
 """A control plane with requests as over HTTP: request → command → outcome → answer.
 
-Its log is that of a small cluster, as workers have written it: `orders` is a source with two
+Its log is that of a small cluster, as workers have written it. `orders` is a source with two
 running tasks, `sales` a sink with one. No worker runs here: `write_foreign` writes the records that
 workers would report.
 """

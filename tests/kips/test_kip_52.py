@@ -31,13 +31,6 @@ RESTART, RESTART_1 = "/connectors/orders/restart", "/connectors/orders/tasks/1/r
 PAUSED = '{"state":"PAUSED","state.v2":"PAUSED"}'
 
 
-@pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster, under the KIP's profile and a release's."""
-    async with serving(await running(), request.param) as service:
-        yield service
-
-
 @pytest.fixture
 async def ours() -> AsyncIterator[AskedService]:
     """The small cluster under the KIP's profile."""

@@ -3,8 +3,6 @@
 The tests write the records of active topics themselves, in place of running tasks.
 """
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -32,13 +30,6 @@ from tests.kips.service import (
 
 TOPICS, RESET = "/connectors/orders/topics", "/connectors/orders/topics/reset"
 FORBIDDEN = DecisionSettings(topic_tracking_allow_reset=False)
-
-
-@pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster under our profile and a release's; `orders` has used the topics t and u."""
-    async with serving(await running(), request.param) as service:
-        yield service
 
 
 async def topics_of(service: AskedService, connector: str = "orders") -> set[str]:
@@ -105,7 +96,7 @@ class TestStoringAndReturning:
 class TestFormat:
     """Format of the new status record."""
 
-    def test_key_and_value(self) -> None:
+    def test_key_and_value_are_those_of_the_kip(self) -> None:
         """Key and value are those of the KIP's example, here without white space."""
         record = ActiveTopic("some-source", "foo", Activity("foo", "some-source", 0, 1579297899))
         key, value = encode_status(record, Profile.of("2.5"))

@@ -1,7 +1,5 @@
 """KIP-875, the target state STOPPED: its meaning, and its effect on older workers."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from controlplane.core import views
@@ -24,13 +22,6 @@ ORDERS = "/connectors/orders"
 STOP, PAUSE, RESUME = f"{ORDERS}/stop", f"{ORDERS}/pause", f"{ORDERS}/resume"
 CLEVER = ("target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}')
 BOTH = pytest.mark.parametrize("way", [RESUME, PAUSE])
-
-
-@pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster under our profile and a release's."""
-    async with serving(await running(), request.param) as service:
-        yield service
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -109,6 +110,26 @@ class BlockingSource(BurstSource):
             yield task.idle(0.005)
 
 
+STALL_S = 0.5
+"""Time for which the thread of a stalling source takes no calls."""
+
+
+class StallingSource(BurstSource):
+    """Stalls its thread just after it has ended a transaction: another callback blocks the loop."""
+
+    boundaries = True
+    ends_with: ClassVar[str] = "commit"
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield a record and, in a later poll, the end of its transaction."""
+        yield record("a", 1)
+        yield task.idle(0.01)
+        asyncio.get_running_loop().call_soon(time.sleep, STALL_S)
+        yield task.commit() if self.ends_with == "commit" else task.abort()
+        while True:
+            yield task.idle(0.005)
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     BurstSource.bursts = SlowHookSource.bursts = GatedHookSource.bursts = 1
@@ -147,6 +168,19 @@ async def test_read_blocks_its_thread(boundary: str | None) -> None:
         assert BurstSource.shown[-1] == 3
     if boundary is not None:
         assert log.appends == [Append(["1", "2", "3"], {"a": 3})]
+
+
+@pytest.mark.parametrize(("ends_with", "values"), [("commit", ["1"]), ("abort", [])])
+async def test_a_requested_end_waits_for_the_hook(
+    monkeypatch: pytest.MonkeyPatch, ends_with: str, values: list[str]
+) -> None:
+    """A transaction ends where the source requests it, although its thread stalls there."""
+    monkeypatch.setattr(StallingSource, "ends_with", ends_with)
+    log = RecordingLog()
+    async with running_source(StallingSource, boundary="connector", log=log) as worker:
+        await until(lambda: committed(worker) == {"a": 1})
+    assert log.appends == [Append(values, {"a": 1})]
+    assert BurstSource.shown == [1]
 
 
 @BOUNDARIES

@@ -1,7 +1,7 @@
 """Law: compaction, which keeps the last record of each key, changes no view in safe topics.
 
 The status and offsets topics are safe in every release. The config topic is safe in some releases
-only: a task set spans several keys, and two fixes made a fold depend on the records between them.
+only. A task set spans several keys, and two fixes made a fold depend on the records between them.
 This module lists those releases exactly. Kafka's own stores agree (`tests/oracle`), and the history
 `compacted-3.9` shows both results on a real cluster.
 """

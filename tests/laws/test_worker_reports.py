@@ -1,7 +1,7 @@
 """Laws of statuses (L1–L4) and active topics (A1 to A4) that a worker reports.
 
-The writer is the worker's own, on an unsteady log and a simulated clock; another worker writes
-beside it. docs/kafka-unit-tests.md has the sentence of each law.
+The writer is the worker's own, on an unsteady log and a simulated clock. Another worker writes
+beside it. The page docs/kafka-unit-tests.md has the sentence of each law.
 """
 
 import asyncio

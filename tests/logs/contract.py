@@ -1,8 +1,8 @@
 """The contract of every writable log of ours; its reading half is in `reading_contract`.
 
-`LogContract` holds what Kafka can do, too: a module subclasses it and offers the fixtures `log`, an
-empty log, and `filled`, a log that holds `SAMPLE`. `embedded_contract` adds the abilities of a log
-without brokers.
+`LogContract` holds the abilities that Kafka has, too. A module subclasses it and offers two
+fixtures: `log`, an empty log, and `filled`, a log that holds `SAMPLE`. `embedded_contract` adds the
+abilities of a log without brokers.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.logs.reading_contract import (
     T0,
     TOPICS,
     ReadingContract,
-    by_place,
+    by_position,
     entries_of,
     everything,
     take,
@@ -68,7 +68,7 @@ class LogContract(ReadingContract):
     async def test_an_existing_topic_can_be_created_again(self, filled: Log) -> None:
         """Creating an existing topic with the same number of partitions changes nothing."""
         await make_topics(filled)
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
 
     @pytest.mark.parametrize("partitions", [1, 2, 4, 0, -1, 10**9])
     async def test_another_number_of_partitions_is_refused(
@@ -128,7 +128,7 @@ class LogContract(ReadingContract):
     async def test_an_empty_append_leaves_no_trace(self, filled: Log) -> None:
         """An empty batch is no error and leaves no trace."""
         assert await filled.append([]) == []
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
 
     @pytest.mark.parametrize(
         ("topic", "partition"), [("no-such", 0), ("offsets", 3), ("config", -1)]
@@ -137,7 +137,7 @@ class LogContract(ReadingContract):
         """If one record has no valid place, no record of the batch is appended."""
         with pytest.raises(LogNotUsable, match=topic):
             await filled.append([record("config", 0), record(topic, partition)])
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
         (position,) = await filled.append([record("config", 0)])
         assert position.offset >= 8
 
@@ -191,7 +191,7 @@ class LogContract(ReadingContract):
         for epoch in (old, new + 1, -1, 0):
             with pytest.raises(Fenced):
                 await filled.append([record("config", 0)], epoch)
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
         (position,) = await filled.append([record("config", 0)], new)
         assert position.offset >= 8
 

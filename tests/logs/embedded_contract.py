@@ -15,7 +15,7 @@ from tests.logs.reading_contract import (
     SAMPLE,
     T0,
     TOPICS,
-    by_place,
+    by_position,
     entries_of,
     everything,
     take,
@@ -100,7 +100,7 @@ class EmbeddedContract(LogContract):
         """The order of imported entries does not matter."""
         await make_topics(log)
         assert await log.put(SAMPLE[::-1]) == len(SAMPLE)
-        assert await everything(log) == by_place(SAMPLE)
+        assert await everything(log) == by_position(SAMPLE)
 
     async def test_put_twice_adds_nothing(self, filled: EmbeddedLog) -> None:
         """Importing the same entries again adds nothing; new entries are added."""
@@ -108,7 +108,7 @@ class EmbeddedContract(LogContract):
         assert await filled.put([]) == 0
         entries = [*SAMPLE, entry(9), entry(9), entry(12)]
         assert await filled.put(entries) == 2
-        assert await everything(filled) == by_place([*SAMPLE, entry(9), entry(12)])
+        assert await everything(filled) == by_position([*SAMPLE, entry(9), entry(12)])
         assert await filled.append([record("config", 0)]) == [Position("config", 0, 13)]
 
     @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ class EmbeddedContract(LogContract):
         other = msgspec.structs.replace(SAMPLE[0], **changed)
         with pytest.raises(LogNotUsable, match=r"config@0 .* another entry"):
             await filled.put([entry(20), other])
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
 
     @pytest.mark.parametrize("offset", [3, 6])
     async def test_an_import_into_a_gap_is_refused(self, filled: EmbeddedLog, offset: int) -> None:
         """An entry for a gap is refused: a reader may have passed the gap already."""
         with pytest.raises(LogNotUsable, match=f"config@{offset} .* gap"):
             await filled.put([entry(offset), entry(30)])
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
 
     @pytest.mark.parametrize(
         "bad",
@@ -156,7 +156,7 @@ class EmbeddedContract(LogContract):
         """Entries without a valid place are refused, and so is the rest of the import."""
         with pytest.raises(LogNotUsable):
             await filled.put(bad)
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
 
     async def test_a_full_partition_refuses_appends(self, filled: EmbeddedLog) -> None:
         """An append after the highest offset raises `LogNotUsable`."""
@@ -249,7 +249,9 @@ class EmbeddedContract(LogContract):
         """Trimming removes entries before the offset; other positions and the ends stay."""
         assert await filled.trim("config", [4]) == 3
         left = [
-            sample for sample in by_place(SAMPLE) if sample.topic != "config" or sample.offset >= 4
+            sample
+            for sample in by_position(SAMPLE)
+            if sample.topic != "config" or sample.offset >= 4
         ]
         assert await everything(filled) == left
         assert await filled.trim("config", [4]) == 0
@@ -280,7 +282,9 @@ class EmbeddedContract(LogContract):
         assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
         assert len(await entries_of(filled.read(["config"]))) == 1
 
-    async def test_trim_in_slices(self, log: EmbeddedLog) -> None:
+    async def test_a_reader_sees_at_least_the_remaining_entries_of_a_trim(
+        self, log: EmbeddedLog
+    ) -> None:
         """A reader during the trim of a long prefix sees at least the remaining entries."""
         await make_topics(log)
         await log.append([record("offsets", 0, f"{n}") for n in range(9_000)])
@@ -309,7 +313,7 @@ class EmbeddedContract(LogContract):
             await filled.trim("no-such", [1])
         with pytest.raises(LogNotUsable, match="config"):
             await filled.trim("config", [2, 2])
-        assert await everything(filled) == by_place(SAMPLE)
+        assert await everything(filled) == by_position(SAMPLE)
 
     async def test_an_import_does_not_restore_trimmed_records(self, filled: EmbeddedLog) -> None:
         """Importing the same dump again does not restore records that retention removed."""

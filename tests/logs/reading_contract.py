@@ -1,8 +1,8 @@
 """The reading half of the contract, for every log, including foreign ones.
 
-A module subclasses `ReadingContract` and offers a fixture `filled`: a log that holds `SAMPLE`, in
-topics with as many partitions as `TOPICS` says. Offsets and ends are those of a Kafka log after
-transactions, whose markers take an offset each.
+A module subclasses `ReadingContract` and offers a fixture `filled`. It is a log that holds
+`SAMPLE`, in topics with as many partitions as `TOPICS` says. Offsets and ends are those of a Kafka
+log after transactions, whose markers take an offset each.
 """
 
 import asyncio
@@ -53,10 +53,10 @@ async def entries_of(batches: AsyncIterator[Batch]) -> list[Entry]:
 
 async def everything(log: ReadableLog) -> list[Entry]:
     """All entries of a log, by position."""
-    return by_place(await entries_of(log.read(await log.topics())))
+    return by_position(await entries_of(log.read(await log.topics())))
 
 
-def by_place(entries: Iterable[Entry]) -> list[Entry]:
+def by_position(entries: Iterable[Entry]) -> list[Entry]:
     """Sort entries by topic, partition and offset."""
     return sorted(entries, key=lambda entry: entry.position)
 
@@ -88,7 +88,7 @@ async def until_ends(
 
 def of(*topics: str) -> list[Entry]:
     """The entries of the sample in these topics, by position."""
-    return by_place(entry for entry in SAMPLE if entry.topic in topics)
+    return by_position(entry for entry in SAMPLE if entry.topic in topics)
 
 
 class ReadingContract:
@@ -113,7 +113,7 @@ class ReadingContract:
 
     async def test_read_gives_every_byte(self, filled: ReadableLog) -> None:
         """Keys, values, times, headers, aborted marks and gaps arrive as they are."""
-        assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
+        assert by_position(await entries_of(filled.read(TOPICS))) == by_position(SAMPLE)
 
     async def test_order_holds_within_a_partition(self, filled: ReadableLog) -> None:
         """Offsets ascend from batch to batch, whatever the timestamps; no batch is empty."""
@@ -127,7 +127,7 @@ class ReadingContract:
     async def test_only_the_requested_topics_are_read(self, filled: ReadableLog) -> None:
         """A topic is read once, even if named repeatedly; other topics are not read."""
         topics = iter(["offsets", "status", "offsets"])
-        assert by_place(await entries_of(filled.read(topics))) == of("offsets")
+        assert by_position(await entries_of(filled.read(topics))) == of("offsets")
 
     @pytest.mark.parametrize(
         ("start", "stop", "offsets"),
@@ -162,7 +162,7 @@ class ReadingContract:
         """Topics without offsets, and partitions after the last given offset, are read whole."""
         start: Ends = {"offsets": [1]}
         read = await entries_of(filled.read(["config", "offsets"], start))
-        assert by_place(read) == [*of("config"), *(e for e in of("offsets") if e.partition == 2)]
+        assert by_position(read) == [*of("config"), *(e for e in of("offsets") if e.partition == 2)]
 
     async def test_more_offsets_than_partitions_are_refused(self, filled: ReadableLog) -> None:
         """More offsets than partitions raise `LogNotUsable`."""
@@ -185,25 +185,27 @@ class ReadingContract:
         start = {"config": [5], "offsets": [0, 0, 1]}
         expected = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]
         taken = await take(filled.tail(["config", "offsets"], start), len(expected))
-        assert by_place(taken) == expected
+        assert by_position(taken) == expected
 
     async def test_tail_reaches_the_ends(self, filled: ReadableLog) -> None:
         """The last batch of each partition reaches its end, and no offset comes twice."""
         ends = {(topic, part): end for topic, all_ in ENDS.items() for part, end in enumerate(all_)}
         batches = await until_ends(filled.tail(TOPICS, {}), ends)
-        entries = by_place(entry for batch in batches for entry in batch.entries())
-        assert entries == by_place(SAMPLE)
+        entries = by_position(entry for batch in batches for entry in batch.entries())
+        assert entries == by_position(SAMPLE)
 
     async def test_readers_do_not_disturb_each_other(self, filled: ReadableLog) -> None:
         """Readers do not disturb each other."""
         reads = [entries_of(filled.read(TOPICS)) for _ in range(3)]
-        assert [by_place(read) for read in await asyncio.gather(*reads)] == [by_place(SAMPLE)] * 3
+        assert [by_position(read) for read in await asyncio.gather(*reads)] == [
+            by_position(SAMPLE)
+        ] * 3
 
     async def test_an_abandoned_read_does_not_affect_the_next(self, filled: ReadableLog) -> None:
         """An abandoned read does not affect the next one."""
         batches = filled.read(TOPICS)
         await anext(batches)
-        assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
+        assert by_position(await entries_of(filled.read(TOPICS))) == by_position(SAMPLE)
 
     async def test_a_closed_log_refuses_calls(self, filled: ReadableLog) -> None:
         """A second `close` is allowed; other calls on a closed log raise `LogUnavailable`."""

@@ -15,7 +15,7 @@ from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from tests.jars import ROOT
 from tests.logs.contract import record
 from tests.logs.folder import names
-from tests.logs.reading_contract import SAMPLE, TOPICS, by_place, entries_of, everything, take
+from tests.logs.reading_contract import SAMPLE, TOPICS, by_position, entries_of, everything, take
 from tests.patience import PATIENCE_S
 
 
@@ -156,7 +156,7 @@ async def test_a_read_only_log_follows_and_refuses_to_write(
     """A log that is open for reading follows the writer, and refuses to write."""
     reading = await SqliteLog.open(path, read_only=True)
     await log.put(SAMPLE)
-    assert await everything(reading) == by_place(SAMPLE)
+    assert await everything(reading) == by_position(SAMPLE)
     for refused in (
         reading.append([record("config", 0)]),
         reading.put(SAMPLE),

@@ -19,7 +19,7 @@ from tests.jars import ROOT
 from tests.logs.contract import make_topics, record
 from tests.logs.embedded_entries import read_all
 from tests.logs.folder import everything_below, names
-from tests.logs.reading_contract import SAMPLE, by_place, entries_of, everything
+from tests.logs.reading_contract import SAMPLE, by_position, entries_of, everything
 
 
 async def make_log(path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_an_end_below_its_entries_refuses_appends(tmp_path: Path) -> None:
         await log.append([record("config", 0)])
     await log.close()
     sql(path, """UPDATE partition SET "end" = 8 WHERE topic = 'config'""")
-    assert await read_all(path) == by_place(SAMPLE)
+    assert await read_all(path) == by_position(SAMPLE)
 
 
 def output_of_unprivileged_process(path: Path, how: str) -> str:
@@ -203,7 +203,7 @@ async def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     """A file may have any name, also with characters that have a meaning in a URI."""
     path = tmp_path / "a?mode=ro#b%20ü ;'.log"
     await make_log(path)
-    assert await read_all(path) == by_place(SAMPLE)
+    assert await read_all(path) == by_position(SAMPLE)
     assert path.exists()
 
 
@@ -267,7 +267,7 @@ async def test_a_reader_works_without_later_tables(tmp_path: Path) -> None:
     await make_log(path)
     sql(path, *(f"DROP {table}" for table in LATER_TABLES), UNCHECKED, "PRAGMA user_version = 1")
     before = path.read_bytes()
-    assert await read_all(path) == by_place(SAMPLE)
+    assert await read_all(path) == by_position(SAMPLE)
     log = await SqliteLog.open(path, read_only=True)
     assert await log.snapshots.stored("config", "any") == []
     await log.close()
@@ -275,7 +275,7 @@ async def test_a_reader_works_without_later_tables(tmp_path: Path) -> None:
     log = await SqliteLog.open(path)
     number = await log.snapshots.begin("config", "any")
     assert await log.snapshots.finish(number, b"", 1)
-    assert await everything(log) == by_place(SAMPLE)
+    assert await everything(log) == by_position(SAMPLE)
     await log.close()
 
 

@@ -12,7 +12,7 @@ from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings, files
 from tests.logs.contract import make_topics, record
 from tests.logs.folder import names
-from tests.logs.reading_contract import SAMPLE, T0, TOPICS, by_place, everything
+from tests.logs.reading_contract import SAMPLE, T0, TOPICS, by_position, everything
 
 
 async def test_a_bad_record_fails_only_its_own_batch(log: SqliteLog) -> None:
@@ -60,7 +60,7 @@ async def test_the_loop_is_free_while_reading(log: SqliteLog) -> None:
     await log.ends(["config"])
     for connection in log._pool._idle:
         connection.set_trace_callback(lambda _: threads.add(threading.get_ident()))
-    assert await everything(log) == by_place(SAMPLE)
+    assert await everything(log) == by_position(SAMPLE)
     assert threads
     assert threading.get_ident() not in threads
 

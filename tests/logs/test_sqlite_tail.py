@@ -14,7 +14,7 @@ from controlplane.logs.sqlite.watch import COMMITS_KEPT
 from controlplane.projection.release_folds import ReadPositions
 from tests.conftest import seeded
 from tests.logs.contract import entry, make_topics, record
-from tests.logs.reading_contract import T0, TOPICS, by_place, everything, take
+from tests.logs.reading_contract import T0, TOPICS, by_position, everything, take
 from tests.patience import PATIENCE_S
 
 NEVER_MS = 3_600_000
@@ -41,7 +41,7 @@ async def test_a_slow_tail_misses_no_record(log: SqliteLog) -> None:
     for number in range(2 * COMMITS_KEPT):
         await log.append([record("config" if number % 3 else "status", 0, str(number))])
     taken += await take(tail, 2 * COMMITS_KEPT)
-    assert by_place(taken) == await everything(log)
+    assert by_position(taken) == await everything(log)
 
 
 async def test_a_tail_reads_imports_between_appends(log: SqliteLog) -> None:
@@ -92,7 +92,7 @@ async def test_tails_of_two_writers_return_every_record(
     for tail, entries in zip(tails, taken, strict=True):
         if len(entries) < written:
             entries.extend(await take(tail, written - len(entries)))
-        assert by_place(entries) == await everything(log)
+        assert by_position(entries) == await everything(log)
         for topic in ("config", "offsets"):
             offsets = [tailed.offset for tailed in entries if tailed.topic == topic]
             assert offsets == sorted(offsets)
@@ -120,7 +120,7 @@ async def test_a_slow_tail_finds_a_dropped_commit(
     for _ in range(COMMITS_KEPT):
         await unpolled.append([record("config", 0)])
     taken += await take(tail, COMMITS_KEPT + 1)
-    assert by_place(taken) == await everything(unpolled)
+    assert by_position(taken) == await everything(unpolled)
 
 
 async def test_a_tail_finds_imports_without_a_poll(unpolled: SqliteLog) -> None:

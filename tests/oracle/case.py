@@ -27,7 +27,7 @@ class Case(NamedTuple):
     startup: int = 0
     """Number of entries read before the worker has started: no listener is called for them."""
     batch: tuple[int, ...] = ()
-    """Sizes of the batches in which a worker reads the records, repeated in a cycle; all records
+    """Sizes of the batches in which a worker reads the records, repeated in a cycle. All records
     are of one topic. A batch never crosses the end of start-up. In a batch, an earlier record can
     keep a later one from being read. Empty: the worker reads each record alone."""
     exactly_once: bool = False

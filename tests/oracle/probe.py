@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Entry
-from tests.core.logs import Bytes, Pair
+from tests.core.logs import Pair, raw
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.edges_of_classes import KafkaQuestion
@@ -49,13 +49,9 @@ class Edge(NamedTuple):
 
 def _entries(topic: str, pairs: tuple[Pair, ...]) -> tuple[Entry, ...]:
     return tuple(
-        Entry(topic, 0, offset, 0, _raw(key), _raw(value))
+        Entry(topic, 0, offset, 0, raw(key), raw(value))
         for offset, (key, value) in enumerate(pairs)
     )
-
-
-def _raw(text: Bytes) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
 
 
 def config(*pairs: Pair) -> Case:

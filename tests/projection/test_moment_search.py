@@ -23,6 +23,7 @@ from controlplane.projection.past_states import PastStates, cut_at, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from tests.conftest import examples
 from tests.laws.entries import TOPICS, logs, profiles
+from tests.projection.loaded_state import state_of
 from tests.projection.test_snapshots import (
     CONFIG,
     DAMAGES,
@@ -37,7 +38,6 @@ from tests.projection.test_snapshots import (
     lived,
     make_topics,
     sql,
-    state_of,
 )
 
 # --- the law ----------------------------------------------------------------------------------

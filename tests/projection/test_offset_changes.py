@@ -26,7 +26,8 @@ from controlplane.projection.snapshot_writer import keep_snapshots
 from tests.core.logs import Pair, config, offsets, status
 from tests.laws.entries import NAMES, logs, profiles
 from tests.outages import Cable
-from tests.projection.test_snapshots import EAGER, KIP, QUICK, make_topics, state_of
+from tests.projection.loaded_state import state_of
+from tests.projection.test_snapshots import EAGER, KIP, QUICK, make_topics
 
 CONFIG, OFFSETS = "connect-configs", "connect-offsets"
 

@@ -16,13 +16,12 @@ from controlplane.core.records import (
     CommandRecord,
 )
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import EmbeddedLog, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.projection.loader import load
 from controlplane.projection.retention import DAY_MS, FOREVER, RetentionSettings, retain
+from tests.projection.loaded_state import state_of
 
 CONFIG, OFFSETS, STATUS, COMMANDS = (
     f"connect-{name}" for name in ("configs", "offsets", "status", "commands")
@@ -39,11 +38,6 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[E
         await log.create_topic(topic, partitions)
     yield log
     await log.close()
-
-
-async def state_of(log: ReadableLog) -> ClusterState:
-    """Return the state that a load of the log gives."""
-    return (await load(log, Profile.of("kip"))).snapshot()
 
 
 def command(offset: int, record: CommandRecord, day: int) -> Entry:

@@ -16,18 +16,18 @@ from controlplane.core.fold import snapshot_codec
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.logs.log import ReadableLog, Record
+from controlplane.logs.log import Record
 from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.projection.follower import Follower
-from controlplane.projection.loader import load
 from controlplane.projection.past_states import PastStates, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.terminal.progress_bar import LogWithProgress
 from tests.conftest import examples
 from tests.laws.entries import TOPICS, logs, profiles
+from tests.projection.loaded_state import state_of
 
 KIP = Profile.of("kip")
 QUICK = SqliteSettings(synchronous="NORMAL")
@@ -82,11 +82,6 @@ async def make_topics(log: SqliteLog | MemoryLog) -> None:
     """Create the topics of random logs."""
     for topic in TOPICS:
         await log.create_topic(topic, 1 if topic == CONFIG else 3)
-
-
-async def state_of(log: ReadableLog, profile: Profile = KIP, **how: Any) -> ClusterState:
-    """State of a worker that reads this log."""
-    return (await load(log, profile, **how)).snapshot()
 
 
 # --- the law ----------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Replay of recorded histories: a control plane of ours gets the recorded requests over HTTP.
 
 The replay's log grows like the recorded one. Our control plane writes the records of each request.
-The replay copies all other records from the recording, as a foreign writer: statuses, task sets,
-offsets and records that were injected. A new control plane starts on this log whenever a worker of
-the history starts.
+The replay copies all other records from the recording, as a foreign writer. They are statuses, task
+sets, offsets and records that were injected. A new control plane starts on this log whenever a
+worker of the history starts.
 """
 
 from collections.abc import Mapping

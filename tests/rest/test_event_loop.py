@@ -14,13 +14,10 @@ import pytest
 from starlette.types import Message
 
 from controlplane.core.commands import CreateConnector, StopConnector
-from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState
-from controlplane.logs.log import Log, ReadableLog, Record
+from controlplane.logs.log import Log, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.projection.follower import Follower
-from controlplane.projection.loader import load
 from controlplane.projection.past_states import cut_at, read_records
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
@@ -29,6 +26,7 @@ from controlplane.rest.http.messages import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics
 from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
 from tests.operation_counts import TURN, longest_turn
+from tests.projection.loaded_state import state_of
 from tests.rest.plane import ORDERS
 from tests.rest.served_history import catalogue, client_of, service_of
 
@@ -152,7 +150,7 @@ def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
     asyncio.run(_fill(log, PARTS // 40, partitions=40))
 
     async def reading() -> None:
-        assert len(await read_records(log, await _state_of(log), "orders")) == PARTS
+        assert len(await read_records(log, await state_of(log), "orders")) == PARTS
 
     assert longest_turn(reading) < TURN
 
@@ -167,7 +165,7 @@ def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
         copyfile(tmp_path / "full.db", path)
         log = await SqliteLog.open(path, settings=QUICK)
         eager = SnapshotSettings(tail_records=1, lateness_ms=0)
-        assert OFFSETS in await keep_snapshots(log, await _state_of(log), eager)
+        assert OFFSETS in await keep_snapshots(log, await state_of(log), eager)
         await log.close()
 
     assert longest_turn(keeping) < TURN
@@ -180,7 +178,7 @@ def test_a_question_about_the_past_leaves_the_event_loop_free(tmp_path: Path, mo
 
     async def finding() -> None:
         log = await SqliteLog.open(tmp_path / "full.db", settings=QUICK)
-        state = await _state_of(log)
+        state = await state_of(log)
         cut = await cut_at(log, moment, state.topics, state.ends_by_topic)
         assert cut.ends[OFFSETS] == [PARTS + 1]
         await log.close()
@@ -205,10 +203,6 @@ async def _fill(log: Log, offsets: int, *, partitions: int) -> None:
 def _offset(number: int, partition: int) -> Record:
     key = f'["orders",{{"filename":"{partition}-{number}"}}]'.encode()
     return Record(OFFSETS, partition, number, key, b'{"position":1}')
-
-
-async def _state_of(log: ReadableLog) -> ClusterState:
-    return (await load(log, Profile.of("kip"))).snapshot()
 
 
 async def test_a_large_answer_leaves_in_pieces() -> None:

@@ -1,6 +1,6 @@
 """Texts of clients are parsed in linear time.
 
-Each text is parsed in its own process: a backtracking pattern would never return, and would block
+Each text is parsed in its own process. A backtracking pattern would never return, and would block
 all threads of the interpreter.
 """
 

@@ -1,17 +1,18 @@
 """Sources of settings: precedence of flags, environment and file, and spellings of names."""
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from controlplane.settings import Configuration, ValueSource, WorkerSettings, providers
+from controlplane.settings import Configuration, ValueSource, WorkerSettings
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import environment_values, key_of
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import GUESSES, unknown
+from controlplane.settings.providers import GROUP
 from controlplane.settings.sources import file_values, flag_values
 
 
@@ -307,8 +308,8 @@ def test_unresolvable_references_are_refused(file: Path, written: str, sentence:
 
 def test_a_package_can_declare_a_provider(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider gets its `param.*` as written; worker settings may refer to it, too."""
-    point = EntryPoint("vault", "tests.settings.vault_provider:Vault", providers.GROUP)
-    monkeypatch.setattr(providers, "entry_points", lambda **_: [point])
+    point = metadata.EntryPoint("vault", "tests.settings.vault_provider:Vault", GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
     file.write_text(
         "config.providers=vault\n"
         "config.providers.vault.class=tests.settings.vault_provider.Vault\n"

@@ -66,7 +66,10 @@ LAYERS: dict[str, set[str]] = {
     | LOGS
     | TERMINAL
     | PAGE
-    | {f"controlplane.{name}" for name in ("event_loop", "settings", "private_files")},
+    | {
+        f"controlplane.{name}"
+        for name in ("event_loop", "settings", "private_files", "garbage_collection")
+    },
 }
 """Per part of the program, the other parts it may import. A part in `TOP` is not listed: it may
 import every part of `controlplane`, and no part imports it."""

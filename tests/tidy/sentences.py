@@ -1,5 +1,7 @@
-"""Rule about the length of sentences in pages of documentation."""
+"""Rules about the length of sentences, in pages of documentation and in docstrings."""
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator
 
@@ -24,6 +26,12 @@ _END = re.compile(r"(?<=[.!?])[)\"'”]*\s+(?=[^a-z\s])")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|No)\.")
 _LETTER = re.compile(r"[^\W\d_]")
 
+_NO_SENTENCES = re.compile(r"\n[ ]*(?:Raises|Args):|\x08|\bExit\s+code")
+"""Beginning of a list in a docstring: errors, parameters, a table of click's, exit codes."""
+
+UNCHECKED = ("controlplane/logs/kafka/appends/",)
+"""Folders with sentences of docstrings that are still longer."""
+
 
 def long_sentences(source: SourceFile) -> Iterator[Offence]:
     """A sentence of prose has at most `MOST_WORDS` words; code and quotations count as one word."""
@@ -32,6 +40,18 @@ def long_sentences(source: SourceFile) -> Iterator[Offence]:
             words = [word for word in _LINK.sub(r"\1", sentence).split() if _LETTER.search(word)]
             if len(words) > MOST_WORDS:
                 yield Offence(line, f"{len(words)} words: {' '.join(words)}")
+
+
+def long_docstring_sentences(source: SourceFile) -> Iterator[Offence]:
+    """A sentence of a docstring is as short, also in that of an attribute; lists do not count."""
+    if source.inside(*UNCHECKED):
+        return
+    for node in source.nodes:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                prose = _NO_SENTENCES.split(inspect.cleandoc(text))[0]
+                for offence in long_sentences(SourceFile(source.path, prose)):
+                    yield Offence(node.lineno + offence.line - 1, offence.problem)
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:

@@ -1,8 +1,8 @@
 """Comparison with real workers of ten releases on 190 configs: our answers are equal.
 
-Compared are code and text of a refused creation and, by digest, the whole result of validation:
-every definition, value, recommendation and error. The documentation has its own digest, and is
-compared where it was harvested from that release.
+The test compares code and text of a refused creation. It compares the whole result of validation by
+its digest: every definition, value, recommendation and error. The documentation has its own digest,
+and is compared where it was harvested from that release.
 """
 
 import json

@@ -8,8 +8,10 @@ from typing import Any
 
 from controlplane.connect import RecordMetadata, SourceConnector, SourceRecord, SourceTask
 from controlplane.connect.source import ResolvedConfig
+from controlplane.core.commands import CreateConnector
+from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
-from tests.worker.worker_fixture import config_of
+from tests.worker.worker_fixture import config_of, until_state
 
 PollResult = Sequence[SourceRecord] | Callable[[SourceTask], Any] | None
 """Result of a poll, or a function of the task that returns it or raises."""
@@ -122,3 +124,9 @@ class ScriptedSource(SourceConnector):
 def scripted(**config: str) -> dict[str, str]:
     """Config of a scripted source; `_` in a key stands for a dot."""
     return config_of(ScriptedSource, **config)
+
+
+async def begin(worker: ConnectWorker, **config: str) -> None:
+    """Create the connector `s`, and wait until it runs."""
+    await worker.plane.execute(CreateConnector("s", scripted(**config)))
+    await until_state(worker, "s", "RUNNING", "RUNNING")

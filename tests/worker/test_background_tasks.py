@@ -1,6 +1,6 @@
 """The log reports background tasks that end with a defect."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,13 +12,6 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.worker import worker as worker_module
 from tests.worker.scripted_source import ScriptedSource, row, script, scripted
 from tests.worker.worker_fixture import RecordedNotices, running, until, until_state
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    script.reset()
-    yield
-    script.released.set()
 
 
 class UnwritableLog(MemoryLog):

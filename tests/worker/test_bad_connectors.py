@@ -4,8 +4,6 @@ Such a connector is FAILED. Its neighbour continues, REST answers, no half batch
 the connector can be deleted.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from controlplane.core.commands import (
@@ -25,7 +23,6 @@ from tests.worker.bad_connectors import (
     check_trace,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     released,
@@ -47,11 +44,6 @@ from tests.worker.worker_fixture import (
 
 UNPRINTABLE = "Unprintable: <exception repr() failed>"
 """Reason in a log line of an exception whose text cannot be read."""
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
 
 
 # --- raising --------------------------------------------------------------------------------------

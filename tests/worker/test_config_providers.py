@@ -284,7 +284,7 @@ async def test_a_missing_key_leaves_the_reference(
         await until(lambda: [config["password"] for config in received_configs] == [reference])
 
 
-def test_a_value_within_a_text(providers: Providers) -> None:
+def test_the_text_around_references_stays(providers: Providers) -> None:
     """The text around references stays; each form of a value is hidden."""
     resolver = ConfigResolver(providers)
     config = {"url": "db://me:${env:PASSWORD}@host/${env:MISSING}", "none": None, "plain": "$x"}

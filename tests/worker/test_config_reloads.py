@@ -1,7 +1,7 @@
 """`config.action.reload`: values of config providers that expire (KIP-297)."""
 
 from collections.abc import AsyncIterator, Mapping
-from importlib.metadata import EntryPoint
+from importlib import metadata
 from pathlib import Path
 from threading import Event, current_thread
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 from controlplane.connect import ConfigProvider, ProvidedValue, Source, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, DeleteConnector, PutConfig
-from controlplane.settings import providers as provider_module
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.providers import GROUP, Providers
 from tests.worker.worker_fixture import (
@@ -86,8 +85,8 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Providers:
     tokens.clear()
     Leases.requested.clear()
     Leases.answered.clear()
-    point = EntryPoint("leases", LEASES.replace(".Leases", ":Leases"), GROUP)
-    monkeypatch.setattr(provider_module, "entry_points", lambda **_: [point])
+    point = metadata.EntryPoint("leases", LEASES.replace(".Leases", ":Leases"), GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
     return Providers({"leases": LEASES}, {}, {"leases": {"prefix": "token-"}})
 
 
@@ -192,8 +191,8 @@ def test_only_declared_classes_are_loaded(monkeypatch: pytest.MonkeyPatch) -> No
     providers.load()
     with pytest.raises(SettingsError, match="which cannot run here"):
         providers.of_connector("token", "${x:1:token}")
-    point = EntryPoint("x", "tests.worker.nowhere:Leases", GROUP)
-    monkeypatch.setattr(provider_module, "entry_points", lambda **_: [point])
+    point = metadata.EntryPoint("x", "tests.worker.nowhere:Leases", GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
     with pytest.raises(SettingsError, match=r"config\.providers\.x\.class: .*cannot be loaded"):
         Providers({"x": "tests.worker.nowhere.Leases"}, {}).load()
 
@@ -220,16 +219,16 @@ class Vault(ConfigProvider):
 """
 
 
-async def test_a_provider_of_an_installed_package(
+async def test_a_provider_of_an_installed_package_gives_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The metadata of a package declare its provider; a task gets the value."""
     tokens.clear()
     (tmp_path / "packaged_vault.py").write_text(PACKAGED_PROVIDER)
-    metadata = tmp_path / "packaged_vault-1.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: packaged-vault\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\nvault = packaged_vault:Vault\n")
+    package = tmp_path / "packaged_vault-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: packaged-vault\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(f"[{GROUP}]\nvault = packaged_vault:Vault\n")
     monkeypatch.syspath_prepend(tmp_path)
     providers = Providers({"v": "packaged_vault.Vault"}, {}, {"v": {"prefix": "p"}})
     async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:

@@ -17,7 +17,6 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     record,
@@ -33,12 +32,6 @@ from tests.worker.worker_fixture import (
     until_state,
     values_in,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
-
 
 # --- nonsense -------------------------------------------------------------------------------------
 
@@ -94,7 +87,7 @@ async def test_nonsense_of_a_poll_fails_the_task(returned: Any) -> None:
         await delete(worker, "bad")
 
 
-async def test_a_result_that_hangs_when_it_is_read() -> None:
+async def test_a_hanging_result_blocks_only_the_authors_thread() -> None:
     """A hanging result of `poll` blocks only the author's thread, which reads it."""
     plan.update(where="task.poll", how="return", returned=Blocking())
     async with with_neighbour(BadSource) as worker:
@@ -110,7 +103,7 @@ async def test_a_result_that_hangs_when_it_is_read() -> None:
     [5, "text", [5], [(5,)], [({"p": 1}, 5)], [({"p": {}}, None)], {"p": {"at": {}}}, [(1, 2, 3)]],
     ids=case,
 )
-async def test_update_offsets_that_returns_nonsense(returned: Any) -> None:
+async def test_nonsense_of_update_offsets_fails_the_task(returned: Any) -> None:
     """The task is FAILED, and none of its offsets is committed (KIP-910)."""
     plan.update(where="task.update_offsets", how="return", returned=returned)
     async with with_neighbour(BadSource) as worker:
@@ -120,7 +113,7 @@ async def test_update_offsets_that_returns_nonsense(returned: Any) -> None:
 
 
 @pytest.mark.parametrize("returned", [None, 5, "text", [5], [{1: "x"}], [{"x": 1}], [None]])
-async def test_task_configs_that_are_nonsense(returned: Any) -> None:
+async def test_task_configs_that_are_nonsense_are_not_published(returned: Any) -> None:
     """No task config is published; the worker asks again, as Kafka's does."""
     notices = RecordedNotices()
     plan.update(where="connector.task_configs", how="return", returned=returned)
@@ -163,7 +156,7 @@ async def test_nonsense_of_a_pre_commit_is_not_committed(returned: Any) -> None:
 @pytest.mark.parametrize(
     "where", ["task.start", "task.commit", "task.commit_record", "task.stop", "connector.start"]
 )
-async def test_results_without_a_meaning(where: str) -> None:
+async def test_results_without_a_meaning_are_ignored(where: str) -> None:
     """The worker ignores the results of some methods."""
     plan.update(where=where, how="return", returned=object())
     async with with_neighbour(BadSource) as worker:
@@ -192,7 +185,7 @@ async def _coroutine() -> None:
 
 
 @pytest.mark.parametrize("returned", [None, 5, [record()], _coroutine], ids=case)
-async def test_a_read_that_is_no_generator(returned: Any) -> None:
+async def test_a_read_that_is_no_generator_fails_the_task(returned: Any) -> None:
     """The task is FAILED with a clear message."""
     plan.update(how="read", returned=returned)
     async with with_neighbour(BadReader) as worker:

@@ -12,7 +12,7 @@ from controlplane.connect import Source
 from controlplane.connect.source import Idle, SourceRun
 from controlplane.core.commands import CreateConnector, RestartTask
 from controlplane.worker.offsets.source_offsets import plain_fields
-from tests.worker.bad_connectors import BadSource, calls, create_bad, fresh_plan, plan, record
+from tests.worker.bad_connectors import BadSource, calls, create_bad, plan, record
 from tests.worker.worker_fixture import (
     config_of,
     entries_in,
@@ -22,11 +22,6 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
 
 
 class YieldingAsync(Source):
@@ -88,7 +83,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("name", NONSENSE)
 @pytest.mark.parametrize("source", [YieldingAsync, YieldingPlain, YieldingNested])
-async def test_a_yield_of_nonsense(source: type[Source], name: str) -> None:
+async def test_the_message_names_the_line_of_the_yield(source: type[Source], name: str) -> None:
     """The message begins with file and line of the `yield`."""
     plan["returned"] = NONSENSE[name]
     async with running(source) as worker:
@@ -102,7 +97,7 @@ def last_line(trace: str) -> str:
     return trace.splitlines()[-1]
 
 
-async def test_an_iterator_without_a_frame() -> None:
+async def test_the_message_names_the_class_of_an_iterator_without_a_frame() -> None:
     """The message begins with class and method."""
     plan["returned"] = {1}
     async with running(Iterating) as worker:
@@ -121,7 +116,7 @@ async def test_an_iterator_without_a_frame() -> None:
         ("update_offsets", [({"p": 1}, {"at": {1}})]),
     ],
 )
-async def test_a_method_that_returns_nonsense(where: str, returned: Any) -> None:
+async def test_the_message_names_class_and_method(where: str, returned: Any) -> None:
     """The message begins with class and method."""
     plan.update(where=f"task.{where}", how="return", returned=returned)
     async with running(BadSource) as worker:
@@ -168,7 +163,7 @@ class Seconds(float):
         (None, None),
     ],
 )
-def test_values_of_subclasses(value: Any, plain: Any) -> None:
+def test_values_of_subclasses_become_plain(value: Any, plain: Any) -> None:
     """Values and names become instances of the plain class."""
     fields = plain_fields({Spelled.NAME: value})
     assert fields == {"name": plain}
@@ -188,7 +183,7 @@ class Enumerating(Source):
             yield task.idle(0.01)
 
 
-async def test_offsets_with_members_of_enums() -> None:
+async def test_offsets_with_members_of_enums_are_committed() -> None:
     """The worker commits them, and a restarted task finds them."""
     async with running(Enumerating) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(Enumerating)))

@@ -106,7 +106,7 @@ async def log(monkeypatch: pytest.MonkeyPatch) -> SlowStarts:
     return made
 
 
-async def test_an_outage_at_the_first_positions(log: SlowStarts) -> None:
+async def test_an_outage_at_the_first_positions_fails_no_sink(log: SlowStarts) -> None:
     """A log that is away at this moment fails no sink: it gets its partitions later."""
     sink = NotedPartitions()
     consumer = Group(log).joined(sink)
@@ -119,7 +119,9 @@ async def test_an_outage_at_the_first_positions(log: SlowStarts) -> None:
     await consumer.close()
 
 
-async def test_a_consumer_that_joins_meanwhile(log: SlowStarts) -> None:
+async def test_a_consumer_that_joins_within_an_assignment_shares_no_partition(
+    log: SlowStarts,
+) -> None:
     """No partition has two owners, although the second consumer joins within an assignment."""
     group, sinks = Group(log), (NotedPartitions(), NotedPartitions())
     first = group.joined(sinks[0])
@@ -141,7 +143,7 @@ async def test_a_consumer_that_joins_meanwhile(log: SlowStarts) -> None:
     await second.close()
 
 
-async def test_partitions_lost_and_gained_at_once(log: SlowStarts) -> None:
+async def test_every_assigned_partition_has_a_position_during_a_revocation(log: SlowStarts) -> None:
     """While partitions are revoked, each partition in the assignment has a position."""
     group, sink = Group(log, ("t", "u")), PositionReader()
     first = sink.consumer = group.joined(sink)

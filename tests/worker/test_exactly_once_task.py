@@ -27,7 +27,7 @@ from controlplane.worker.connector_classes import class_name
 from controlplane.worker.settings import ProducerLimits, RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.faulty_log import FaultyLog
-from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
+from tests.worker.scripted_source import ScriptedSource, begin, failing, row, script, scripted
 from tests.worker.worker_fixture import (
     QUICK,
     closed_producers,
@@ -47,11 +47,6 @@ NEVER = {"transaction_boundary": "interval", "transaction_boundary_interval_ms":
 """Config of a connector whose transactions end with its task only."""
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    script.reset()
-
-
 def worker_of(
     log: FaultyLog | None = None,
     runtime: RuntimeSettings = EXACTLY_ONCE,
@@ -60,12 +55,6 @@ def worker_of(
     """Run a worker with exactly-once support."""
     log = log or FaultyLog()
     return running(ScriptedSource, log=log, runtime=runtime, settings=SETTINGS, others=others)
-
-
-async def begin(worker: ConnectWorker, **config: str) -> None:
-    """Create the connector `s`, and wait until it runs."""
-    await worker.plane.execute(CreateConnector("s", scripted(**config)))
-    await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
 async def ask(worker: ConnectWorker, request: Callable[[Any], None], batch: list[Any]) -> None:
@@ -184,7 +173,7 @@ BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
     [case[1:] for case in BOUNDARIES],
     ids=[case[0] for case in BOUNDARIES],
 )
-async def test_boundaries_of_the_connector(
+async def test_only_a_requested_boundary_ends_a_transaction(
     request_: Callable[[Any], None], values: list[bytes], at: int
 ) -> None:
     """A requested boundary alone ends a transaction; offsets of aborted records are committed."""
@@ -287,7 +276,9 @@ async def test_a_transaction_waits_for_the_log() -> None:
     ("cause", "words"),
     [({"kafka_partition": 9}, "has no partition 9"), ({"value": "x" * 2_000}, "max.request.size")],
 )
-async def test_a_record_that_the_log_refuses(cause: dict[str, Any], words: str) -> None:
+async def test_a_record_that_the_log_refuses_fails_the_task(
+    cause: dict[str, Any], words: str
+) -> None:
     """The task is FAILED, and nothing of the transaction is in the log."""
     producer = ProducerLimits(max_request_size=1_000)
     runtime = msgspec.structs.replace(EXACTLY_ONCE, producer=producer)
@@ -347,7 +338,7 @@ async def test_an_abandoned_task_commits_nothing(
         assert offsets(worker, "s") == {}
 
 
-async def test_a_stop_during_a_slow_start() -> None:
+async def test_a_stop_during_a_slow_start_prevents_polls() -> None:
     """The task is not polled, and nothing is sent."""
     script.starting = script.released.wait
     async with worker_of() as worker:

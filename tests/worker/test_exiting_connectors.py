@@ -1,9 +1,11 @@
 """Connectors that end the process of the worker, again at each start until they are stopped."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -25,7 +27,14 @@ from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.worker import ConnectWorker
 from tests.conftest import ROOT
 from tests.patience import PATIENCE_S
-from tests.worker.worker_fixture import QUICK, config_of, until, until_state, values_in
+from tests.worker.worker_fixture import (
+    QUICK,
+    config_of,
+    entries_in,
+    until,
+    until_state,
+    values_in,
+)
 
 EXIT_CODE = 9
 WRITTEN_IN_A_LIFE = 20
@@ -102,18 +111,21 @@ def exit_code_of(code: str) -> int:
     ).returncode
 
 
-def test_a_connector_that_ends_the_process(tmp_path: Path) -> None:
+def test_a_connector_that_ends_the_process_is_stopped_without_a_worker(tmp_path: Path) -> None:
     """`controlplane stop` on the log stops it while no worker runs; the worker then stays up.
 
-    After each end nothing is half committed, and the other source continues in the next life.
+    After each end nothing is half committed, and the other source continues in the next life. Each
+    life reports all instances anew.
     """
     log = tmp_path / "state.db"
     assert exit_code_of(f"asyncio.run(run_worker(Path({str(log)!r}), creates=True))") == EXIT_CODE
     first = asyncio.run(numbers_written(log))
     assert first >= WRITTEN_IN_A_LIFE
+    check_reports(asyncio.run(reports_in(log)), lives=1)
     assert exit_code_of(f"asyncio.run(run_worker(Path({str(log)!r})))") == EXIT_CODE
     second = asyncio.run(numbers_written(log))
     assert second >= first + WRITTEN_IN_A_LIFE
+    check_reports(asyncio.run(reports_in(log)), lives=2)
     stop = ("stop", "exiting", "--cluster", f"sqlite:///{log}")
     stopped = subprocess.run(
         [sys.executable, "-m", "controlplane", *stop],
@@ -142,6 +154,36 @@ async def numbers_written(path: Path) -> int:
     assert numbers == [*range(1, len(numbers) + 1)]
     assert views.source_offsets(state, "exiting") == []
     return len(numbers)
+
+
+async def reports_in(path: Path) -> dict[str, list[tuple[str, int]]]:
+    """All reports in the status topic, by key: state and generation."""
+    reports: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    log = await SqliteLog.open(path, read_only=True)
+    try:
+        for entry in await entries_in(log, "connect-status"):
+            key, value = (entry.key or b"").decode(), json.loads(entry.value or b"{}")
+            if not key.startswith("status-topic-"):
+                reports[key].append((value["state"], value["generation"]))
+    finally:
+        await log.close()
+    return reports
+
+
+def check_reports(reports: dict[str, list[tuple[str, int]]], *, lives: int) -> None:
+    """Check that each life has reported each instance as RUNNING once, under a new generation."""
+    assert sorted(reports) == [
+        f"status-{kind}-{name}"
+        for kind, names in (
+            ("connector", ("counting", "exiting")),
+            ("task", ("counting-0", "exiting-0")),
+        )
+        for name in names
+    ]
+    for reported in reports.values():
+        states, generations = zip(*reported, strict=True)
+        assert states == ("RUNNING",) * lives
+        assert sorted({*generations}) == [*generations]
 
 
 async def _check_stopped(log: Path) -> None:

@@ -1,6 +1,6 @@
 """Failures that cannot be described or logged still end in a status."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     with_neighbour,
@@ -36,11 +35,6 @@ from tests.worker.worker_fixture import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
-
-
 class RaisingReader(Source):
     """Misbehaves in `read` if the plan names `read`."""
 
@@ -51,7 +45,7 @@ class RaisingReader(Source):
             yield task.idle(0.01)
 
 
-async def test_a_read_that_raises_an_unprintable_exception() -> None:
+async def test_an_unprintable_exception_of_a_read_fails_the_task() -> None:
     """The task is FAILED, and runs after a restart."""
     plan.update(where="read", how="unprintable")
     async with with_neighbour(RaisingReader) as worker:
@@ -100,7 +94,7 @@ class Verbose(Source):
         raise ValueError("a" * 3_000_000)
 
 
-async def test_an_exception_with_megabytes_of_text() -> None:
+async def test_a_text_of_megabytes_is_shortened() -> None:
     """Status and log line have its beginning and its end."""
     notices = RecordedNotices()
     async with with_neighbour(Verbose, notices=notices) as worker:
@@ -157,7 +151,9 @@ async def _defect(*_: Any) -> None:
     raise RuntimeError("defect of the runtime")
 
 
-async def test_a_defect_while_a_connector_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_defect_while_a_connector_stops_leaves_no_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A deletion still removes all statuses."""
     async with running(BadSource) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))
@@ -167,7 +163,9 @@ async def test_a_defect_while_a_connector_stops(monkeypatch: pytest.MonkeyPatch)
             await delete(worker, "bad")
 
 
-async def test_a_defect_that_ends_an_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_defect_that_ends_an_actor_fails_the_connector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The connector is FAILED with the trace of the defect."""
     async with running(BadSource) as worker:
         await worker.plane.execute(CreateConnector("bad", config_of(BadSource)))

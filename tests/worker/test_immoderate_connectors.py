@@ -34,7 +34,6 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
-    fresh_plan,
     group_offsets,
     plan,
     rest_of,
@@ -50,12 +49,6 @@ from tests.worker.worker_fixture import (
     until_state,
     values_in,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    yield from fresh_plan()
-
 
 # --- changing what is not theirs ------------------------------------------------------------------
 
@@ -99,7 +92,7 @@ class Mutating(Source):
         record.source_offset["at"] = 97  # type: ignore[index]
 
 
-async def test_a_source_that_changes_everything() -> None:
+async def test_a_source_that_changes_everything_commits_the_last_offset() -> None:
     """The committed offset is that of the last record."""
     async with with_neighbour(Mutating) as worker:
         await create_bad(worker, Mutating, topic="bad")
@@ -133,7 +126,7 @@ class MutatingSink(Sink):
         offsets.clear()
 
 
-async def test_a_sink_that_changes_everything() -> None:
+async def test_a_sink_that_changes_everything_commits_the_last_offset() -> None:
     """The committed offset is the one behind the last record."""
     async with with_neighbour(MutatingSink) as worker:
         await create_bad(worker, MutatingSink)
@@ -166,7 +159,7 @@ PARTITIONS = 1_000_000 if PROVE else 10_000
 
 
 @pytest.mark.slow
-async def test_very_many_partitions() -> None:
+async def test_very_many_partitions_get_their_offsets() -> None:
     """Each partition gets its offset; neighbour and REST continue."""
     async with with_neighbour(Wide) as worker:
         await create_bad(worker, Wide, count=str(PARTITIONS))
@@ -192,12 +185,12 @@ class Sized(CountingOn):
         return super().split(config, limit)
 
 
-async def test_a_config_of_a_mebibyte() -> None:
+async def test_a_config_of_a_mebibyte_reaches_its_task() -> None:
     """The connector runs, its task config has the value, and the list of connectors answers."""
     await _check_a_mebibyte(MemoryLog())
 
 
-async def test_a_config_of_a_mebibyte_on_sqlite(tmp_path: Path) -> None:
+async def test_a_config_of_a_mebibyte_reaches_its_task_on_sqlite(tmp_path: Path) -> None:
     """A log in a file has the same effect."""
     log = await SqliteLog.open(tmp_path / "log.db")
     try:
@@ -226,7 +219,7 @@ class Many(CountingOn):
         return [config] * 50_000
 
 
-async def test_too_many_tasks() -> None:
+async def test_too_many_tasks_fail_the_connector() -> None:
     """The connector is FAILED with Kafka's message; no task is published."""
     async with with_neighbour(Many) as worker:
         await create_bad(worker, Many)
@@ -266,7 +259,7 @@ class Watching(CountingOn):
 
 
 @pytest.mark.parametrize("how", RAISING)
-async def test_a_watch_that_raises(how: str) -> None:
+async def test_a_watch_that_raises_fails_the_connector_only(how: str) -> None:
     """The connector is FAILED; its tasks continue, as Kafka's do after `raiseError`."""
     plan.update(where="watch", how=how)
     async with with_neighbour(Watching) as worker:

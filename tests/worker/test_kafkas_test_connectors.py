@@ -230,7 +230,9 @@ async def test_a_monitorable_source_aborts_even_fibonacci_numbers() -> None:
         ("task-m-0.start.inject.error", ("RUNNING", "FAILED"), "Injecting errors during task"),
     ],
 )
-async def test_injected_errors(setting: str, states: tuple[str, ...], words: str) -> None:
+async def test_injected_errors_fail_a_start(
+    setting: str, states: tuple[str, ...], words: str
+) -> None:
     """The settings of Kafka's tests make a start fail."""
     async with running_classes(monitorable()) as worker:
         config = monitorable_config() | {setting: "true"}

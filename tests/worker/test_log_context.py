@@ -123,7 +123,7 @@ class SinkAuthor(Sink):
             AUTHORS.warning("putting")
 
 
-async def test_lines_of_an_async_generator(log: LogLines) -> None:
+async def test_lines_of_an_async_generator_have_the_context_of_the_task(log: LogLines) -> None:
     """The context is that of the task, also in a thread that the generator uses."""
     async with running(AsyncAuthor) as worker:
         await worker.plane.execute(CreateConnector("a b", config_of(AsyncAuthor)))
@@ -132,7 +132,7 @@ async def test_lines_of_an_async_generator(log: LogLines) -> None:
         assert log.context_of("in a thread of the loop") == "[a b|task-0]"
 
 
-async def test_lines_of_a_connector(log: LogLines) -> None:
+async def test_lines_of_split_and_watch_have_the_context_of_the_connector(log: LogLines) -> None:
     """`split` and `watch` belong to the connector, not to a task."""
     async with running(AsyncAuthor) as worker:
         await worker.plane.execute(CreateConnector("a", config_of(AsyncAuthor)))
@@ -141,7 +141,7 @@ async def test_lines_of_a_connector(log: LogLines) -> None:
         assert log.context_of("watching") == "[a|worker]"
 
 
-async def test_lines_of_a_plain_generator(log: LogLines) -> None:
+async def test_lines_of_a_plain_generator_have_the_context_of_the_task(log: LogLines) -> None:
     """A plain generator runs in a thread of its own, with the context of its task."""
     async with running(PlainAuthor) as worker:
         await worker.plane.execute(CreateConnector("p", config_of(PlainAuthor)))
@@ -149,7 +149,7 @@ async def test_lines_of_a_plain_generator(log: LogLines) -> None:
         assert log.context_of("reading") == "[p|task-0]"
 
 
-async def test_lines_of_the_classic_classes(log: LogLines) -> None:
+async def test_lines_of_the_classic_classes_have_their_own_contexts(log: LogLines) -> None:
     """Connector and task each have their own context."""
     async with running(ClassicAuthor) as worker:
         config = config_of(ClassicAuthor, tasks_max="2")
@@ -158,7 +158,7 @@ async def test_lines_of_the_classic_classes(log: LogLines) -> None:
         assert log.context_of("starting") == "[c|worker]"
 
 
-async def test_lines_of_a_sink(log: LogLines) -> None:
+async def test_lines_of_a_sink_have_the_context_of_the_task(log: LogLines) -> None:
     """`put` has the context of its task."""
     async with running(SinkAuthor) as worker:
         await produce(worker.plane.log, "t", "x")
@@ -167,7 +167,9 @@ async def test_lines_of_a_sink(log: LogLines) -> None:
         assert log.context_of("putting") == "[s|task-0]"
 
 
-async def test_lines_of_a_commit(log: LogLines, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lines_of_a_commit_have_a_scope_of_their_own(
+    log: LogLines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Commits at intervals have a scope of their own, also in the runtime's line."""
 
     async def refused(*_: Any) -> None:
@@ -193,7 +195,7 @@ class UnsplittableSource(AsyncAuthor):
         raise OSError("no device")
 
 
-async def test_lines_of_the_runtime_about_a_connector(log: LogLines) -> None:
+async def test_lines_of_the_runtime_about_a_connector_have_its_context(log: LogLines) -> None:
     """The runtime's own line about a connector has its context."""
     async with running(UnsplittableSource, notices=log.logger) as worker:
         await worker.plane.execute(CreateConnector("f", config_of(UnsplittableSource)))
@@ -210,7 +212,7 @@ class FailingAuthor(Source):
         raise ValueError("no")
 
 
-async def test_lines_of_the_runtime_about_a_task(log: LogLines) -> None:
+async def test_lines_of_the_runtime_about_a_task_have_its_context(log: LogLines) -> None:
     """The line about a failed task has its context."""
     async with running(FailingAuthor, notices=log.logger) as worker:
         await worker.plane.execute(CreateConnector("f", config_of(FailingAuthor)))
@@ -218,7 +220,7 @@ async def test_lines_of_the_runtime_about_a_task(log: LogLines) -> None:
         assert log.context_of("task_failed") == "[f|task-0]"
 
 
-def test_the_field_in_logfmt() -> None:
+def test_the_field_follows_the_event_in_logfmt() -> None:
     """The field follows the event; a line about no connector lacks the field."""
     stream = io.StringIO()
     tell = logger(stream)
@@ -230,7 +232,7 @@ def test_the_field_in_logfmt() -> None:
     assert second.endswith("event=a b=1")
 
 
-def test_the_field_in_json() -> None:
+def test_the_field_follows_the_event_in_json() -> None:
     """The field follows the event; a line about no connector lacks the field."""
     stream = io.StringIO()
     tell = logger(stream, log_format="json")

@@ -16,6 +16,7 @@ from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector
 from controlplane.core.context import DecisionSettings
 from controlplane.core.plan import Draft
+from controlplane.logs.log import Log
 from controlplane.plane import Settings
 from controlplane.worker.data_topics.clients import ProducerFailure
 from controlplane.worker.data_topics.embedded_producer import LogProducer
@@ -93,14 +94,17 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 
 @asynccontextmanager
-async def worker_of_list(*, exactly_once: bool) -> AsyncIterator[ConnectWorker]:
+async def worker_of_list(
+    *, exactly_once: bool, log: Log | None = None
+) -> AsyncIterator[ConnectWorker]:
+    """Run a worker of `LongList`, by default on a log in memory."""
     runtime = msgspec.structs.replace(
         QUICK, exactly_once=exactly_once, offset_flush_timeout_ms=60_000
     )
     settings = Settings(
         exactly_once=exactly_once, worker=DecisionSettings(exactly_once_source=exactly_once)
     )
-    async with running(LongList, runtime=runtime, settings=settings) as worker:
+    async with running(LongList, runtime=runtime, settings=settings, log=log) as worker:
         yield worker
 
 

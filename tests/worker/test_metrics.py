@@ -64,7 +64,7 @@ async def create_source(worker: ConnectWorker, values: str, **config: str) -> No
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-async def test_polled_written_and_filtered_records(exactly_once: bool) -> None:
+async def test_a_source_counts_polled_and_written_records(exactly_once: bool) -> None:
     """Poll counts before transformations, write after them; no record is active at the end."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     async with running(ValuesSource, runtime=runtime, others=[Picky]) as worker:
@@ -98,7 +98,7 @@ async def test_a_record_in_flight_is_active(monkeypatch: pytest.MonkeyPatch) -> 
         assert measured(worker)["source_task_source_record_write_total"] == 0
 
 
-async def test_commits_of_a_source() -> None:
+async def test_each_interval_of_a_source_counts_as_a_commit() -> None:
     """Each interval is a successful commit, with its duration."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a")
@@ -110,7 +110,9 @@ async def test_commits_of_a_source() -> None:
         assert 0 < shown["connector_task_offset_commit_avg_time_ms"] <= longest
 
 
-async def test_failed_commits_of_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_commit_of_a_source_counts_as_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A commit that the log refuses counts as failed, and has no duration."""
 
     async def refused(*_: Any) -> None:
@@ -184,7 +186,7 @@ async def test_each_transaction_is_a_commit() -> None:
         )
 
 
-async def test_a_source_without_transactions() -> None:
+async def test_a_source_without_transactions_has_no_sizes() -> None:
     """A task that delivers at least once has no sizes of transactions."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a,b")
@@ -197,7 +199,7 @@ async def test_a_source_without_transactions() -> None:
 # --- sinks ----------------------------------------------------------------------------------------
 
 
-async def test_read_and_sent_records_of_a_sink() -> None:
+async def test_a_sink_counts_read_and_sent_records() -> None:
     """Read counts before transformations, send behind them; after a commit nothing is active."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "a", "bad", "b", partitions=2)
@@ -245,7 +247,7 @@ class FailingFlush(KeepingSink):
         raise OSError("disk full")
 
 
-async def test_failed_commits_of_a_sink() -> None:
+async def test_a_failed_flush_counts_as_a_failed_commit() -> None:
     """A flush that fails is a failed commit; the records are read once more."""
     async with running(FailingFlush) as worker:
         await produce(worker.plane.log, "t", "a")
@@ -259,7 +261,7 @@ async def test_failed_commits_of_a_sink() -> None:
 # --- failed records -------------------------------------------------------------------------------
 
 
-async def test_dead_letters_and_logged_errors() -> None:
+async def test_each_failed_record_counts_as_error_and_dead_letter() -> None:
     """Each failed record is an error, a skipped record, a log line and a dead letter."""
     logged = {"errors.log.enable": "true"}
     async with running(KeepingSink, others=[Picky]) as worker:
@@ -354,7 +356,7 @@ class ReportingSink(KeepingSink):
             task.report(record, ValueError("not wanted"))
 
 
-async def test_reports_of_a_sink() -> None:
+async def test_a_reported_record_is_a_failure_and_a_dead_letter() -> None:
     """A reported record is a failure and a dead letter; as tolerated, it is no error."""
     async with running(ReportingSink) as worker:
         await produce(worker.plane.log, "t", "a", "b")

@@ -46,7 +46,7 @@ class GrowingSource(Source):
             yield task.idle(0.01)
 
 
-async def test_a_request_during_a_publication() -> None:
+async def test_a_request_during_a_publication_leads_to_another_one() -> None:
     """A request during a publication leads to another publication: both tasks run."""
     splitting.clear()
     requested.clear()
@@ -85,7 +85,7 @@ class HesitantLog(MemoryLog):
         return await super().ends(topics)
 
 
-async def test_a_new_config_while_tasks_start() -> None:
+async def test_started_waits_for_the_tasks_of_the_new_config() -> None:
     """`started` waits for the tasks of the new config while those of the old one start."""
     runtime = msgspec.structs.replace(QUICK, connector_stop_timeout_ms=1_000 * PATIENCE_S)
     log = HesitantLog()

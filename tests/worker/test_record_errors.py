@@ -173,7 +173,7 @@ async def test_a_stop_during_retries_loses_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("tolerance", ["none", "all"])
-async def test_tolerance_of_a_sink(tolerance: str) -> None:
+async def test_a_sink_skips_a_bad_record_only_with_tolerance(tolerance: str) -> None:
     """`none` fails the task and commits nothing; `all` skips the record and commits behind it."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "a", "bad", "c", "bad2")

@@ -51,7 +51,9 @@ async def ending_in_time(**parts: Any) -> AsyncIterator[ConnectWorker]:
             await opened.__aexit__(None, None, None)
 
 
-async def test_a_deletion_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deletion_during_an_outage_is_completed_by_the_next_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The next worker removes statuses that the first could not remove after a deletion."""
     monkeypatch.setattr(statuses, "CLOSE_S", 0.1)
     log = FaultyLog()
@@ -112,7 +114,7 @@ class SilentLog(MemoryLog):
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-async def test_tasks_that_wait_for_their_offsets(deleted: bool) -> None:
+async def test_tasks_that_wait_for_their_offsets_are_abandoned(deleted: bool) -> None:
     """The worker abandons the start of tasks that wait for their offsets."""
     log, notices = SilentLog(), RecordedNotices()
     async with ending_in_time(log=log, notices=notices) as worker:

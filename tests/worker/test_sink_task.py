@@ -277,7 +277,7 @@ async def test_a_failed_commit_rewinds_present_partitions_only() -> None:
 
 
 @pytest.mark.parametrize("method", ["open", "close"])
-async def test_a_rebalance_that_fails(method: str) -> None:
+async def test_a_rebalance_that_fails_fails_the_task(method: str) -> None:
     """The task is FAILED with the author's error, and leaves its group."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a", "b", partitions=2)
@@ -294,7 +294,7 @@ async def test_a_rebalance_that_fails(method: str) -> None:
         await until(lambda: sorted(chain(*sinks.of("z", "open"))) == [("t", 0), ("t", 1)])
 
 
-async def test_a_requested_commit() -> None:
+async def test_a_requested_commit_comes_at_once() -> None:
     """A requested commit comes at once, although the interval is an hour; a new interval begins."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         sinks.acts["put"] = asks_for_commit
@@ -342,7 +342,7 @@ async def test_a_failed_pre_commit_rewinds() -> None:
         assert [record.value for record in sinks.records] == ["a", "b", "a", "b"]
 
 
-async def test_a_slow_commit_within_its_time_out() -> None:
+async def test_a_slow_commit_within_its_time_out_counts() -> None:
     """The commit counts; the task waits for it, so that no later commit overtakes it."""
     log, notices = FaultyLog(), RecordedNotices()
     async with running(ScriptedSink, log=log, notices=notices) as worker:
@@ -450,7 +450,9 @@ async def test_a_rewind_drops_renamed_records() -> None:
 @pytest.mark.parametrize(
     ("timestamp", "expected"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
 )
-async def test_the_time_of_a_record(timestamp: int, expected: tuple[Any, str]) -> None:
+async def test_a_sink_gets_the_time_of_a_record_and_its_type(
+    timestamp: int, expected: tuple[Any, str]
+) -> None:
     """The sink gets the time of a record and its type, if it has one."""
     async with running(ScriptedSink) as worker:
         await worker.plane.log.create_topic("t", 1)
@@ -474,7 +476,7 @@ async def test_headers_are_converted() -> None:
     ]
 
 
-async def test_topics_of_a_pattern() -> None:
+async def test_a_pattern_matches_whole_names_also_of_later_topics() -> None:
     """The whole name must match; a topic that appears later is consumed from its first record."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t1", "a")

@@ -30,11 +30,6 @@ COMMITTED = "{'p': 1}"
 AWAY = LogUnavailable("away")
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    script.reset()
-
-
 async def test_keys_and_values_are_converted() -> None:
     """Keys and values each have a converter with its own settings."""
     script.polls.append([row(1, key={"id": 7}, value={"name": "Ada"})])
@@ -96,7 +91,7 @@ async def test_an_existing_topic_is_not_created() -> None:
 
 
 @pytest.mark.parametrize("failing", ["topic_failures", "creation_failures"])
-async def test_a_topic_that_cannot_be_created_yet(failing: str) -> None:
+async def test_records_wait_for_a_topic_that_cannot_be_created_yet(failing: str) -> None:
     """The records wait in order; those of an existing topic are not sent twice."""
     log = FaultyLog()
     await log.create_topic("t", 1)
@@ -113,7 +108,7 @@ async def test_a_topic_that_cannot_be_created_yet(failing: str) -> None:
 
 
 @pytest.mark.parametrize("failing", ["topic_failures", "creation_failures"])
-async def test_a_topic_that_can_never_be_created(failing: str) -> None:
+async def test_a_topic_that_can_never_be_created_fails_the_task(failing: str) -> None:
     """The task is FAILED with the log's reason; no offset of its records is committed."""
     log = FaultyLog()
     async with running(ScriptedSource, log=log) as worker:
@@ -126,7 +121,7 @@ async def test_a_topic_that_can_never_be_created(failing: str) -> None:
         assert offsets(worker, "s") == {}
 
 
-async def test_a_topic_that_another_task_creates_meanwhile() -> None:
+async def test_a_topic_that_another_task_creates_meanwhile_is_used() -> None:
     """A topic that appears between the question and the creation is used as it is."""
     log = FaultyLog()
     async with running(ScriptedSource, log=log) as worker:

@@ -24,7 +24,7 @@ from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
-from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
+from tests.worker.scripted_source import ScriptedSource, begin, failing, row, script, scripted
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
@@ -44,11 +44,6 @@ RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
 """Runtime without commits at intervals: only at the end of a task."""
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    script.reset()
-
-
 async def task_history(worker: ConnectWorker) -> list[str]:
     """States that the task has reported, in order."""
     plane = worker.plane
@@ -61,12 +56,6 @@ async def task_history(worker: ConnectWorker) -> list[str]:
         for record in records
         if isinstance(record, TaskStatus) and record.status is not None
     ]
-
-
-async def begin(worker: ConnectWorker, **config: str) -> None:
-    """Create the connector `s`, and wait until it runs."""
-    await worker.plane.execute(CreateConnector("s", scripted(**config)))
-    await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
 async def test_a_task_that_is_created_paused_does_not_start() -> None:
@@ -142,7 +131,7 @@ async def test_a_failing_poll_commits_sent_records() -> None:
         assert "commit" not in script.calls
 
 
-async def test_no_transaction_at_least_once() -> None:
+async def test_at_least_once_has_no_transaction() -> None:
     """Without exactly-once support, a task that sets boundaries has no transaction."""
     transactions: list[Any] = []
     script.polls.append(lambda task: transactions.append(task.context.transaction))
@@ -180,7 +169,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
         assert await task_history(worker) == ["RUNNING", "UNASSIGNED", "RUNNING"]
 
 
-async def test_a_poll_that_fails_after_its_task_was_abandoned() -> None:
+async def test_a_poll_that_fails_after_its_task_was_abandoned_reports_nothing() -> None:
     """The task reports nothing more; `stop` is called once, at the end.
 
     Acknowledged records are committed when the stop begins, within the graceful time-out.
@@ -202,7 +191,7 @@ async def test_a_poll_that_fails_after_its_task_was_abandoned() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, []])
-async def test_polls_without_records(nothing: Any) -> None:
+async def test_polls_without_records_are_followed_by_commits(nothing: Any) -> None:
     """The task continues; `commit` is called after each interval without records, too."""
     async with running(ScriptedSource) as worker:
         script.polls.extend([nothing] * 3)
@@ -302,7 +291,7 @@ async def test_a_tolerated_send_failure_counts_as_sent() -> None:
         assert await values_in(worker.plane.log, "t") == [b"v1"]
 
 
-async def test_a_stop_during_a_slow_start() -> None:
+async def test_a_stop_during_a_slow_start_prevents_polls() -> None:
     """The task is neither polled nor committed; it is stopped once its start has returned."""
     script.starting = script.released.wait
     async with running(ScriptedSource) as worker:

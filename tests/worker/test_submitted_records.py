@@ -23,12 +23,12 @@ def submit(records: SubmittedRecords, partition: dict[str, int], at: int) -> Sub
     return records.submit(partition, {"at": at})
 
 
-def test_no_records() -> None:
+def test_without_records_nothing_is_committable() -> None:
     """Without records nothing may be committed."""
     assert committable(SubmittedRecords()) == {}
 
 
-def test_no_committed_records() -> None:
+def test_unacknowledged_records_hold_their_offsets_back() -> None:
     """Records that are not acknowledged hold their offsets back."""
     records = SubmittedRecords()
     for partition in (PARTITION_1, PARTITION_2, PARTITION_3):
@@ -38,7 +38,7 @@ def test_no_committed_records() -> None:
     assert records.in_flight == 9
 
 
-def test_single_ack() -> None:
+def test_an_acknowledged_record_gives_its_offset_once() -> None:
     """An acknowledged record gives its offset once."""
     records = SubmittedRecords()
     submit(records, PARTITION_1, 1).ack()
@@ -46,7 +46,7 @@ def test_single_ack() -> None:
     assert committable(records) == {}
 
 
-def test_multiple_acks_across_multiple_partitions() -> None:
+def test_partitions_do_not_wait_for_each_other() -> None:
     """Partitions do not wait for each other (Q2)."""
     records = SubmittedRecords()
     first = [submit(records, PARTITION_1, at) for at in range(2)]
@@ -59,7 +59,7 @@ def test_multiple_acks_across_multiple_partitions() -> None:
     assert committable(records) == {2: 1}
 
 
-def test_remove_last_submitted_record() -> None:
+def test_a_removed_record_gives_no_offset() -> None:
     """A removed record neither holds back nor gives an offset."""
     records = SubmittedRecords()
     record = submit(records, PARTITION_1, 1)
@@ -69,7 +69,7 @@ def test_remove_last_submitted_record() -> None:
     assert committable(records) == {}
 
 
-def test_remove_not_last_submitted_record() -> None:
+def test_records_around_a_removed_one_count() -> None:
     """The records around a removed one count."""
     records = SubmittedRecords()
     before = submit(records, PARTITION_1, 1)
@@ -82,7 +82,7 @@ def test_remove_not_last_submitted_record() -> None:
     assert committable(records) == {}
 
 
-def test_remove_twice() -> None:
+def test_a_record_is_removed_only_once() -> None:
     """A record that is no longer in a queue cannot be removed."""
     records = SubmittedRecords()
     record = submit(records, PARTITION_1, 1)
@@ -90,7 +90,7 @@ def test_remove_twice() -> None:
     assert not records.remove(record)
 
 
-def test_null_partition_and_offset() -> None:
+def test_a_record_without_a_partition_gives_no_offset() -> None:
     """A record without a partition is counted and gives no offset."""
     records = SubmittedRecords()
     record = records.submit(None, None)
@@ -128,7 +128,7 @@ def test_removed_records_are_not_in_flight() -> None:
     assert records.in_flight == 0
 
 
-def test_acks_out_of_order() -> None:
+def test_a_later_acknowledgement_waits_for_earlier_records() -> None:
     """A later acknowledgement waits for the records before it (Q1)."""
     records = SubmittedRecords()
     earlier, later = submit(records, PARTITION_1, 1), submit(records, PARTITION_1, 2)
@@ -157,7 +157,7 @@ def test_an_added_offset_does_not_pass_one_that_no_snapshot_has() -> None:
     assert committable(records) == {1: 5}
 
 
-def test_remove_between_records() -> None:
+def test_records_around_a_removed_one_keep_their_order() -> None:
     """The records before and behind a removed one stay in their order."""
     records = SubmittedRecords()
     first, removed, last = (submit(records, PARTITION_1, at) for at in range(3))
@@ -170,7 +170,7 @@ def test_remove_between_records() -> None:
     assert committable(records) == {1: 3}
 
 
-def test_remove_the_last_and_submit_again() -> None:
+def test_a_record_after_a_removed_last_one_waits_for_earlier_ones() -> None:
     """A record behind a removed last one follows the records before it."""
     records = SubmittedRecords()
     first, removed = (submit(records, PARTITION_1, at) for at in range(2))

@@ -1,6 +1,6 @@
 """Failures of tasks in the log and in their statuses."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from threading import Event
 
@@ -30,13 +30,6 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    script.reset()
-    yield
-    script.released.set()
 
 
 @pytest.fixture
@@ -160,7 +153,7 @@ class UnmeasurableLog(MemoryLog):
         return await super().ends(topics)
 
 
-async def test_tasks_that_cannot_be_prepared() -> None:
+async def test_tasks_that_cannot_be_prepared_fail() -> None:
     """Tasks are FAILED if their preparation fails, for any reason."""
     notices = RecordedNotices()
     async with running(ScriptedSource, log=UnmeasurableLog(), notices=notices) as worker:

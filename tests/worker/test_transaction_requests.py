@@ -33,7 +33,7 @@ def test_a_boundary_follows_its_record() -> None:
     assert requests.bounded(PAIRS) == [zero, first, second]
 
 
-def test_both_boundaries_at_one_record() -> None:
+def test_a_commit_and_an_abort_at_one_record_are_refused() -> None:
     """A commit and an abort at one record raise ConnectError, as in Kafka."""
     requests = TransactionRequests()
     requests.commit(RECORDS[0])

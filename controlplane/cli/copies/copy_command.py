@@ -110,7 +110,7 @@ async def _to_kafka(
     worker = settings.settings(WorkerSettings)
     async with AsyncExitStack() as stack:
         original = await stack.enter_async_context(_original(source, reading, worker.topics))
-        log = await open_kafka_log(target, settings, all_headers=True)
+        log = await open_kafka_log(target, settings, for_copy=True)
         stack.push_async_callback(log.close)
         await check_free_group(log, worker.group_id)
         copying = LogCopy(original, log, reading.topics, progress, worker.topics)

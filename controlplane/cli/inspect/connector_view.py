@@ -47,7 +47,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
 ) -> None:
     """Print one connector.
 
-    `cluster_access`: options for reading the consumer group of a sink; None for a past state,
+    `cluster_access`: options for reading the consumer group of a sink. It is None for a past state,
     because brokers do not keep past offsets.
 
     Raises:

@@ -1,6 +1,6 @@
 """`--hazards`: records that stop a worker, make reads fail or split a group.
 
-Without `--release` the hazards of all releases are listed: a record that stops one release is often
+Without `--release` the hazards of all releases are listed. A record that stops one release is often
 harmless to the next.
 """
 

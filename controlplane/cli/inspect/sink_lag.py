@@ -28,8 +28,8 @@ async def consumer_group(
     """
     if not is_cluster(where):
         return None
-    # Imported here: the view of a source needs no controller, and aiokafka takes longer to import
-    # than a small dump takes to read.
+    # Imported here, because the view of a source needs no controller. The import of aiokafka takes
+    # longer than the reading of a small dump.
     from controlplane.controller.external import (  # noqa: PLC0415
         ExternalActionFailed,
         known_policy,

@@ -1,8 +1,8 @@
 """Three curl commands to try on a served log, with connectors of that log.
 
-The third shows a connector as two releases see it: at the end of the log, or else at the latest
-moment at which their answers differ. Both releases fold the config and status topics side by side.
-Their answers are compared after each record that the two treat differently.
+The third shows a connector as two releases see it at the end of the log. If they agree there, it
+shows the latest moment at which their answers differ. Both releases fold the config and status
+topics side by side. Their answers are compared after each record that the two treat differently.
 """
 
 import re

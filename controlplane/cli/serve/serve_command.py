@@ -109,10 +109,10 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 ) -> None:
     """Serve Kafka Connect's REST API from LOG, as a worker of any release would.
 
-    An embedded log (sqlite:///state.db, created if it does not exist) is read and written: this
-    process becomes its control plane. kafka://host:port and files of records are only read. With
-    --own, Kafka is the only storage of this process, which creates and writes topics there. With
-    --connect-url, commands go to the workers of that cluster, through their REST API. Every
+    An embedded log (sqlite:///state.db) is read and written: this process becomes its control
+    plane. It is created if it does not exist. kafka://host:port and files of records are only read.
+    With --own, Kafka is the only storage of this process, which creates and writes topics there.
+    With --connect-url, commands go to the workers of that cluster, through their REST API. Every
     endpoint takes profile=RELEASE and as_of=MOMENT (a time, a record (config@57), or a vector of
     end offsets). Paths under /compat/RELEASE/ are answered exactly as by that release.
     """

@@ -1,8 +1,8 @@
 """Search for the record that explains why a recorded and a folded answer differ.
 
-Each part of an answer comes from records with certain keys: a config from `connector-c`, the tasks
-from the commit that made them visible, a status from status records. The last such record that the
-worker had read is the likeliest cause.
+Each part of an answer comes from records with certain keys. A config comes from `connector-c`, the
+tasks from the commit that made them visible, a status from status records. The last such record
+that the worker had read is the likeliest cause.
 """
 
 import re

@@ -194,8 +194,8 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
 
     With STORY: answers to requests that change something are counted, not compared.
 
-    With --against: every read endpoint of every worker is compared with the state that the log
-    gives, until both stand still. The record behind each difference is named.
+    With --against, every read endpoint of every worker is compared with the state of the log, until
+    both stand still. The record behind each difference is named.
 
     Secrets are hidden; secrets that differ are marked. Exit code 1: there are differences; 2: there
     is nothing to compare; 4: a worker gave no answer; 5: the cluster never stood still.

@@ -26,8 +26,8 @@ from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 
 TRACE_LINES = 24
-"""Lines of a stack trace that are printed: a third from its beginning, where Java names the
-failure, the others from its end, where Python does. JSON has all of it."""
+"""Lines of a stack trace that are printed. A third is from its beginning, where Java names the
+failure; the others are from its end, where Python does. JSON has all of it."""
 
 
 @read_command(
@@ -43,8 +43,8 @@ async def describe_connector(
 ) -> None:
     """Show config, state, tasks and topics of connectors.
 
-    The JSON of a connector is the answer to GET /connectors/NAME, with `status` and `topics`, and
-    `task_configs` if --tasks-config is given. `apply -f` takes it.
+    The JSON of a connector is the answer to GET /connectors/NAME, with `status` and `topics`. With
+    --tasks-config it has `task_configs`. `apply -f` takes it.
     """
     documents = [
         await _document(api, name, with_tasks=with_tasks) for name in await selection.of(api)

@@ -95,9 +95,8 @@ async def _known_progress(api: Api, name: str) -> ProgressAnswer | None:
 async def show_progress(api: Api, name: str, output: str) -> None:
     """Show the lag of a sink, or when each offset of a source has changed.
 
-    A sink has the end of each partition that its consumer group has committed, and the number of
-    records in between. A source has the time and the record of the last change of each offset, and
-    how long ago that was.
+    A sink has the end of each partition that its group has committed, and the number of records in
+    between. A source has the time, the age and the record of the last change of each offset.
     """
     shown = await progress(api, name)
     if output != TABLE:

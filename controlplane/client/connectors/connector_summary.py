@@ -122,7 +122,7 @@ async def with_target_states(api: Api, listed: list[ConnectorSummary]) -> list[C
 async def target_state(api: Api, reported: ConnectorSummary) -> str:
     """Target state of a connector.
 
-    Kafka's workers do not return it. It is then inferred from the reported state: a connector that
+    Kafka's workers do not return it. It is then inferred from the reported state. A connector that
     is neither PAUSED nor STOPPED is meant to run, a FAILED one included.
     """
     targets = await _targets(api, reported.name)

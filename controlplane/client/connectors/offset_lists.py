@@ -16,7 +16,7 @@ SINK_KEYS = {"topic": "kafka_topic", "partition": "kafka_partition", "offset": "
 
 
 def offsets_in(body: Any) -> list[OffsetEntry]:
-    """The offsets of an answer or a file: a list as in the releases, or by type as in the draft.
+    """The offsets of an answer or a file: a list as in releases, or by type as in the draft.
 
     Raises:
         ValueError: it is neither; the message says why.

@@ -28,7 +28,7 @@ from controlplane.client.migration.migration_plan import (
 )
 
 STEADY_PAUSE_S = 0.6
-"""Pause in seconds between two reads of offsets that must be equal: a worker's answer can lack an
+"""Pause in seconds between two reads of offsets that must be equal. A worker's answer can lack an
 offset for some 0.4 s after it was written."""
 
 StepAction = Callable[[], Awaitable[Mapping[str, Any]]]

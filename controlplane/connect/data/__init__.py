@@ -8,10 +8,10 @@ A connector that handles plain dicts needs none of it. A schema says what a cons
     order = Struct(ORDER, id=7)
     order["note"] = "two boxes"
 
-Values are Python's: `int`, `float`, `bool`, `str`, `bytes`, `list`, `dict`, `Struct`; and `date`,
-`time`, `datetime` (UTC) and `Decimal` under the logical types DATE, TIME, TIMESTAMP and
-`Schema.decimal(scale)`. `validate` checks a value, and `project` converts one to another version of
-its schema.
+Values are Python's: `int`, `float`, `bool`, `str`, `bytes`, `list`, `dict`, `Struct`. Under the
+logical types DATE, TIME, TIMESTAMP and `Schema.decimal(scale)` they are `date`, `time`, `datetime`
+(UTC) and `Decimal`. `validate` checks a value, and `project` converts one to another version of its
+schema.
 """
 
 from controlplane.connect.data.header_parser import parse_header

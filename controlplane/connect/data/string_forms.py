@@ -22,7 +22,6 @@ from controlplane.core.java.simple_date_format import (
 )
 
 _Temporal = dt.date | dt.time
-_Bytes = bytes | bytearray | memoryview
 
 
 def string_form(schema: Schema | None, value: Any) -> str:

@@ -142,8 +142,8 @@ def _is_storable(outcome: Outcome) -> bool:
 def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) -> Draft:
     """Record that the command was refused and wrote nothing.
 
-    Refusals must not be able to fill the log. So a record of more than `most` bytes is shortened:
-    to an excerpt of the command, the size that it had, and the beginning of the reason.
+    Refusals must not be able to fill the log. So a record of more than `most` bytes is shortened.
+    It keeps an excerpt of the command, the size that it had, and the beginning of the reason.
     """
     command, reason = msgspec.to_builtins(request.command), rejected.sentence
     record = CommandRefused(request.command_id, request.at_ms, request.principal, command, reason)
@@ -247,7 +247,7 @@ def excerpt(value: Mapping[str, Any], room: int) -> dict[str, Any]:
     """The first members that fit into `room` bytes of JSON.
 
     The excerpt keeps the shape: names and short values, until the room is used up. A long text is
-    replaced by its length, never cut, since half of a secret would not be recognised as a secret.
+    replaced by its length, never cut. Half of a secret would not be recognised as a secret.
     """
     return _Excerpt(room).members(value, DEPTH)
 

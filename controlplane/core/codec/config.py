@@ -36,8 +36,8 @@ def decode_config(
 ) -> ConfigRecord | Invalid:
     """Decode a record of the config topic as a worker of this release does.
 
-    The value is decoded before the key is read, as in Kafka. So a value that is no JSON is skipped
-    whatever its key is, and the worker's config offset does not move.
+    The value is decoded before the key is read, as in Kafka. So a value that is no JSON is skipped,
+    whatever its key is. The worker's config offset does not move.
     """
     try:
         content = None if value is None else json_codec.decode(value, profile)

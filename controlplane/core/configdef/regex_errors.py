@@ -1,8 +1,8 @@
 """Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
 
-Detects only errors that Java surely reports: unclosed or unopened groups and character classes,
-quantifiers with nothing to repeat, a backslash at the end. Other invalid patterns are accepted. No
-pattern that Java accepts is refused.
+Detects only errors that Java surely reports. They are unclosed or unopened groups and character
+classes, quantifiers with nothing to repeat, a backslash at the end. Other invalid patterns are
+accepted. No pattern that Java accepts is refused.
 """
 
 import math

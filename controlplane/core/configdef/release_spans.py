@@ -1,6 +1,6 @@
 """Rows of a catalogue that hold for some releases, with their earlier contents.
 
-A row describes the newest release that it holds for. `before` goes back in time from there: each
+A row describes the newest release that it holds for. `before` goes back in time from there. Each
 entry gives the fields until a release, on top of the entries before it.
 """
 

@@ -1,7 +1,7 @@
 """Decides create, put, patch and delete: the commands that write a connector config.
 
 A connector exists exactly while it has a config record, so every plan here commits with that
-record. The target state of a new connector is written before its config: no reader may see the
+record. The target state of a new connector is written before its config. No reader may see the
 connector in another state. A deletion removes the config first: without a config no worker starts
 anything, whatever else is left. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
 """

@@ -5,8 +5,8 @@ plan removes those first, then writes the requested ones, and writes the connect
 task starts before the config is there.
 
 A crash in between may lose the earlier connector's offsets. It never leaves a mixture of old and
-requested offsets, neither to this connector nor to a later one of that name. A creation that is
-taken back leaves the old offsets or none.
+requested offsets. This holds for this connector and for a later one of that name. A creation that
+is taken back leaves the old offsets or none.
 """
 
 import msgspec

@@ -1,6 +1,6 @@
 """Decides alter and reset of the offsets of a stopped connector (KIP-875).
 
-Sources and sinks store offsets in different places, but the course is the same: check, call the
+Sources and sinks store offsets in different places. The course is the same: check, call the
 connector's `alterOffsets` hook, write. The hook may know offsets outside of Kafka. A worker fences
 the tasks of an exactly-once source before it calls the hook. The control plane asks all questions
 first, so a refusal changes nothing. Kafka: `Worker#modifyConnectorOffsets`.
@@ -205,8 +205,8 @@ def hook_answer(
 ) -> HookSuccess | AskHook | Rejected:
     """Answer of the connector's hook to a question, or the question if not yet answered.
 
-    `number` is the question's index in `Context.hooks`. A failed hook is a failure of the worker:
-    its exception does not tell invalid offsets from a system that cannot be reached.
+    `number` is the question's index in `Context.hooks`. A failed hook is a failure of the worker.
+    Its exception does not tell invalid offsets from a system that cannot be reached.
     """
     if number >= len(context.hooks):
         return question

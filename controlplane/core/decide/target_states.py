@@ -1,7 +1,7 @@
 """Decides pause, resume and stop: changes of the target state (KIP-52, KIP-875).
 
 Pause and resume write one record. Stop writes two, and their order matters. The empty task set
-comes first: a STARTED connector without tasks is harmless, but a STOPPED one with tasks is not. So
+comes first. A STARTED connector without tasks is harmless, but a STOPPED one with tasks is not. So
 a crash between the two is harmless.
 """
 

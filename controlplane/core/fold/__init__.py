@@ -40,8 +40,8 @@ class Fold:
     - `exactly_once`: the worker runs with exactly-once support, so it does not see records of
       aborted transactions (KIP-618).
     - `live`: start-up is over, so fates carry the listener calls that make a worker act.
-    - `trace`: the fold also keeps the position of the last record of each key in the offsets topics
-      and the command topic.
+    - `trace`: the fold also keeps the position of each key's last record in the offsets topics and
+      the command topic.
 
     Apply entries in fold order (`order.in_order`); within a partition that is the order of offsets.
     """

@@ -28,7 +28,7 @@ commands take a few megabytes. The log keeps all of them; a long-running process
 class CommandFold:
     """Working state of the command topic.
 
-    The fold forgets ended commands in the order in which they ended in the log, so all readers
+    The fold forgets ended commands in the order in which they ended in the log. So all readers
     forget the same ones. It never forgets a command that has not ended.
     """
 

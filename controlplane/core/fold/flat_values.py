@@ -29,7 +29,11 @@ def flat(value: Any) -> list[Any]:
     tokens: list[Any] = []
     waiting = [value]
     while waiting:
-        token, members = _token_of(waiting.pop())
+        item = waiting.pop()
+        if item is None or (type(item) is str and item.isascii()):  # most items: it saves half
+            tokens.append(item)
+            continue
+        token, members = _token_of(item)
         tokens.append(token)
         waiting += reversed(members)
     return tokens

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from controlplane.core.codec.canonical_offsets import are_canonical_keys
 from controlplane.core.codec.offsets import PartitionIdentity, decode_partition, identity
 from controlplane.core.copy_on_write import CopyOnWrite
 from controlplane.core.entry import Entry
@@ -125,6 +126,8 @@ class OffsetFold:
         Order decides in two cases. One spelling of a key was removed and another was not. Or the
         key is torn: removed in one partition of the topic and not in another.
         """
+        if not self._hidden.items and are_canonical_keys([key for key in keys if key is not None]):
+            keys = removed  # no other key is a spelling of their partitions
         identified = ((key, self._identity(key)) for key in keys)
         subjects = {key: subject for key, subject in identified if subject is not None}
         removed_partitions = {subject for key, subject in subjects.items() if key in removed}

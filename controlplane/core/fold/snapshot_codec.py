@@ -3,8 +3,9 @@
 Bytes come in pieces of at most `PIECE_ROWS` rows, so that neither side holds all bytes at once. The
 state is restored exactly, including arbitrary bytes from foreign writers.
 
-A decoded snapshot must equal what folding would give. So `kind_of` names everything that
-affects the fold: how the release folds, which records it sees, and the version of our fold.
+A decoded snapshot must equal what folding would give. So `kind_of` names everything that affects
+the fold. This is the release's way of folding, the records that it sees, and the version of our
+fold.
 """
 
 import zlib

@@ -129,7 +129,7 @@ def _iteration_order(spreads: Mapping[_Key, int], capacity: int) -> list[_Key]:
 
     A table doubles above three quarters of its capacity. It also doubles if a bucket exceeds eight
     keys while the table has fewer than 64 buckets. Within a bucket the order is that of insertion.
-    The result is exact, except where more than eight keys share one of 64 or more buckets: Java
+    The result is exact, except where more than eight keys share one of 64 or more buckets. Java
     then makes the bucket a tree. This happens to one map in millions, unless an attacker constructs
     it.
     """

@@ -1,9 +1,9 @@
 """Keys and JSON values as a Connect worker reads and writes them.
 
 Kafka: `StringSerializer`, `StringDeserializer`, `JsonConverter` and Jackson's trees beneath it.
-Each release reads JSON differently (fields `json_*` of a `Profile`); so do Python's parsers.
-msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads the rest: JSON
-that msgspec refuses, or that checks find to be read differently by msgspec.
+Each release reads JSON differently (fields `json_*` of a `Profile`). So do Python's parsers. The
+parser msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads the
+rest: JSON that msgspec refuses, or reads differently according to checks.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Java's `hashCode`, which decides the order, and `toString` of JSON values.
 
 Values are those of Python's JSON. Jackson reads them into `LinkedHashMap`, `ArrayList`, `String`,
-`Double`, `Boolean` and an integer class; Connect's own converter makes every integer a `Long`. No
+`Double`, `Boolean` and an integer class. Connect's own converter makes every integer a `Long`. No
 function here is recursive: values may be nested more deeply than the stack allows.
 """
 

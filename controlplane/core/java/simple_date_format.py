@@ -2,8 +2,8 @@
 
 The patterns are those of Kafka Connect.
 
-Reading is lenient, as Java's is by default: `2024-13-01` is the first of January 2025, and text
-after the value is left unread. Days before 15 October 1582 are those of the Julian calendar.
+Reading is lenient, as Java's is by default: `2024-13-01` is the first of January 2025. Text after
+the value is left unread. Days before 15 October 1582 are those of the Julian calendar.
 """
 
 import re

@@ -14,7 +14,7 @@ hidden like the original. REST answers are not redacted, as in Connect.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -208,7 +208,7 @@ def text_without(text: str, hide: HideSecret) -> str:
 def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
     """Spans of secrets, found in the text as it stands and at each level of its escapes.
 
-    All levels are needed: a secret ends at its own quotes, and no single level shows which quotes
+    All levels are needed. A secret ends at its own quotes, and no single level shows which quotes
     are its own.
     """
     yield from _matched_spans(text)
@@ -237,6 +237,20 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def may_hold_secrets(text: str) -> bool:
     """True if the text may hold a secret; False if no pattern can match."""
     return has_escapes(text) or _has_stems(text)
+
+
+_WITHOUT_DIGITS = dict.fromkeys(map(ord, "0123456789"))
+
+
+def any_may_hold_secrets(texts: Sequence[str]) -> bool:
+    """True if one of many texts may hold a secret (`may_hold_secrets`).
+
+    No stem has a digit. So texts that differ only in digits, as offsets do, are searched once.
+    """
+    lines = "\n".join(texts)
+    return has_escapes(lines) or _has_stems(
+        "\n".join({*lines.translate(_WITHOUT_DIGITS).split("\n")})
+    )
 
 
 def _has_stems(text: str) -> bool:

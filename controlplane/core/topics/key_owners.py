@@ -30,8 +30,8 @@ def owner(topic: str, key: bytes | None, topics: Topics, profile: Profile) -> st
 def key_filter(name: str) -> Callable[[bytes | None], bool]:
     """Return a quick test that is True for every key of a connector, and False for most others.
 
-    A key has the bytes of the name, unless its JSON escapes a character (with a backslash), or
-    encodes it in another way (UTF-16 and UTF-32 have NUL bytes; Jackson reads overlong UTF-8).
+    A key has the bytes of the name, unless its JSON has escapes (with a backslash) or another
+    encoding. UTF-16 and UTF-32 have NUL bytes; Jackson reads overlong UTF-8.
     """
     if not name.isascii():
         return lambda _: True

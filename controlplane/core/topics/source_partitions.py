@@ -5,7 +5,8 @@ fields in another order, white space or escapes. Java compares partitions; compa
 bytes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import contains
 from typing import NamedTuple
@@ -108,8 +109,9 @@ def listed(
 ) -> Mapping[PartitionIdentity, SpelledPartition]:
     """Partitions that a worker lists, once each, with a key of the first topic that has it.
 
-    A partition whose last record was a tombstone is not listed, even if another spelling of its key
-    still has a value (`OffsetUtils#processPartitionKey`).
+    A partition is not listed if its last record was a tombstone
+    (`OffsetUtils#processPartitionKey`). This holds even if another spelling of its key still has a
+    value.
     """
     partitions: dict[PartitionIdentity, SpelledPartition] = {}
     for topic in topics:
@@ -135,27 +137,37 @@ def narrowed(state: ClusterState, connector: str, key: bytes | None) -> ClusterS
     return msgspec.structs.replace(state, offsets=offsets)
 
 
-def offsets_by_connector(state: ClusterState) -> Callable[[str], ClusterState]:
-    """A function from a connector's name to the state with that connector's offsets only.
+class OffsetsByConnector:
+    """Divides the offsets of a state by connector; each key is parsed at most once.
 
-    It parses each key once. Listing the partitions of every connector by `listed` would parse each
-    key once per connector.
+    Listing the partitions of every connector by `listed` would parse each key once per connector.
     """
-    by_name = {topic: _by_name(part, state.profile) for topic, part in state.offsets.items()}
 
-    def with_offsets_of(name: str) -> ClusterState:
-        offsets = {
-            topic: msgspec.structs.replace(part, values=by_name[topic].get(name, {}))
-            for topic, part in state.offsets.items()
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._values = {
+            topic: _by_name(part, state.profile) for topic, part in state.offsets.items()
         }
-        return msgspec.structs.replace(state, offsets=offsets)
 
-    return with_offsets_of
+    @property
+    def names(self) -> list[str]:
+        """Names of connectors that the keys show; a worker may be unable to read all their keys."""
+        return sorted({name for by_name in self._values.values() for name in by_name})
+
+    def state_of(self, name: str) -> ClusterState:
+        """Return the state with the offsets of one connector only."""
+        offsets = {
+            topic: msgspec.structs.replace(part, values=self._values[topic].get(name, {}))
+            for topic, part in self._state.offsets.items()
+        }
+        return msgspec.structs.replace(self._state, offsets=offsets)
 
 
-def _by_name(offsets: OffsetState, profile: Profile) -> dict[str, dict[bytes | None, bytes | None]]:
+def _by_name(
+    offsets: OffsetState, profile: Profile
+) -> Mapping[str, dict[bytes | None, bytes | None]]:
     """Offsets by connector. Keys whose text does not show their connector are parsed."""
-    by_name: dict[str, dict[bytes | None, bytes | None]] = {}
+    by_name: dict[str, dict[bytes | None, bytes | None]] = defaultdict(dict)
     for key, value in offsets.values.items():
         if key is not None and _is_plain(key):
             name = key[2 : key.find(b'"', 2)].decode("ascii")
@@ -164,7 +176,7 @@ def _by_name(offsets: OffsetState, profile: Profile) -> dict[str, dict[bytes | N
             if isinstance(subject, Invalid):
                 continue
             name = subject.connector
-        by_name.setdefault(name, {})[key] = value
+        by_name[name][key] = value
     return by_name
 
 

@@ -22,7 +22,7 @@ from controlplane.core.state import Aspect, ClusterState, OffsetState
 from controlplane.core.topics.source_partitions import listed, topics_of
 
 TASKS_MAX = 1_000_000
-"""Limit for listing the tasks of a connector. A committed count may be any int32; with more tasks a
+"""Limit for listing the tasks of a connector. A committed count may be any int32. With more tasks a
 worker runs out of memory, and so would this process."""
 
 

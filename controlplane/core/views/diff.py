@@ -1,8 +1,8 @@
 """Differences between two states, as typed facts with the record that causes each.
 
-The states may be of one log read by two releases, of one worker at two times, or of two logs.
-The cause is the last record that changed the fact in either state. For two releases that is the
-record that they read differently.
+The states may be of two logs, of one log in two releases, or of one worker at two times. The cause
+is the last record that changed the fact in either state. For two releases that is the record that
+they read differently.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.java import json_codec
 from controlplane.core.records import ActiveTopic, Status, TaskStatus
 from controlplane.core.state import Aspect, ClusterState
-from controlplane.core.topics.source_partitions import narrowed, offsets_by_connector
+from controlplane.core.topics.source_partitions import OffsetsByConnector, narrowed
 
 __all__ = [
     "Aspect",
@@ -79,9 +79,9 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 
 def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
-    old_state_of, new_state_of = offsets_by_connector(before), offsets_by_connector(after)
+    old, new = OffsetsByConnector(before), OffsetsByConnector(after)
     for name in sorted({*connector_names(before), *connector_names(after)}):
-        yield from _differing((old_state_of(name), new_state_of(name)), name, _FACT_READERS)
+        yield from _differing((old.state_of(name), new.state_of(name)), name, _FACT_READERS)
 
 
 def connector_names(state: ClusterState) -> list[str]:

@@ -1,7 +1,7 @@
 """Readers of dumps: files with records of topics, written by other tools.
 
-Three formats are supported, plain or gzipped: recorded histories (`histories`), the output of
-`kcat -J` (`kcat`), and the output of `kafka-console-consumer` with keys and timestamps (`console`).
+Three formats are supported, plain or gzipped. They are recorded histories (`histories`), the output
+of `kcat -J` (`kcat`), and that of `kafka-console-consumer` with keys and timestamps (`console`).
 Readers preserve bytes, offsets and gaps, and report each line that they cannot read.
 """
 

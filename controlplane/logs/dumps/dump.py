@@ -28,9 +28,9 @@ _REMARKS: dict[str, re.Pattern[bytes]] = {
         rb"|% Group \S+ rebalanced [^{}]*\r?"
     ),
 }
-"""Patterns of remarks by tool. Sources: for the consumer, `ConsoleConsumer`, and from 4.2 on
-`ConsoleConsumerOptions` and `CommandLineUtils` (to standard output, KIP-1147); for kcat, `kcat.c`
-(to standard error)."""
+"""Patterns of remarks by tool. Source for kcat: `kcat.c` (to standard error). Sources for the
+consumer: `ConsoleConsumer`, and from 4.2 on `ConsoleConsumerOptions` and `CommandLineUtils` (to
+standard output, KIP-1147)."""
 
 
 class Remark(NamedTuple):

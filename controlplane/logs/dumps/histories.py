@@ -1,7 +1,7 @@
 """Reader of recorded histories: one JSON object per line; the first describes the recording.
 
-A record has `topic`, `partition`, `offset`, `timestamp`, and `key` and `value` as text, or as
-`key_base64` and `value_base64` if their bytes are not UTF-8; optionally `headers` and `aborted`.
+A record has `topic`, `partition`, `offset`, `timestamp`, and `key` and `value` as text. Bytes that
+are not UTF-8 are in `key_base64` and `value_base64`. `headers` and `aborted` are optional.
 """
 
 import binascii

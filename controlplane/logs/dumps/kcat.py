@@ -1,7 +1,7 @@
 """Reader of the output of `kcat -C -J`: one JSON object per line.
 
-kcat copies keys and payloads into its JSON byte by byte, even if they are not UTF-8: yajl, its JSON
-generator, does not validate by default. Such lines are not valid JSON, but no byte is lost.
+The tool copies keys and payloads into its JSON byte by byte, even if they are not UTF-8. Its JSON
+generator, yajl, does not validate by default. Such lines are not valid JSON, but no byte is lost.
 Records that kcat decoded with `-s` have lost their bytes, so they are refused.
 """
 

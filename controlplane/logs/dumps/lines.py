@@ -12,7 +12,7 @@ from controlplane.logs.dumps.dump import DumpLine
 from controlplane.logs.log import LogNotUsable
 
 LINE_BYTES_MAX = 128 * 1024 * 1024
-"""Maximum bytes of a line: Kafka's default limit of a record is 1 MiB, and JSON may need six bytes
+"""Maximum bytes of a line. Kafka's default limit of a record is 1 MiB, and JSON may need six bytes
 for one. A file without line breaks must not fill the memory."""
 
 _GZIP = b"\x1f\x8b"

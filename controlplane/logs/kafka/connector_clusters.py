@@ -35,10 +35,10 @@ class BrokerAccess(NamedTuple):
 class ConnectorClusters:
     """Consumer groups on the worker's cluster, and on clusters that connectors select instead.
 
-    The settings of an admin client are, by precedence: `admin.override.*` of the connector's
-    config, `admin.*` of the worker's settings, the worker's own settings (Kafka:
-    `Worker#adminConfigs`). Connections to the worker's own cluster stay open. Connections to other
-    clusters are opened per request, as a worker does.
+    The settings of an admin client have three sources, by precedence (Kafka:
+    `Worker#adminConfigs`). They are `admin.override.*` of the connector's config, `admin.*` of the
+    worker's settings, the worker's own settings. Connections to the worker's own cluster stay open.
+    Connections to other clusters are opened per request, as a worker does.
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration) -> None:
@@ -92,9 +92,9 @@ def client_access(
 ) -> BrokerAccess:
     """Return brokers and security of a connector's client.
 
-    Sources by precedence: `overrides` (`<client>.override.*` of the connector's config, without the
-    prefix); `<client>.*` of the worker's settings; the worker's own settings. A non-empty
-    `bootstrap` replaces the worker's own `bootstrap.servers`.
+    Sources by precedence: `overrides`; `<client>.*` of the worker's settings; the worker's own
+    settings. `overrides` are `<client>.override.*` of the connector's config, without the prefix. A
+    non-empty `bootstrap` replaces the worker's own `bootstrap.servers`.
 
     Raises:
         SettingsError: a setting is invalid.

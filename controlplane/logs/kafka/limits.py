@@ -23,10 +23,10 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     this adds no latency; it limits the requests of an idle tail."""
 
     fetch_max_bytes: int = 4 << 20
-    """Bytes of one fetch response: small enough for the processor's cache (a read of 81 MB took
-    46 ms; 99 ms with twice this size), large enough that the cost of a request is negligible. A
-    read holds two responses, one compressed and one decoded. A single larger record batch is still
-    sent whole."""
+    """Bytes of one fetch response. It is small enough for the processor's cache: a read of 81 MB
+    took 46 ms, and 99 ms with twice this size. It is large enough that the cost of a request is
+    negligible. A read holds two responses, one compressed and one decoded. A single larger record
+    batch is still sent whole."""
 
     partition_max_bytes: int = 1 << 20
     """Bytes per partition in a fetch response: a large partition must not starve the others."""
@@ -44,7 +44,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait of an offset request for a leader; a new topic has none at first."""
 
     refusal_patience_ms: int = 10_000
-    """Time for which a refusal (no such topic, no access) is retried after earlier progress: a
+    """Time for which a refusal (no such topic, no access) is retried after earlier progress. A
     broker that has just restarted may not know its topics yet."""
 
     admin_patience_ms: int = 15_000
@@ -56,8 +56,8 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs, sizes and pauses of a `KafkaLog`."""
 
     append_timeout_ms: int = 30_000
-    """Longest wait of an append, a claim or the creation of a topic: as long as a worker waits for
-    a write (`READ_WRITE_TOTAL_TIMEOUT_MS`). After it, the outcome of an append is unknown."""
+    """Longest wait of an append, a claim or the creation of a topic. A worker waits as long for a
+    write (`READ_WRITE_TOTAL_TIMEOUT_MS`). After it, the outcome of an append is unknown."""
 
     transaction_timeout_ms: int = 60_000
     """Age at which a broker aborts an open transaction and fences its writer. Readers of committed
@@ -69,21 +69,22 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     retry_backoff_ms: int = 10
     """Pause of a producer before a retry. A claim that must end a predecessor's transaction pauses
-    once: it takes 20 ms with this default, 120 ms with aiokafka's default of 100 ms."""
+    once. It takes 20 ms with this default, 120 ms with aiokafka's default of 100 ms."""
 
     batch_max_bytes: int = 512 << 10
     """Bytes of a record batch: half of a broker's limit (`message.max.bytes`, 1 MiB). A larger
     record becomes a batch of its own."""
 
     group_max_records: int = 5_000
-    """Maximum records of waiting appends that share a transaction: enough that its fixed 5 ms are
-    negligible, few enough that the event loop is blocked for at most 20 ms."""
+    """Maximum records of waiting appends that share a transaction. They are enough that its fixed 5
+    ms are negligible. They block the event loop for at most 20 ms."""
 
     confirmation_max_age_ms: int = 3_600_000
-    """Age of the last transaction after which the next append is a transaction, too: its
+    """Age of the last transaction, or of a record, after which an append is a transaction. Its
     coordinator compares the epoch. Coordinators forget a writer without transactions after
-    `transactional.id.expiration.ms` (a week); the next one then gets a new id, and markers of the
-    new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a day)."""
+    `transactional.id.expiration.ms` (a week). The next writer then gets a new id, and markers of
+    the new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a
+    day)."""
 
     compression: str = "none"
     """Compression of record batches: none, gzip, snappy, lz4 or zstd (`compression.type`)."""

@@ -1,7 +1,7 @@
 """Log in the topics of a Kafka cluster: read, and written as a worker writes them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -62,8 +62,8 @@ class KafkaLog(KafkaReader):
     """A `Log` in the topics of a cluster, read as committed.
 
     Appends with an epoch are transactions under `transactional_id`, or single batches in
-    `batch_topics`. Appends without an epoch never fence and are never fenced: a batch of one
-    partition goes to an idempotent producer, any other batch is a transaction under an id of this
+    `batch_topics`. Appends without an epoch never fence and are never fenced. A batch of one
+    partition goes to an idempotent producer. Any other batch is a transaction under an id of this
     object. Appends and reads never create a topic.
     """
 
@@ -115,18 +115,22 @@ class KafkaLog(KafkaReader):
         A commit returns before its marker is written. Until then the last stable offset lies before
         the committed records.
         """
+        return await self._with_own_records(topics, super().ends)
+
+    async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
+        """Return the same as `ends`, with the cached leaders of `KafkaReader`."""
+        return await self._with_own_records(topics, super().ends_from_leaders)
+
+    async def _with_own_records(
+        self, topics: Iterable[str], stable_ends: Callable[[list[str]], Awaitable[Ends]]
+    ) -> Ends:
         await self._wait_for_decisions()
         topic_names = list(topics)
         own_ends = {topic: dict(self._own_ends.get(topic, {})) for topic in topic_names}
-        stable = await super().ends(topic_names)
         return {
             topic: [max(end, own_ends[topic].get(number, 0)) for number, end in enumerate(ends)]
-            for topic, ends in stable.items()
+            for topic, ends in (await stable_ends(topic_names)).items()
         }
-
-    async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
-        """Return the same as `ends`: this log saves no requests."""
-        return await self.ends(topics)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a compacted topic; no effect if it exists as a worker needs it.

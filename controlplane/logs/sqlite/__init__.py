@@ -1,8 +1,9 @@
 """A log in one SQLite file: the embedded log, shared by several processes of one machine.
 
-`log` is the interface. Below it: `files` (checks and creation), `schema` (tables and upgrades),
-`writer` (one thread, group commit), `ledger` and `imports` (changes within a transaction), `pool`
-and `reader` (reads in chunks), `watch` (commits of other processes), `compaction`, `backup`.
+`log` is the interface. Below it lie `files` (checks and creation), `schema` (tables and upgrades),
+and `writer` (one thread, group commit). Changes within a transaction are in `ledger` and `imports`,
+reads in chunks in `connection_pool` and `reader`. Further parts are `watch` (commits of other
+processes), `compaction`, `backup`.
 """
 
 from controlplane.logs.sqlite.log import SqliteLog

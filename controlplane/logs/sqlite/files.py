@@ -170,7 +170,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 def _create_file(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        # These precede WAL mode: else application id and version would be only in the WAL, and
+        # These precede WAL mode: else application id and version would be only in the WAL.
         # `examine` reads them from the header.
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -239,9 +239,9 @@ def remove_companions(path: Path) -> None:
 class FileIdentity:
     """Path and inode of an open file.
 
-    A connection keeps its file open even if the file is moved; a new connection opens the current
-    file at the path. Without this check one log could write to one file and read from another.
-    A later change of the working directory has no effect.
+    A connection keeps its file open even if the file is moved. A new connection opens the current
+    file at the path. Without this check one log could write to one file and read from another. A
+    later change of the working directory has no effect.
     """
 
     def __init__(self, path: Path) -> None:

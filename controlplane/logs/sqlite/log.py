@@ -32,8 +32,8 @@ from controlplane.logs.tail import next_starts, progress_to, start_offsets
 T = TypeVar("T")
 
 SAFE_SQLITE = (3, 51, 3)
-"""Before this release, SQLite can damage a WAL file when two connections write or checkpoint in
-the same instant (sqlite.org/wal.html, "the WAL-reset bug")."""
+"""Before this release, two connections that write or checkpoint in the same instant can damage a
+WAL file (sqlite.org/wal.html, "the WAL-reset bug")."""
 
 DEFAULTS = SqliteSettings()
 

@@ -27,8 +27,8 @@ class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum appends in the queue of the writer; further callers wait. Bounds memory."""
 
     group_records: int = 10_000
-    """Records in a transaction after which the writer adds no further append: some 20 ms of work,
-    which bounds the wait of each caller."""
+    """Records in a transaction after which the writer adds no further append. They are some 20 ms
+    of work, which bounds the wait of each caller."""
 
     chunk_records: int = 8_192
     """Records per read transaction: short enough (5 ms) for the write-ahead log to be reset."""

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 RETRY_MS = (0.5, 2.0)
 """Range of the random pause between two attempts to take the write lock. SQLite's busy handler
-sleeps longer each time, which starves one of several writers: a writer that commits without pause
+sleeps longer each time, which starves one of several writers. A writer that commits without pause
 leaves the lock free for only 5 % of the time."""
 
 

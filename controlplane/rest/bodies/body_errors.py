@@ -23,7 +23,7 @@ class Link(NamedTuple):
 class Fault(Exception):
     """A body cannot be read.
 
-    A unit is one byte of a body in UTF-8, or one UTF-16 code unit of a body in another encoding.
+    In UTF-8, a unit is one byte of the body. In another encoding it is one UTF-16 code unit.
 
     Jackson's message points at the unit `at`, or with `behind` right after it. If `at` is None, the
     message has no location.
@@ -39,7 +39,7 @@ class Fault(Exception):
         self.syntax = syntax
         """True for a syntax fault, False for valid JSON of another shape."""
         self.ends = 0
-        """Number of times that Jackson has met the end of the body, in releases that add the whole
+        """Number of times that Jackson has met the end of the body. Some releases add the whole
         length to the column each time."""
         self.chain: tuple[Link, ...] = ()
 

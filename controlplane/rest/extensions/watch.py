@@ -1,9 +1,9 @@
 """`GET /watch`: live changes as server-sent events.
 
-Each event is one change: `data:` JSON of the connector, the aspect, before and after (secrets
-hidden), and the position of its record. The last change of a record has an `id:`, the end offsets
-read so far. With `records=true` it also has the record's value. A reconnecting browser sends the id
-as `Last-Event-ID`, and gets all changes that it missed.
+Each event is one change. Its `data:` is JSON of the connector, the aspect, before and after
+(secrets hidden), and the position of its record. The last change of a record has an `id:`, the end
+offsets read so far. With `records=true` it also has the record's value. A reconnecting browser
+sends the id as `Last-Event-ID`, and gets all changes that it missed.
 """
 
 import asyncio

@@ -12,8 +12,8 @@ from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.response_cache import EXTENSION, Cacheability, ResponseCache
 
 FILES_BESIDE = 200
-"""Open files besides connections: those of the log, of Python and of the event loop, and
-connections that are accepted only to be refused (twice `ACCEPTED_AT_ONCE`)."""
+"""Open files besides connections. They are files of the log, of Python and of the event loop.
+Connections that are accepted only to be refused count, too (twice `ACCEPTED_AT_ONCE`)."""
 
 ACCEPTED_AT_ONCE = 50
 """Connections that the event loop accepts in one turn."""
@@ -22,7 +22,7 @@ ACCEPTED_AT_ONCE = 50
 def make_room(connections: int) -> int:
     """Raise the file limit of this process for this number of connections.
 
-    Returns the number of connections that the process can hold: at least 1, and fewer than
+    Returns the number of connections that the process can hold. It is at least 1, and lower than
     requested if the system allows no more. If few files are allowed, half of them are reserved for
     everything else.
     """
@@ -118,8 +118,8 @@ class _Connection(H11Protocol):
     def data_received(self, received: bytes) -> None:
         if self.transport.is_closing():  # TLS passes on bytes that it decrypted before the close
             return
-        # Idle: the next byte begins a request. After an answer that was sent before the end of its
-        # request's body, the next byte still belongs to that body.
+        # Idle: the next byte begins a request. An answer may precede the end of its request's body.
+        # The next byte then still belongs to that body.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if is_idle and self.timeout_keep_alive_task is not None and not self.flow.write_paused:
             peer = self.client[0] if self.client else None

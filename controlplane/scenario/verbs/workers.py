@@ -76,9 +76,9 @@ _NOTHING = "nothing to recover"
 async def start(world: World, step: ScenarioStep) -> list[str]:
     """Start a worker that does not run. It reads the log to its end.
 
-    A leader completes the unfinished commands of the command topic: `repeated` from the first step
-    on, `finished` if all of their effects were there already, `given up`, or `taken back`. Without
-    a command topic it has no record of them.
+    A leader completes the unfinished commands of the command topic. They are `repeated` from the
+    first step on, `finished` if all of their effects were there already, `given up`, or `taken
+    back`. Without a command topic it has no record of them.
 
         start w1
         ----

@@ -65,8 +65,8 @@ class ClientConnection(NamedTuple):
 class ClientConnections:
     """Opens connections for clients of one worker.
 
-    The settings of a client are, by precedence, those that the connector overrides, and those of
-    the worker with the client's prefix. Access to the cluster is also that of the worker.
+    The settings of a client are those that the connector overrides, then those of the worker with
+    the client's prefix. Access to the cluster is also that of the worker.
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration, notices: Notices) -> None:

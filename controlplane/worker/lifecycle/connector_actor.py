@@ -380,7 +380,7 @@ class ConnectorActor:
         except Exception as failure:  # noqa: BLE001 - the caller gets it
             _settle(request.done, failure)
         else:
-            # Tasks start behind the answer: with exactly-once support they fence older ones by a
+            # Tasks start after the answer. With exactly-once support they fence older ones by a
             # command, which waits for the end of the present one.
             _settle(request.done, None)
             await self._start_restarted(request.instances)

@@ -21,8 +21,8 @@ class TaskRun(Protocol):
     async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
         """Run until the task shall stop.
 
-        `started` is called once the author's `start` has returned; `paused` with True and False
-        at the beginning and the end of a pause.
+        `started` is called once the author's `start` has returned. `paused` is called with True and
+        False at the beginning and the end of a pause.
 
         Raises:
             Exception: the task failed; everything is closed.

@@ -156,7 +156,7 @@ def plain_fields(fields: Any) -> dict[str, Any]:
     """Return a copy of a partition or offset as it is stored (`OffsetUtils#validateFormat`).
 
     Bytes become Base64, as Kafka's JsonConverter writes them. Values of a subclass, such as members
-    of an enum, become plain texts and numbers: the log has no other types.
+    of an enum, become plain texts and numbers. The log has no other types.
 
     Raises:
         DataError: a value is not primitive, or a name is no text.

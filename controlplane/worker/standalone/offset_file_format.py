@@ -1,7 +1,7 @@
 """Format of a standalone worker's offsets file: a serialized `HashMap<byte[], byte[]>` of Java.
 
 Kafka: `FileOffsetBackingStore`; the format: Java Object Serialization Specification, chapter 6.
-Only this object graph is read. The work is bounded by the size of the file: a length in it counts
+Only this object graph is read. The work is bounded by the size of the file. A length in it counts
 only if that many bytes follow.
 """
 

@@ -41,7 +41,7 @@ class _Epochs(NamedTuple):
 class StandaloneLog:
     """Connect's topics in memory, and all other topics in the log of records (`EmbeddedLog`).
 
-    The offsets topic equals the offsets file: it begins with the file's offsets, and an append to
+    The offsets topic equals the offsets file. It begins with the file's offsets, and an append to
     it returns once the file has the new ones. Other offsets of the file stay as they are.
     """
 

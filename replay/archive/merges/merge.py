@@ -2,8 +2,8 @@
 
 The order of writes makes a merge atomic:
 
-1. The merge writes its files: segments that join two or more originals, a file with the manifests
-   so far, and a file with the readings so far.
+1. The merge writes its files. They are segments that join two or more originals, and two files with
+  manifests and readings so far.
 2. One manifest makes them count. Its name exists once, so only one of several merges and appends
    gets it. If an append was faster, the merge takes the next name, because an append changes no
    merged record. If another merge was faster, this merge removes its files and ends.

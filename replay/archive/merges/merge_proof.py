@@ -2,14 +2,15 @@
 
 The replaced manifests are compared with the present archive.
 
-The replaced manifests form the chain up to the last merge, so a hash stored before the merge still
-proves them. Each of their segments has the hash of its records, which must be the hash of the same
-offsets of the present segments.
+The replaced manifests form the chain up to the last merge. So a hash stored before the merge still
+proves them. Each of their segments has the hash of its records. The same offsets of the present
+segments must have this hash.
 
 If retention has removed a part of an original segment, its hash can no longer be computed. Numbers,
 offsets and times are still compared. Manifests since the retention have hashes that prove the
-remaining records. Two differences show that more was removed than the retention states: other
-numbers of remaining records than in the manifests, or removed records younger than the cut.
+remaining records. Two differences show that more was removed than the retention states. One is
+another number of remaining records than in the manifests, the other removed records younger than
+the cut.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """Retention: removal of the records of a partition that were superseded at a cut in time.
 
 The plan (`replay.engine.plans.retention_plan`) decides which records are removed. This module
-leaves them out of the rows of a partition, and describes them for the manifest: number, bytes and
+leaves them out of the rows of a partition. It describes them for the manifest: number, bytes and
 hash.
 """
 

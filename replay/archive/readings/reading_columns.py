@@ -1,10 +1,10 @@
 """Readings of a partition in columns, and the looks that they make.
 
 A *reading* is what one append has read of a partition. A *look* is a reading up to the end that the
-log has then, or several if the capture committed in between. A record that the cleaner removes has
-a later record of the same key. If the later one is archived by the same look, the last record of
-each key is known at the end of the look, and only there. So the ends of looks decide which states
-are certain (`replay.engine.coverage.certainty`).
+log has then. It is several readings if the capture committed in between. A record that the cleaner
+removes has a later record of the same key. The same look may archive the later one. Then the last
+record of each key is known at the end of the look, and only there. So the ends of looks decide
+which states are certain (`replay.engine.coverage.certainty`).
 
 A look without missing offsets leaves nothing in doubt, wherever it ends, and however late it comes.
 Adjacent ones therefore count as one (`joined`), so a merge keeps few readings of a dense partition.

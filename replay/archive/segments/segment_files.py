@@ -1,6 +1,6 @@
 """Segment files: the records of one partition, in the order of their offsets, as Parquet.
 
-Keys have one full dictionary per row group, so a search for the last row of each key works on
+Keys have one full dictionary per row group. So a search for the last row of each key works on
 numbers. Offsets and times are delta-encoded; everything is compressed with zstd.
 """
 
@@ -51,7 +51,7 @@ DICTIONARY_BYTES = 64 * 1024 * 1024
 
 READ_AT_ONCE_BYTES = 32 * 1024
 """Size in bytes up to which a file is read by one request. An object store takes longer for a
-request than for so few bytes, and a small file that is read in parts needs several."""
+request than for so few bytes. A small file that is read in parts needs several requests."""
 
 _LEVEL = 3
 

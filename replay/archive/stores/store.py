@@ -113,7 +113,7 @@ S3 = ("s3", "s3a")
 class FolderStore:
     """Folder on this machine.
 
-    A file is written under a draft name, then hard-linked to its own name; the link fails if the
+    A file is written under a draft name, then hard-linked to its own name. The link fails if the
     name is taken. Concurrent appends thus detect each other, and a killed process leaves nothing
     half written.
     """

@@ -1,9 +1,9 @@
 """Two clusters on one status topic, detected by interleaved group generations.
 
 Workers of one group share its newest generation. Two groups on the same topics count separately. So
-a worker of the group with the lower count repeatedly moves to a generation that workers of the
-other group have passed long ago. These continue from their own generation. A group without members
-restarts its count and catches up, but that happens only once.
+a worker of the group with the lower count repeatedly moves to an old generation. Workers of the
+other group have passed it long ago. These continue from their own generation. A group without
+members restarts its count and catches up, but that happens only once.
 """
 
 from collections.abc import Iterator

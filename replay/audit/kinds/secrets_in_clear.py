@@ -2,7 +2,7 @@
 
 A reference to a config provider (`${file:/x:key}`) is no secret, even within a longer text. A
 finding names places, never values. The command topic is as confidential as the config topic by
-design; secrets written by its commands are found in the config topic.
+design. Secrets written by its commands are found in the config topic.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 A regular takeover after a crash reports RUNNING in a later generation, and the earlier owner never
 released the task. A group without members restarts its generations, so a lower generation alone
-proves nothing. Two owners exist if a worker reports in a generation that it had already joined
-before the other took over: it has missed the takeover.
+proves nothing. Two owners exist if a worker reports in a generation that it had joined before the
+other took over. It has missed the takeover.
 """
 
 from collections.abc import Iterator

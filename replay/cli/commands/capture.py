@@ -141,7 +141,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     --compact-every merges small files while the capture runs, in a process of its own. With
     --retain it also removes old records that later ones have replaced.
 
-    A problem of one LOG, such as a recreated topic, is printed and does not affect the others; live
+    A problem of one LOG, such as a recreated topic, is printed and does not affect the others. Live
     logs are retried. Exit code 2: a LOG is not archived, or not completely.
     """
     if (mode == "encrypt") is not (key is not None):

@@ -73,8 +73,8 @@ class _VerifyResults(NamedTuple):
     "--per-partition",
     "is_by_partition",
     is_flag=True,
-    help="Also print the archived and the missing offsets of each partition, and the end offset "
-    "from which on each key's last record is known.",
+    help="Also print the archived and the missing offsets of each partition. Print the end offset "
+    "from which on each key's last record is known, too.",
 )
 @conf_option
 @output_option()

@@ -1,7 +1,7 @@
 """Compaction beside a running capture, in a process of its own.
 
 A look never waits for a compaction: appends and merges of an archive may overlap. In an object
-store, an append and a merge that end in the same moment may both withdraw; then the next look, one
+store, an append and a merge that end in the same moment may both withdraw. Then the next look, one
 `--every` later, archives the records.
 
 The process has a lower priority, and its memory is gone when it ends. A failed compaction is
@@ -38,7 +38,7 @@ CHECK_S = 60
 GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
-They stay for half of the interval if that is shorter: the next compaction must remove them, because
+They stay for half of the interval if that is shorter. The next compaction must remove them, because
 it begins the time anew.
 """
 

@@ -4,9 +4,9 @@ Clusters are processed one after the other, so memory holds one. `--jobs N` proc
 parallel, each in its own process; `--engine spark` processes each in a Spark task.
 
 An unreadable cluster does not affect the others. `--resume FOLDER` stores each result at once. Its
-file name contains a hash of everything that affects the result: the hash of the last manifest and
-the fields of the job. Stored results are therefore never stale, and an interrupt loses the work on
-one cluster only.
+file name contains a hash of everything that affects the result. This is the hash of the last
+manifest and the fields of the job. Stored results are therefore never stale, and an interrupt loses
+the work on one cluster only.
 """
 
 import functools
@@ -112,7 +112,7 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--resume",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
-        help="Store the result of each archived cluster in this folder, and reuse it as long as "
+        help="Store the result of each archived cluster in this folder. Reuse it as long as "
         "the archive has not changed.",
     )(executing_options(with_options))
 

@@ -31,7 +31,7 @@ def trail_option(command: Decorated) -> Decorated:
         metavar="[NAME=]FILE",
         shell_complete=complete_files,
         multiple=True,
-        help="Audit stream of one cluster or of all: log lines of `controlplane serve`, "
+        help="Audit stream of one cluster or of all. It has log lines of `controlplane serve`, "
         "JSON lines, CloudEvents, or an access log (common, combined).",
     )(command)
 

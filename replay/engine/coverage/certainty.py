@@ -1,7 +1,7 @@
 """Doubts: what an archive does not know at a moment, because offsets are missing in it.
 
 The reference is a worker that started with the first look and has read every record since. The log
-cleaner removes a record only if a later record has the same key, or if it is an old tombstone. For
+cleaner removes only old tombstones, and records that a later record of the same key follows. For
 each partition this implies (docs/replay.md has the argument):
 
 - At the end of a look the last record of each key is known. Between the first missing offset of
@@ -264,7 +264,7 @@ class ArchiveCertainty:
         is_at_end = is_whole and not self.counts.archived(place, end, look_end)
         if is_at_end or not self.counts.missing(place, start, end):
             return
-        # The state stays unknown until the end of the look: the next record of a missing key may be
+        # The state stays unknown until the end of the look. The next record of a missing key may be
         # the look's last record.
         until = self._archived_end(place, look_end) if is_whole else look_end
         missing = self.counts.missing(place, start, until)
@@ -274,7 +274,7 @@ class ArchiveCertainty:
 
     def _deletions(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
         """Doubt of the latest reading that may have missed a tombstone; it covers earlier ones."""
-        # A key without a record since an earlier reading has none since a later one, so the newest
+        # A key without a record since an earlier reading has none since a later one. So the newest
         # reading that misses an offset is enough.
         for at in range(int(np.searchsorted(looks.late, cut)) - 1, -1, -1):
             start = int(looks.late[at])

@@ -85,7 +85,7 @@ class HoleIndex:
             return unarchived
         removed = read_offsets(self._cluster.store, records)
         # Each removed range lies in one hole and splits it. After sorting, the n-th start and the
-        # n-th stop bound one remaining range; a split at the edge of a hole leaves an empty one.
+        # n-th stop bound one remaining range. A split at the edge of a hole leaves an empty one.
         starts = np.sort(np.concatenate((unarchived.starts, removed.ends)))
         stops = np.sort(np.concatenate((unarchived.stops, removed.starts)))
         holes = starts < stops

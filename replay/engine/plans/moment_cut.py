@@ -2,7 +2,7 @@
 
 A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
 timestamps can go back. Segments record the greatest timestamp at their end, and row groups their
-own greatest one: at most one row group per partition is read.
+own greatest one. So at most one row group per partition is read.
 """
 
 from bisect import bisect_left

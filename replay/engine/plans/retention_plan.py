@@ -1,12 +1,12 @@
 """Plan of a retention: the records that no state from a cut in time on needs.
 
 The law: for every moment from the cut on, every release gives the same states, timelines and
-histories as before (docs/replay.md has it in full). It holds topic by topic:
+histories as before. The page docs/replay.md has it in full. The law holds topic by topic:
 
 - Offsets and statuses: the rows that may still count at the cut stay (`archive.segments.winners`).
   Snapshots are made of the same rows.
-- Configs: records stay unless a later one overwrites all that they did (`superseded_configs`), and
-  all of them in a topic with several partitions.
+- Configs: records stay unless a later one overwrites all that they did (`superseded_configs`). In a
+  topic with several partitions, all of them stay.
 - Commands: every record stays.
 - The last record before the cut of each partition stays, because a capture continues from it.
 - Ranks stay as they are. A rank is the running maximum of timestamps. So the record that set the

@@ -1,9 +1,9 @@
 """Records of the config topic that a later record of the same key makes irrelevant.
 
-Most records of this topic count for ever: a commit counts the generations of its connector's tasks,
+Most records of this topic count for ever. A commit counts the generations of its connector's tasks,
 and reads their configs and that of the connector. No other record depends on the records of this
-module. A later record of the same key overwrites all their effects if every release that can read
-them can also read the later one.
+module. A later record of the same key overwrites all their effects on one condition. Every release
+that can read them can also read the later one.
 """
 
 from collections.abc import Callable, Iterator, Sequence

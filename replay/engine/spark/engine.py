@@ -4,7 +4,7 @@
       (only for sliced partitions:) → shuffle by partition → mapInArrow(merge) ↗
 
 Tasks read files directly from the archive's store. The JVM handles file lists and bytes only. The
-driver receives the rows that count, and the core folds them there: whole states, for many short
+driver receives the rows that count, and the core folds them there. Whole states are for many short
 logs (`replay.refold`) and for comparisons in tests. Fleets are folded in tasks (`replay.fleet`).
 """
 

@@ -92,7 +92,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
 def _patiently() -> Iterator[list[int]]:
     """Note the first Ctrl-C and continue; a second one acts as usual.
 
-    A JVM that is abandoned during its start would stay behind: it ends with this process only once
+    A JVM that is abandoned during its start would stay behind. It ends with this process only once
     it has connected.
     """
     interrupts: list[int] = []

@@ -1,6 +1,6 @@
 """Transport of results between Spark tasks and the driver: bytes in pieces.
 
-A JVM creates an object for each row and value that passes through it, which would take longer than
+A JVM creates an object for each row and value that passes through it. This would take longer than
 the reduction itself. So only bytes pass through the JVM. Only Python interprets them: as Arrow rows
 or as pickled findings.
 """

@@ -1,7 +1,7 @@
 """Facts of a state that depend on the order in which a worker reads partitions.
 
-The findings are those of `controlplane.core.views.hazards`, made from the rows that still count:
-these include all tombstones of statuses, and the last row of each offset key in each partition.
+The findings are those of `controlplane.core.views.hazards`, made from the rows that still count.
+These include all tombstones of statuses, and the last row of each offset key in each partition.
 """
 
 from collections import defaultdict
@@ -72,7 +72,9 @@ class OrderMarks:
     def __init__(self, plan: ReadPlan, reduced: ReducedParts) -> None:
         self._topics = plan.topics
         status = [rows for rows in reduced if rows[0].topic == plan.topics.status]
-        self._statuses = in_order(_entries(status)) if len(status) > 1 else []
+        # Only a tombstone has rivals, in another partition.
+        has_rivals = len(status) > 1 and any(table["value"].null_count for _, table in status)
+        self._statuses = in_order(_entries(status)) if has_rivals else []
         offsets_topics = plan.offsets_topics
         self._rivals = offset_rivals([rows for rows in reduced if rows[0].topic in offsets_topics])
         # Records in partitions other than 0: Connect itself writes partition 0 only.

@@ -13,7 +13,7 @@ from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
 from controlplane.core.text.safe_text import count, utf8_text
-from controlplane.core.topics.source_partitions import offsets_by_connector
+from controlplane.core.topics.source_partitions import OffsetsByConnector
 
 SCHEMA = pa.schema(
     [
@@ -65,9 +65,9 @@ def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Itera
         halves.setdefault(name, []).append(half.value)
     names = {*views.connectors(state), *halves}
     only = set(wanted)
-    state_of = offsets_by_connector(state)
+    offsets = OffsetsByConnector(state)
     for name in sorted(names & only if only else names):
-        yield _row(cluster, state_of(name), name, tuple(halves.get(name, ())))
+        yield _row(cluster, offsets.state_of(name), name, tuple(halves.get(name, ())))
 
 
 def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...]) -> ConnectorRow:

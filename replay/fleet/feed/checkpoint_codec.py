@@ -20,8 +20,7 @@ def encoded(checkpoint: msgspec.Struct) -> bytes:
 def decoded(content: bytes, kind: type[StructT]) -> StructT:
     """Decode a checkpoint.
 
-    Raises:
-        NoCheckpoint: the content is none of this kind.
+    Raises: NoCheckpoint: the content is no checkpoint of this kind.
     """
     try:
         document: Any = json.loads(content)

@@ -1,6 +1,6 @@
 """Lock of a feed's checkpoint: one process at a time writes it and the tables.
 
-In a folder it is a lock of the operating system. An object store has no locks, so there it is a
+In a folder it is a lock of the operating system. An object store has no locks. There it is a
 *lease*: a file that its owner writes anew while a batch runs. A lease that was not renewed for a
 while has ended: its owner was killed, or hangs. The next owner removes it, and the tasks of the
 former one stop before they write.
@@ -135,8 +135,8 @@ class Lease:
     """Lease of a checkpoint in an object store.
 
     Two processes that take a lease at once see each other, because a store lists what was written
-    before: one of them withdraws, or both. An owner that has renewed its lease in time need not
-    look at others again: they have seen its lease and withdrawn.
+    before. One of them withdraws, or both. An owner that has renewed its lease in time need not
+    look at others again. They have seen its lease and withdrawn.
     """
 
     def __init__(self, checkpoint: ArchiveStore) -> None:
@@ -204,7 +204,7 @@ def _renewed(lease: Lease) -> Iterator[None]:
 
     def renew() -> None:
         while not is_over.wait(RENEWAL_S):
-            with suppress(ReplayError):  # an outage: the next renewal, or the commit, notices
+            with suppress(ReplayError):  # an outage: the next renewal or the commit reports it
                 lease.is_held()
 
     thread = Thread(target=renew, daemon=True)

@@ -1,9 +1,9 @@
 """Findings of one cluster at the ends of batches, each batch going on from stored audits.
 
 The findings after a batch are those of an audit of the whole archive up to there. A batch goes over
-the records behind the horizon of the stored audits, old and new ones, in the one order. A record
-that comes even later than the horizon is in the wrong place: the batch then begins from the first
-record, and later batches have more patience.
+old and new records after the horizon of the stored audits, in the one order. A record that sorts
+before the horizon comes too late for the stored audits. The batch then begins from the first
+record, and the horizon of later batches lies further back.
 """
 
 from collections import Counter

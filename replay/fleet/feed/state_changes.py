@@ -1,9 +1,8 @@
 """Rows of what changed between two states of one cluster, in the tables of a state.
 
 Rows are made and compared only for connectors with a changed value. Unchanged source offsets of
-these connectors are left out. A row is compared as JSON.
-The rows of one place, such as a task, are compared as a multiset: odd records may give a source
-partition several rows.
+these connectors are left out. A row is compared as JSON. The rows of one place, such as a task, are
+compared as a multiset. Odd records may give a source partition several rows.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +19,7 @@ from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Aspect, ClusterState, ConfigState, OffsetState, StatusState
 from controlplane.core.text.redaction import redacted_value
-from controlplane.core.topics.source_partitions import offsets_by_connector
+from controlplane.core.topics.source_partitions import OffsetsByConnector
 from replay.tables.cells import RowDocument, json_cell
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import STATE_TABLES
@@ -75,11 +74,11 @@ class StateStep(NamedTuple):
     def _changed_connectors(self) -> Iterator[tuple[str, tuple[ClusterState, ClusterState]]]:
         """Names of changed connectors; their two states, with the changed source offsets only."""
         before, after = self.before, self.after
-        old_of, new_of = offsets_by_connector(before), offsets_by_connector(after)
+        old_offsets, new_offsets = OffsetsByConnector(before), OffsetsByConnector(after)
         identities = _Identities(after.profile)
         partitions = changed_partitions(before, after, identities)
         for name in sorted({*changed_connectors(before, after), *partitions}):
-            states = old_of(name), new_of(name)
+            states = old_offsets.state_of(name), new_offsets.state_of(name)
             if views.offsets_topics(before, name) == views.offsets_topics(after, name):
                 changed = partitions.get(name, set())
                 old, new = (_with_partitions(state, changed, identities) for state in states)

@@ -29,7 +29,6 @@ from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
 from replay.fleet.table_run import OnUnreadable, TableWork, readable_batches
 from replay.progress import NoProgress, ProgressListener
-from replay.tables.cells import batches
 from replay.tables.schemas import OFFSETS
 from replay.tables.state_tables import STATE_TABLES, OrderFacts
 
@@ -126,7 +125,7 @@ def _offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.
     if bucket.problem is not None and unreadable is OnUnreadable.RAISE:
         raise UnreadableCluster(ClusterProblem(bucket.cluster, bucket.problem).line)
     for state in bucket.states:
-        yield from batches(OFFSETS, STATE_TABLES[OFFSETS_TABLE].of(bucket.cluster, state))
+        yield from STATE_TABLES[OFFSETS_TABLE].batches(OFFSETS, bucket.cluster, state)
 
 
 def _summary_rows(bucket: FoldedBucket, folder: StateFolder | None) -> Iterator[pa.RecordBatch]:

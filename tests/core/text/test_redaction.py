@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from controlplane.core.text.redaction import (
     HIDDEN,
     LOOKED_AT,
+    any_may_hold_secrets,
     is_secret,
+    may_hold_secrets,
     redacted,
     redacted_refusal,
     redacted_text,
@@ -244,3 +246,23 @@ def test_a_long_text_is_cut_and_hides_all_the_same() -> None:
 def test_letters_that_fold_are_letters(name: str) -> None:
     """The long s and the Kelvin sign fold to letters of a secret's name."""
     assert "s3cret" not in redacted_text(f"{name}=s3cret")
+
+
+_FRAGMENTS = (
+    *("pass", "word", "PWD", "to", "ken", "1", "23"),
+    *("%41", "%4", "&#", "://", "\n", "\0", "\\n"),
+)
+_texts = st.lists(st.sampled_from(_FRAGMENTS), max_size=4).map("".join)
+
+
+@given(st.lists(_texts, max_size=4))
+def test_many_texts_at_once(texts: list[str]) -> None:
+    """A secret in one of many texts is suspected; texts without any part of one are not."""
+    if any(map(may_hold_secrets, texts)):
+        assert any_may_hold_secrets(texts)
+
+
+def test_many_texts_without_secrets() -> None:
+    """Offsets without secrets are shown as they are."""
+    assert not any_may_hold_secrets([f'{{"file":"binlog.{n}","pos":{n}}}' for n in range(100)])
+    assert not any_may_hold_secrets([])

@@ -53,8 +53,8 @@ ReadRecord = tuple[int, int]
 """Source partition, and the number of the record within it, from 1."""
 
 OffsetsHook = Callable[[int, OffsetPairs, Mapping[int, int]], OffsetPairs | None]
-"""`update_offsets` of a test. Its arguments are the number of the call, the offsets to commit, and
-the last record read from each source partition."""
+"""`update_offsets` of a test. Its arguments are the call's number, the offsets to commit, and the
+last record read from each source partition."""
 
 
 class LifePlan(msgspec.Struct, frozen=True, kw_only=True):

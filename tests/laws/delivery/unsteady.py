@@ -18,8 +18,8 @@ class AppendFate(NamedTuple):
     """Outcome of one append to the log."""
 
     kind: str
-    """`done`; `away`: nothing is appended; `lost`: appended, but the answer is lost;
-    `refused`: nothing is appended, and a repetition is pointless."""
+    """`done`; `away`: nothing is appended; `lost`: appended, but the answer is lost. `refused`:
+    nothing is appended, and a repetition is pointless."""
     delay_s: float = 0.0
 
 

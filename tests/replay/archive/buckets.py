@@ -14,6 +14,8 @@ from moto.core.authorization import ActionAuthenticatorMixin
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from tests.conftest import ROOT
 from tests.replay.cli.replay_calls import call
 
@@ -135,3 +137,15 @@ def archived(store: Bucket, where: str, folder: Path) -> str:
         destination_filesystem=fs.LocalFileSystem(),
     )
     return url
+
+
+def in_bucket(stores: Bucket, folder: Path) -> ArchiveStore:
+    """Folder in a bucket, with the same name as a local folder."""
+    return open_store(f"s3a://{stores.name}{folder}", HadoopSettings(stores.hadoop))
+
+
+def in_store(kind: str, stores: Bucket, folder: Path) -> ArchiveStore:
+    """Store of an archive: the kind is `folder` or `objects`."""
+    if kind == "folder":
+        return open_store(str(folder / "archive"))
+    return in_bucket(stores, folder)

@@ -7,10 +7,12 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, batch_of
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.core.state import Topics
 from replay.archive import layout
+from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.manifest import MERGE_FORMAT, RETENTION_FORMAT, encoded, read_chain
 from replay.archive.merges.merge import Merger, MergeResult
@@ -25,9 +27,10 @@ from replay.engine.ordered_records import records
 from replay.engine.states.state_digest import digest
 from replay.timeline.passes import digests, timelines
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
-from tests.replay.archive.archives import NAME, capture, capture_into, log_of, replayed
+from tests.replay.archive.archives import NAME, SMALL, capture, capture_into, log_of, replayed
 
 KIP = [Profile.of("kip")]
+_CONFIG = Topics().config
 
 LARGER = SegmentSizes(40, 16)
 """Sizes that put several segments of `archives.SMALL` together."""
@@ -78,6 +81,17 @@ def two_looks(store: ArchiveStore, entries: Sequence[Entry]) -> ArchiveStore:
     for end in (30, 60):
         capture_into(store, log_of(entries[:end]))
     return store
+
+
+def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
+    """Append of one more record, not yet committed."""
+    appender = Appender(store, NAME, Topics(), "kept", SMALL)
+    end = appender.end_of(_CONFIG, 0)
+    assert end is not None
+    entry = Entry(_CONFIG, 0, end, 2_000_000_000_000, b"k", b"{}")
+    assert appender.add(batch_of([entry])) == 1
+    appender.reached(_CONFIG, 0, end, end + 1)
+    return appender, entry
 
 
 def sound_records(store: ArchiveStore) -> int:

@@ -5,30 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.entry import Entry, batch_of
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import Topics
-from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
 from replay.archive.merges.merge import Merger
 from replay.archive.merges.unnamed_files import Removal, remove_replaced
-from replay.archive.stores.store import ArchiveStore, open_store
+from replay.archive.stores.store import ArchiveStore
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.errors import ArchiveBusy
 from tests.conftest import sampled
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import NAME, SMALL, capture_into, log_of
-from tests.replay.archive.buckets import Bucket, bucket
-from tests.replay.archive.merges import LARGER, held, merge, sound_records, two_looks
-from tests.replay.archive.test_store import in_bucket
+from tests.replay.archive.archives import NAME, capture_into, log_of
+from tests.replay.archive.buckets import Bucket, bucket, in_store
+from tests.replay.archive.merges import LARGER, held, merge, next_config, sound_records, two_looks
 
 pytestmark = pytest.mark.slow
 
 ENTRIES = recorded_entries("aborted-3.9")
 KIP = [Profile.of("kip")]
-CONFIG = Topics().config
 
 IN_A_FOLDER = pytest.mark.parametrize(
     "store", sampled(("folder", "objects"), "folder"), indirect=True
@@ -47,20 +42,7 @@ def stores() -> Iterator[Bucket]:
 @pytest.fixture(params=["folder", "objects"])
 def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
     """Archive of two looks, in a folder and in a bucket."""
-    objects = request.param == "objects"
-    made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
-    return two_looks(made, ENTRIES)
-
-
-def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
-    """Append of one more record, not yet committed."""
-    appender = Appender(store, NAME, Topics(), "kept", SMALL)
-    end = appender.end_of(CONFIG, 0)
-    assert end is not None
-    entry = Entry(CONFIG, 0, end, 2_000_000_000_000, b"k", b"{}")
-    assert appender.add(batch_of([entry])) == 1
-    appender.reached(CONFIG, 0, end, end + 1)
-    return appender, entry
+    return two_looks(in_store(request.param, stores, tmp_path), ENTRIES)
 
 
 def test_the_slower_of_two_merges_changes_nothing(store: ArchiveStore) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive
@@ -15,13 +14,13 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import (
     NAME,
     capture_into,
+    lasting_days,
     log_of,
     open_clusters,
     replayed,
     served,
 )
-from tests.replay.archive.buckets import Bucket, bucket
-from tests.replay.archive.test_damage import lasting_days
+from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store
 
 HISTORY = "aborted-3.9"
 
@@ -36,14 +35,7 @@ def stores() -> Iterator[Bucket]:
 @pytest.fixture(params=["folder", "objects"])
 def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
     """A folder, and one in a bucket."""
-    if request.param == "folder":
-        return open_store(str(tmp_path / "archive"))
-    return in_bucket(stores, tmp_path)
-
-
-def in_bucket(stores: Bucket, folder: Path) -> ArchiveStore:
-    """Folder in a bucket, with the same name as a local folder."""
-    return open_store(f"s3a://{stores.name}{folder}", HadoopSettings(stores.hadoop))
+    return in_store(request.param, stores, tmp_path)
 
 
 def test_an_archive_works_in_each_store(store: ArchiveStore) -> None:

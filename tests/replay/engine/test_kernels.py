@@ -42,7 +42,7 @@ cuts = st.lists(st.integers(0, 40), max_size=4)
 
 
 @given(partitions, cuts, st.booleans(), st.booleans())
-def test_the_last_row_of_each_key(
+def test_the_kernel_keeps_the_last_row_of_each_key(
     entries: list[Entry], where: list[int], aborted: bool, encoded: bool
 ) -> None:
     """The kernel keeps the rows of a dict in offset order, with null keys and tombstones."""

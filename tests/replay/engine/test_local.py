@@ -80,7 +80,7 @@ def test_recorded_clusters_for_every_release(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["offsets.storage.topic", "\\u006fffsets.storage\\u002etopic"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-be"])
-def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -> None:
+def test_a_connectors_own_topic_is_found(setting: str, encoding: str, tmp_path: Path) -> None:
     """The engine finds a connector's own topic, however its setting is written."""
     config = f'{{"properties":{{"name":"a","{setting}":"own"}}}}'.encode(encoding)
     log = [

@@ -17,10 +17,16 @@ from replay.engine.plans.retention_plan import older_than
 from replay.errors import ArchiveBusy, ReplayError
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of, replayed
-from tests.replay.archive.buckets import Bucket, bucket, serving
-from tests.replay.archive.merges import KIP, LARGER, held, merge, sound_records, two_looks
-from tests.replay.archive.test_merge_races import next_config
-from tests.replay.archive.test_store import in_bucket
+from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store, serving
+from tests.replay.archive.merges import (
+    KIP,
+    LARGER,
+    held,
+    merge,
+    next_config,
+    sound_records,
+    two_looks,
+)
 from tests.replay.retention.retention_archives import retain
 
 pytestmark = pytest.mark.slow
@@ -39,9 +45,7 @@ def stores() -> Iterator[Bucket]:
 @pytest.fixture(params=["folder", pytest.param("objects", marks=pytest.mark.prove)])
 def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
     """Archive of two looks, in a folder and in a bucket."""
-    objects = request.param == "objects"
-    made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
-    return two_looks(made, ENTRIES)
+    return two_looks(in_store(request.param, stores, tmp_path), ENTRIES)
 
 
 def retention(store: ArchiveStore) -> Merger:

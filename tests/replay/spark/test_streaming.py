@@ -23,11 +23,12 @@ from tests.conftest import PROVE
 from tests.file_modes import exposed
 from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.conftest import RELEASES
-from tests.kafka.producer import NewTopic, in_order, reading, writer
+from tests.kafka.producer import NewTopic, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import TopicHistory, removed
+from tests.logs.reading_contract import by_position
 from tests.patience import PATIENCE_S
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 from tests.replay.cli.replay_calls import started, wait_for
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
 from tests.replay.spark.capture_process import little_at_a_time
@@ -147,4 +148,4 @@ async def test_a_stream_and_its_archive_belong_together(
             await follow_into("other")
     assert added == [1, 1, 1]
     cluster = open_cluster(FolderStore(str(tmp_path / "archive")), "real")
-    assert archived(cluster) == in_order(out.written)
+    assert archived(cluster) == by_position(out.written)

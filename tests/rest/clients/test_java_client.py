@@ -21,7 +21,7 @@ FILES = {"/orders.txt": ["one", "two"]}
 NAMES = {"3.9.1": "orders 1/2 %+", "4.3.0": "orders? 1 +"}
 """Names that need encoding in a path.
 
-The client sends bodies as Latin-1, so they are ASCII; Kafka 4 refuses slashes and percent signs in
+The client sends bodies as Latin-1, so they are ASCII. Kafka 4 refuses slashes and percent signs in
 a path, encoded or not.
 """
 
@@ -77,7 +77,7 @@ async def client_of(release: str) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize(("release", "name"), NAMES.items())
-async def test_a_whole_life(release: str, name: str) -> None:
+async def test_each_method_of_the_client_works(release: str, name: str) -> None:
     """The client creates, changes and deletes a connector with each of its methods."""
     async with client_of(release) as client:
         assert (await client("getConnectServerVersion"))["version"] == release

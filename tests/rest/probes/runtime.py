@@ -1,7 +1,7 @@
 """Records of running connectors and tasks: statuses, task sets, active topics, offsets.
 
 The probe's workers ran Kafka's file connectors and `lab.PagesSourceConnector`, which writes `rows`
-rows of each of 3 pages per task. No connector runs here: a `Runtime` reads the target states and
+rows of each of 3 pages per task. No connector runs here. A `Runtime` reads the target states, and
 writes the records that those workers would have written once all was quiet. The control plane sees
 it as a foreign writer on the same log, like a real worker.
 """

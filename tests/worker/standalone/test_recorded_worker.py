@@ -50,7 +50,7 @@ EQUAL = 60
 """Number of answers that are equal."""
 
 
-async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
+async def test_the_answers_are_those_of_the_recorded_worker(tmp_path: Path) -> None:
     """Exactly the excepted answers differ. The test repeats a read until its answer agrees."""
     (rows,) = (rows for about, rows in worlds() if about.world == "standalone")
     lines = tmp_path / "orders.txt"

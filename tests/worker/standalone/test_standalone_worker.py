@@ -24,8 +24,8 @@ from controlplane.worker.standalone.offset_file import OffsetFile
 from controlplane.worker.standalone.standalone_commands import StandaloneCommands
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
+from tests.worker.numbered_records import CountingSource
 from tests.worker.standalone.standalone_fixture import standalone
-from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import QUICK, config_of, offsets, task_states, until, until_state
 
 released = Event()
@@ -113,7 +113,7 @@ async def test_a_failed_start_is_the_answer(tmp_path: Path) -> None:
         assert await answered_tasks(worker, PutConfig("c", config_of(FaultySource))) == 1
 
 
-async def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
+async def test_a_start_that_takes_too_long_answers_with_the_time_out(tmp_path: Path) -> None:
     """The answer is Kafka's time-out of a request; the connector starts later."""
     async with standalone(tmp_path, FaultySource) as worker:
         commands = StandaloneCommands(worker, start_timeout_s=0.05)

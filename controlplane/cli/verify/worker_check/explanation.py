@@ -3,7 +3,7 @@
 The kinds of causes, in the order in which they are tried:
 
 - The order between partitions: a task status and the tombstone of its connector lie in different
-  partitions, and workers have read them in different orders. The same holds for an offset whose key
+  partitions. Workers have read them in different orders. The same holds for an offset whose key
   lies in two partitions.
 - A commit before its connector's config, left by compaction: only a worker that starts now drops
   the tasks.
@@ -76,7 +76,7 @@ class _Course:
         self._fold = fold
         self._matched = matches(fold.snapshot())
         self.missed: Entry | None = None
-        """Record at which the fold last stopped giving the worker's answer; None if the fold gives
+        """Record at which the fold last stopped giving the worker's answer. None if the fold gives
         it at the end, or never gave it."""
         self.orphan: Entry | None = None
         """Last commit, if it found no connector config and a starting worker drops it."""

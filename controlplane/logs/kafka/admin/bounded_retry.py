@@ -14,8 +14,8 @@ T = TypeVar("T")
 async def retried(attempt: Callable[[], Awaitable[T]], limits: ReadLimits) -> T:
     """Return the result of an attempt, repeated while the cluster is unavailable.
 
-    A running attempt is cancelled after `admin_patience_ms`: a broker that accepts connections but
-    does not answer must not delay the caller for longer than a broker that is down.
+    A running attempt is cancelled after `admin_patience_ms`. A broker may accept connections and
+    not answer. It must not delay the caller for longer than a broker that is down.
 
     Raises:
         LogUnavailable: `admin_patience_ms` has passed; the failure of the last attempt.

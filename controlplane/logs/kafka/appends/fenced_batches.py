@@ -1,8 +1,8 @@
 """Appends of single record batches under a claimed identity: atomic and fenced, by one request."""
 
-import asyncio
 import math
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Mapping, Sequence
 
 from aiokafka.errors import BrokerResponseError, ProducerFenced
 
@@ -19,22 +19,22 @@ BatchOutcome = list[Position] | LogError
 `NotAppended` or `Unknown`."""
 
 
+EPOCH_MAX = 32_000
+"""Last epoch with batches. After epoch 32766 a claim gets a new producer id, and markers of the new
+id do not refuse batches of the old one. The difference leaves room for claims that are cut off."""
+
+
 class NotAppended(LogUnavailable):
-    """A batch was refused for a reason that may pass, or aborted: it may be sent again."""
+    """A batch or transaction is not in the log, and will not be: it may be sent again."""
 
 
 class Unknown(LogUnavailable):
-    """A batch got no answer: a broker may append it until its partition is established again."""
+    """A batch may be in the log, or may arrive until its partition is established again."""
 
-
-class _SentBatches:
-    """Batches under way, and the task that awaits the brokers' answers."""
-
-    def __init__(
-        self, batches: list[RecordBatch], task: "asyncio.Task[list[int | SendFailed]]"
-    ) -> None:
-        self.batches = batches
-        self.task = task
+    def __init__(self, message: str, start_offset: int) -> None:
+        super().__init__(message)
+        self.start_offset = start_offset
+        """Offset that a record of the batch has at least; records of earlier appends lie before."""
 
 
 class FencedBatches(ProducerOwner):
@@ -46,8 +46,9 @@ class FencedBatches(ProducerOwner):
     marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
     Batches of older epochs go to no others, so brokers refuse all of them from then on.
 
-    Brokers forget the epochs of idle writers. So the last transaction, in which a coordinator has
-    confirmed the epoch, must not be older than `confirmation_max_age_ms`.
+    Partitions forget the epoch of a writer some time after its last marker or record. So neither
+    the last transaction, in which a coordinator has confirmed the epoch, nor the records of a batch
+    may be older than `confirmation_max_age_ms`.
     """
 
     def __init__(
@@ -63,38 +64,41 @@ class FencedBatches(ProducerOwner):
         self._limits = limits
         self.headers_in = headers_in
         self._topics = topics
-        self._established: set[TopicPartition] = set()
-        self._confirmed_s = -math.inf
-        """Time of the event loop at which a coordinator last confirmed the epoch."""
-        self._sent: _SentBatches | None = None
+        self._established: dict[TopicPartition, int] = {}
+        """Established partitions, each with an offset that its next batch has at least."""
+        self._confirmed_ms = -math.inf
+        """Time of day at which a coordinator last confirmed the epoch. The clock of the event loop
+        stands still while a host is suspended."""
         self.unknown: set[TopicPartition] = set()
-        """Partitions with a batch of unknown outcome. Established again, they refuse it."""
+        """Partitions with a batch that is under way, or of unknown outcome. The latter is refused
+        once its partition is established again."""
 
-    @property
-    def in_doubt(self) -> bool:
-        """True while a batch is under way or its outcome unknown."""
-        return self._sent is not None or bool(self.unknown)
-
-    async def partitions(self) -> set[TopicPartition]:
-        """All partitions that a claim must establish."""
+    async def missing_partitions(self) -> set[TopicPartition]:
+        """Partitions that exist and are not established."""
         if not self._topics:
             return set()
         layout = await self._cluster.layout(self._topics)
-        return {(topic, number) for topic, leaders in layout.leaders.items() for number in leaders}
+        leaders = layout.leaders.items()
+        existing = {(topic, number) for topic, numbers in leaders for number in numbers}
+        return existing - self._established.keys()
 
-    def establish(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that a transaction of the present epoch has ended in these partitions."""
-        established = {place for place in partitions if place[0] in self._topics}
-        self._established |= established
-        self.unknown -= established
-        self._confirmed_s = asyncio.get_running_loop().time()
+    def establish(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Note that a transaction of the present epoch has ended in these partitions.
 
-    def accept(self, appends: Sequence[Sequence[Record]]) -> bool:
+        `ends`: an offset of each partition, behind all records that this writer has appended.
+        """
+        self._established |= {place: end for place, end in ends.items() if place[0] in self._topics}
+        self._confirmed_ms = time.time() * 1_000
+
+    def accept(self, appends: Sequence[Sequence[Record]], epoch: int) -> bool:
         """True if each append goes to one established partition, and the epoch is confirmed."""
-        age_s = asyncio.get_running_loop().time() - self._confirmed_s
-        return age_s * 1_000 < self._limits.confirmation_max_age_ms and all(
+        now_ms = time.time() * 1_000
+        oldest_ms = now_ms - self._limits.confirmation_max_age_ms
+        confirmed = epoch <= EPOCH_MAX and oldest_ms < self._confirmed_ms <= now_ms
+        return confirmed and all(
             len(places := {(record.topic, record.partition) for record in records}) == 1
-            and places <= self._established
+            and places <= self._established.keys()
+            and max(record.timestamp for record in records) > oldest_ms
             for records in appends
         )
 
@@ -104,15 +108,28 @@ class FencedBatches(ProducerOwner):
         """Append the records of each append; return their outcomes.
 
         None: a partition would need several batches, and nothing was written. `identified` has the
-        identity and must not send meanwhile. If the call is cancelled, call `outcomes`.
+        identity and must not send meanwhile. If the call is cancelled, `drop` must follow.
         """
         producer = await self._started(identified)
         records = [record for append in appends for record in append]
         batches = record_batches(records, producer.new_builder, self.headers_in)
-        if len(batches) != len({batch.place for batch in batches}):
+        places = {batch.place for batch in batches}
+        if len(batches) != len(places):
             return None
-        self._sent = _SentBatches(batches, asyncio.create_task(producer.send_each(batches)))
-        by_place = await self.outcomes()
+        self.unknown |= places
+        answers = await producer.send_each(batches)
+        by_place = {
+            batch.place: _outcome(batch, answer, self._established[batch.place])
+            for batch, answer in zip(batches, answers, strict=True)
+        }
+        self._established |= {
+            place: outcome[-1].offset + 1
+            for place, outcome in by_place.items()
+            if isinstance(outcome, list)
+        }
+        self.unknown -= {
+            place for place, outcome in by_place.items() if not isinstance(outcome, Unknown)
+        }
         ends: dict[TopicPartition, int] = {}
         outcomes: list[BatchOutcome] = []
         for append in appends:
@@ -122,22 +139,6 @@ class FencedBatches(ProducerOwner):
             if isinstance(outcome, list):
                 outcome = outcome[first : ends[place]]
             outcomes.append(outcome)
-        return outcomes
-
-    async def outcomes(self) -> dict[TopicPartition, BatchOutcome]:
-        """Wait for the batches under way, without end; return the outcome of each partition."""
-        sent = self._sent
-        if sent is None:
-            return {}
-        answers = await asyncio.shield(sent.task)
-        self._sent = None
-        outcomes = {
-            batch.place: _outcome(batch, answer)
-            for batch, answer in zip(sent.batches, answers, strict=True)
-        }
-        self.unknown |= {
-            place for place, outcome in outcomes.items() if isinstance(outcome, Unknown)
-        }
         return outcomes
 
     async def drop(self) -> None:
@@ -155,14 +156,17 @@ class FencedBatches(ProducerOwner):
         return self._producer
 
 
-def _outcome(batch: RecordBatch, answer: int | SendFailed) -> BatchOutcome:
+def _outcome(batch: RecordBatch, answer: int | SendFailed, start_offset: int) -> BatchOutcome:
     if isinstance(answer, int):
         return [Position(*batch.place, answer + number) for number in range(len(batch.indexes))]
     topic, partition = batch.place
+    text = f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})"
+    if answer.resent:
+        return Unknown(text, start_offset)
     if isinstance(answer.cause, ProducerFenced):
         return Fenced(f"topic {topic}, partition {partition}: another writer has claimed it")
     if is_refusal(answer.cause):
         return append_error(topic, answer.cause)
-    is_refused = isinstance(answer.cause, BrokerResponseError)
-    kind = NotAppended if is_refused else Unknown
-    return kind(f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})")
+    if isinstance(answer.cause, BrokerResponseError):
+        return NotAppended(text)
+    return Unknown(text, start_offset)

@@ -77,7 +77,7 @@ _REFUSALS = {
     -1: "refuses the records (a compacted topic takes none without a key): see its broker's log",
 }
 """End of the message by error code, for codes about the records themselves: a retry would not help.
-aiokafka maps every code above 79 to -1; here that means 87 (INVALID_RECORD)."""
+The library aiokafka maps every code above 79 to -1; here that means 87 (INVALID_RECORD)."""
 
 
 def is_refusal(failure: BaseException) -> bool:

@@ -134,7 +134,7 @@ class FetchLoop:
                 frames += self._take_frames(partition)
             except LogError as failure:
                 trouble = trouble or failure
-        # A throttled answer does not prove an empty range: the broker sends it at once and without
+        # A throttled answer does not prove an empty range. The broker sends it at once and without
         # records, even if there are some (KIP-219).
         if not (frames or trouble or answer.throttle_time_ms):
             self._skip_empty_ranges(led)
@@ -162,8 +162,8 @@ class FetchLoop:
 
         Only a completely empty answer proves that no records are left; otherwise the answer may
         have been full. A read advances to its stop. A tail advances to the end in the last answer
-        that named the partition: the broker determines it before it looks for records, and in a
-        session names each partition whose end has changed.
+        that named the partition. The broker determines this end before it looks for records. In a
+        session it names each partition whose end has changed.
         """
         for partition in led:
             readable = self._readable.get(partition, 0)

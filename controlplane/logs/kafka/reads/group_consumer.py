@@ -38,8 +38,8 @@ RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
 """First and longest pause between two attempts to start a consumer."""
 
 MISSING_TOPICS_S = 1.0
-"""Poll interval for topics that do not exist yet. aiokafka would notice a new topic only after
-`metadata.max.age.ms`; Kafka's consumer requests the metadata again at once."""
+"""Poll interval for topics that do not exist yet. The client aiokafka would notice a new topic only
+after `metadata.max.age.ms`. Kafka's consumer requests the metadata again at once."""
 
 REBALANCE_MARGIN_S = 5.0
 """Time that a JoinGroup request may take beyond the longest rebalance
@@ -252,7 +252,7 @@ class GroupConsumer:
     async def _next_records(self, timeout_s: float) -> list[Entry]:
         """Wait for records, a callback or the time-out; return the records.
 
-        A `getmany` that is still waiting is kept for the next call: cancelling it would corrupt
+        A `getmany` that is still waiting is kept for the next call. A cancellation would corrupt
         aiokafka's account of idle times (`max.poll.interval.ms`).
         """
         if self._fetching is None:
@@ -364,8 +364,8 @@ class GroupConsumer:
     def _is_member(self) -> bool:
         """False from the end of a membership until the next join.
 
-        A membership ends when the coordinator no longer knows the member or its generation, or
-        when polls are further apart than `max_poll_interval_ms`.
+        A membership ends when the coordinator no longer knows the member or its generation. It also
+        ends when polls are further apart than `max_poll_interval_ms`.
         """
         generation = self._consumer._coordinator.generation  # noqa: SLF001
         return bool(generation != OffsetCommitRequest.DEFAULT_GENERATION_ID)

@@ -1,8 +1,8 @@
 """Fallback decoder for record batches with header names that are not UTF-8.
 
-aiokafka refuses such a batch. But producers may write any bytes there (librdkafka does not check
-them), brokers accept them, and Java reads them with replacement characters. One record must not
-stop a read, so this slow decoder reads the batch as Java does.
+aiokafka refuses such a batch. But producers may write any bytes there; librdkafka does not check
+them. Brokers accept them, and Java reads them with replacement characters. One record must not stop
+a read, so this slow decoder reads the batch as Java does.
 """
 
 import struct

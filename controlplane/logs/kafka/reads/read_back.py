@@ -1,8 +1,8 @@
 """Outcome of an append without an answer, determined by reading its records back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from controlplane.core.entry import Position
+from controlplane.core.entry import Position, TopicPartition
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
@@ -17,6 +17,8 @@ class ReadBackReader:
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
         self._limits = limits
         self._committed_reader = KafkaReader(cluster, "read_committed", limits, None)
+        self._reader = KafkaReader(cluster, "read_uncommitted", limits, None)
+        """Reads batches: the open transaction of another writer does not hide them."""
 
     async def committed(self, written: Sequence[Position]) -> bool:
         """Return True if the records at these positions are committed, False if they were aborted.
@@ -37,26 +39,35 @@ class ReadBackReader:
             return not any(entry.aborted for entry in batch.entries())
         return False
 
-    async def position(self, record: Record) -> Position | None:
-        """Return the position of the last such record of its time or later; None: there is none.
+    async def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the end of each partition, which is the first offset of a later record.
 
-        The partition must have a marker that refuses a late request. If brokers set the times of
-        records (`LogAppendTime`) and their clock is behind, a record may be missed.
+        Raises:
+            LogError: a partition has no leader, or its topic is missing.
+        """
+        places = [*partitions]
+        ends = await self._reader.ends({topic for topic, _ in places})
+        return {(topic, number): ends[topic][number] for topic, number in places}
+
+    async def position(self, record: Record, start_offset: int) -> Position | None:
+        """Return the position of the last such record from an offset on; None: there is none.
+
+        The partition must have a marker that refuses a late request. `start_offset` must lie behind
+        earlier records with the same key and value. A time could not replace it: records may have
+        the times of the brokers (`message.timestamp.type=LogAppendTime`).
 
         Raises:
             LogError: the partition cannot be read.
         """
         topic, partition = record.topic, record.partition
-        first = (await self._committed_reader.offsets_at([topic], record.timestamp))[topic]
-        if first[partition] < 0:
-            return None
-        start = [*(await self._committed_reader.ends([topic]))[topic]]
-        start[partition] = first[partition]
+        start = [*(await self._reader.ends([topic]))[topic]]
+        start[partition] = start_offset
         offsets = [
             entry.offset
-            async for batch in self._committed_reader.read([topic], {topic: start})
+            async for batch in self._reader.read([topic], {topic: start})
             for entry in batch.entries()
             if entry.partition == partition
+            and not entry.aborted
             and (entry.key, entry.value) == (record.key, record.value)
         ]
         return Position(topic, partition, offsets[-1]) if offsets else None

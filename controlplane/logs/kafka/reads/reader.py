@@ -34,7 +34,7 @@ class KafkaReader:
     an open transaction appear once it is decided, and records of aborted transactions are marked.
     Use this isolation for data that is stored. `isolation="read_uncommitted"` reads to the high
     watermark, like a worker without exactly-once support. Then `read` marks the records that were
-    aborted before the call; `tail` marks none, because their transactions may still be open.
+    aborted before the call. `tail` marks none, because their transactions may still be open.
 
     `starts` are the first offsets of the log, even if compaction has removed their records.
     """
@@ -95,10 +95,6 @@ class KafkaReader:
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Last stable offset or high watermark of each partition (see `isolation`)."""
         return await self._offsets(topics, read_requests.LATEST, self._isolation)
-
-    async def offsets_at(self, topics: Iterable[str], time_ms: int) -> Ends:
-        """First offset of each partition at this time (ms since 1970) or later; -1: none."""
-        return await self._offsets(topics, time_ms, "read_uncommitted")
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
         """Return the present ends from leaders that were cached for at most `LAYOUT_S`.

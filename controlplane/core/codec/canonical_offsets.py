@@ -1,0 +1,73 @@
+"""Checks many offsets at once: nearly all are canonical.
+
+A key or value is canonical if every release decodes it to the same fields. Each of them would write
+the same bytes again. Its fields are texts in ASCII without escapes, integers, flags and nulls. A
+check takes a tenth of the time of decoding and encoding by `json_codec`. It is strict: False means
+that the bytes need that codec, not that they are unusual.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+
+from controlplane.core.java.java_library import hash_map_order
+
+_Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Integer that Java does not wrap."""
+_Fields = dict[str, str | _Long | bool | None]
+
+_KEYS: Final = msgspec.json.Decoder(tuple[str, _Fields])
+_VALUES: Final = msgspec.json.Decoder(_Fields)
+_ENCODER: Final = msgspec.json.Encoder()
+
+_AT_ONCE: Final = 10_000
+"""Documents that are decoded at once; it bounds the memory."""
+_MAX_BYTES: Final = 1000
+"""Length of a document that breaks none of Jackson's limits (`json_codec.decode`)."""
+
+_DocumentT = TypeVar("_DocumentT")
+
+
+def are_canonical_keys(keys: Sequence[bytes]) -> bool:
+    """True if all keys are canonical, with their fields in HashMap order.
+
+    Then different keys name different source partitions, and a worker looks up each offset under
+    the bytes of the log.
+    """
+    orders: set[tuple[str, ...]] = set()
+    for part in _parts(keys):
+        decoded = _canonical(part, _KEYS)
+        if decoded is None:
+            return False
+        orders.update(tuple(fields) for _, fields in decoded)
+    # Names that share a bucket of a HashMap keep the order of insertion: it may be either.
+    return len({frozenset(order) for order in orders}) == len(orders) and all(
+        hash_map_order(order) == list(order) for order in orders
+    )
+
+
+def are_canonical_values(values: Sequence[bytes]) -> bool:
+    """True if all values are canonical offsets, without tombstones and JSON's null."""
+    return all(_canonical(part, _VALUES) is not None for part in _parts(values))
+
+
+def _parts(documents: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for first in range(0, len(documents), _AT_ONCE):
+        yield documents[first : first + _AT_ONCE]
+
+
+def _canonical(
+    documents: Sequence[bytes], decoder: msgspec.json.Decoder[_DocumentT]
+) -> list[_DocumentT] | None:
+    """Decode documents; None: one of them is not canonical."""
+    lines = b"\n".join(documents) + b"\n"
+    if b"\\" in lines or not lines.isascii() or max(map(len, documents)) > _MAX_BYTES:
+        return None
+    try:
+        decoded = decoder.decode_lines(lines)
+    except msgspec.DecodeError:  # includes ValidationError
+        return None
+    # Equal bytes prove that each line was one document, without white space and repeated fields.
+    is_same = len(decoded) == len(documents) and _ENCODER.encode_lines(decoded) == lines
+    return decoded if is_same else None
