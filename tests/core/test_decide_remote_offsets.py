@@ -27,7 +27,7 @@ from controlplane.core.topics.remote_offsets import with_remote
 from tests.core.decisions import PROPERTIES, context_of, decided, planned, refused, text
 from tests.core.logs import config as config_records
 from tests.core.logs import offsets, read, tasks
-from tests.core.offset_cases import RESET, STOPPED, SmallLog, after, alter, connector, key, page
+from tests.core.offset_cases import RESET, STOPPED, after, alter, connector, key, page
 
 FAR = '"producer.override.bootstrap.servers":"far:9092"'
 OWN = '"offsets.storage.topic":"own"'
@@ -59,7 +59,7 @@ def _records(step: Step) -> list[str]:
     return [f"{draft.topic} {text((draft.key, draft.value))}" for draft in step.records]
 
 
-COPY: SmallLog = [*offsets((key(0), '{"row":1}'), (key(1), '{"row":9}'))]
+COPY = offsets((key(0), '{"row":1}'), (key(1), '{"row":9}'))
 
 
 def test_values_go_to_the_other_cluster_first() -> None:
@@ -121,7 +121,7 @@ def test_a_creation_can_be_taken_back() -> None:
     """The undo of each step writes to the same cluster as the step."""
     config = PROPERTIES | CLIENTS | {"offsets.storage.topic": "own"}
     command = CreateConnector("a", config, initial_offsets=(OffsetChange(page(0), {"row": 1}),))
-    plan = planned([*COPY], command, **answered((key(2), '{"row":2}')))
+    plan = planned(COPY, command, **answered((key(2), '{"row":2}')))
     assert [name for name, _ in step_records(plan)] == [
         *("wipe-copy", "wipe", "write", "write-copy", "create")
     ]
@@ -140,11 +140,11 @@ def test_recovery_repeats_the_accepted_plan(fails: bool) -> None:
     config = PROPERTIES | CLIENTS | {"offsets.storage.topic": "own"}
     command = CreateConnector("a", config, initial_offsets=(OffsetChange(page(0), {"row": 1}),))
     settings = answered((key(2), '{"row":2}'))
-    plan = planned([*COPY], command, **settings)
+    plan = planned(COPY, command, **settings)
     parts = map(msgspec.to_builtins, (command, plan))
     accepted = CommandAccepted("id", 0, "me", *parts)
     failed = ReportedFailure("away", "wipe") if fails else None
-    recovery = recover(read([*COPY], KIP), accepted, context_of(KIP, worker=NEAR), failed)
+    recovery = recover(read(COPY, KIP), accepted, context_of(KIP, worker=NEAR), failed)
     kinds = RecoveryKind.TAKEN_BACK, RecoveryKind.REPEATED
     assert recovery.ending is kinds[0 if fails else 1]
     assert recovery.plan.steps == (plan.steps[:2] if fails else plan.steps)
@@ -152,7 +152,8 @@ def test_recovery_repeats_the_accepted_plan(fails: bool) -> None:
 
 def test_readers_prefer_the_other_cluster() -> None:
     """The copy supplies a partition that the other cluster lacks."""
-    log = [*config_records(connector(FAR, OWN)), *offsets((key(0), '{"row":1}'), (key(1), "{}"))]
+    copies = offsets((key(0), '{"row":1}'), (key(1), "{}"))
+    log = [*config_records(connector(FAR, OWN)), *copies]
     state = with_remote(read(log, KIP), "own", remote((key(0), '{"row":5}')))
     shown = {view.raw: view.offset for view in views.source_offsets(state, "a")}
     assert shown == {key(0).encode(): {"row": 5}, key(1).encode(): {}}

@@ -40,7 +40,7 @@ from tests.kafka.worker_service import (
     until_failed,
     until_running,
 )
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import config_of, task_trace, until_state
 from tests.worker.worker_fixture import until as until_true
 

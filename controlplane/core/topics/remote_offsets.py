@@ -2,7 +2,7 @@
 
 A connector with an offsets topic of its own writes offsets with its producer. With exactly-once
 support, every source does. If this producer has other brokers than the worker, the topic is on
-theirs. The worker's topic then has a copy. A log has one cluster, so the offsets of the other one
+theirs. The worker's topic then has a copy. A log has one cluster. So the offsets of the other one
 are read when they are needed, and added to a state.
 """
 
