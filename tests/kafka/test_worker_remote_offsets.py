@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,32 @@ async def test_killed_workers_double_no_record(
     }
     async with reading(broker.bootstrap) as reader:
         assert not {data, own_topic} & {*await reader.topics()}
+
+
+async def test_a_process_that_hangs_is_fenced_there(
+    broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
+    """Another process runs the connector; tasks of the hung one write nothing later."""
+    data = unused_name()
+    file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
+
+    async def has_orders(least: int) -> bool:
+        return len(await records_in(far, data)) >= least
+
+    async with serving_own(broker, file) as (hanging, client):
+        await create(client, {"source": generator(data) | on(far, None)})
+        await until(lambda: has_orders(1))
+        hanging.process.send_signal(signal.SIGSTOP)
+        async with serving_own(broker, file) as (_, other):
+            await until_running(other, "source")
+            hanging.process.send_signal(signal.SIGCONT)
+            least = len(await records_in(far, data)) + 1_000
+            await until(lambda: has_orders(least))
+            counts = await orders_in(far, data)
+    assert {*counts.values()} == {1}
+    for task in (0, 1):
+        numbers = {number for of_task, number in counts if of_task == task}
+        assert numbers == {*range(len(numbers))}
 
 
 async def test_a_start_ignores_an_old_copy(
