@@ -18,7 +18,7 @@ from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import ClusterBatch, ClusterWork
 from replay.fleet.feed.feed_lock import LEASES, LeaseLost, locked
 from replay.fleet.feed.fleet_checkpoint import OtherReading
-from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
+from replay.fleet.feed.positions import CheckpointMismatch, cluster_looks, followed_names
 from replay.fleet.open_archive import OpenArchive
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of
@@ -348,7 +348,7 @@ def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
         archived(tmp_path, ENTRIES[:end])
     feed = feed_in(tmp_path)
     store = feed.context.source.store
-    looks = looks_at(store, followed_names(store, ()), {})
+    looks = cluster_looks(store, followed_names(store, ()), {})
     digest = archive_in(tmp_path).summaries().column("digest").to_pylist()
     archived(tmp_path, ENTRIES)
     merged(tmp_path / "archive")
@@ -412,7 +412,7 @@ def test_a_feed_whose_lease_was_taken_writes_nothing(objects: FeedInBucket) -> N
     """Tasks and commit of the former feed write no file."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
-    look = looks_at(feed.context.source.store, [NAME], {})[NAME]
+    look = cluster_looks(feed.context.source.store, [NAME], {})[NAME]
     assert look.position is not None
     work = ClusterWork(NAME, None, look.position)
     with locked(checkpoint) as lock:

@@ -20,8 +20,8 @@ BatchOutcome = list[Position] | LogError
 
 
 EPOCH_MAX = 32_000
-"""Last epoch with batches. After epoch 32766 a claim gets a new producer id, and markers of the new
-id do not refuse batches of the old one. The difference leaves room for claims that are cut off."""
+"""Last epoch with batches. After epoch 32766 a claim gets a new producer id. Markers of the new id
+do not refuse batches of the old one. The difference leaves room for claims that are cut off."""
 
 
 class NotAppended(LogUnavailable):
@@ -41,14 +41,14 @@ class FencedBatches(ProducerOwner):
     """Appends of single record batches under the identity of a transactional producer.
 
     A broker appends a batch whole or not at all, so a batch needs no transaction. A coordinator
-    compares the epochs of transactions; a partition compares the epoch of a batch with the newest
+    compares the epochs of transactions. A partition compares the epoch of a batch with the newest
     one that it has seen. So batches go only to *established* partitions: they have a record or a
     marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
     Batches of older epochs go to no others, so brokers refuse all of them from then on.
 
-    Partitions forget the epoch of a writer some time after its last marker or record. So neither
-    the last transaction, in which a coordinator has confirmed the epoch, nor the records of a batch
-    may be older than `confirmation_max_age_ms`.
+    Partitions forget the epoch of a writer some time after its last marker or record. So the last
+    transaction, in which a coordinator has confirmed the epoch, may not be older than
+    `confirmation_max_age_ms`. The same holds for the records of a batch.
     """
 
     def __init__(

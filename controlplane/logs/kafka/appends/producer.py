@@ -2,7 +2,7 @@
 
 aiokafka retries without end, commits a transaction even if its sends failed, and cannot stop while
 a broker is gone. So callers set deadlines, and `send` awaits every batch. After any failure callers
-drop the producer: a failed batch leaves a gap in the sequence numbers, so the next one would fail.
+drop the producer. A failed batch leaves a gap in the sequence numbers, so the next one would fail.
 Only this file uses private attributes of aiokafka's producer.
 """
 
@@ -43,7 +43,7 @@ class ProducerIdentity(NamedTuple):
 class SendFailed(Exception):
     """A batch was not appended, or it is unknown whether it was.
 
-    `cause` is aiokafka's error. If the batch was `resent`, this is only the last failure, and an
+    `cause` is aiokafka's error. If the batch was `resent`, this is only the last failure. An
     earlier request without an answer may have appended it.
     """
 

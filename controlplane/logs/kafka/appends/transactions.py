@@ -65,11 +65,11 @@ class Transactions(ProducerOwner):
 
     An append is a batch if `FencedBatches` accepts it, else a transaction. After any failure the
     producers are dropped. `settle` decides the interrupted append before the next write. Requests
-    to the coordinator carry the identity of the dropped producer, so they do not fence a writer
+    to the coordinator carry the identity of the dropped producer. So they do not fence a writer
     that has taken over. One gap remains: while that writer has an open transaction, the coordinator
-    does not compare identities. The coordinator then fences both writers; neither
-    has written a wrong record. After `close` a broker aborts an interrupted transaction when its
-    time-out has passed.
+    does not compare identities. The coordinator then fences both writers; neither has written a
+    wrong record. After `close` a broker aborts an interrupted transaction when its time-out has
+    passed.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """
