@@ -161,8 +161,8 @@ class KafkaProducer:
     def _track(self, topics: set[str]) -> None:
         """Let aiokafka refresh the leaders of these topics.
 
-        It refreshes only topics that it did not know at its start. So the first refresh for a new
-        topic would drop the leaders of all others, and their batches would wait for the time-out.
+        It refreshes only topics that it did not know at its start. So a refresh for a new topic
+        would drop the leaders of all others. Their batches would wait for the time-out.
         """
         client = self._producer.client
         client._topics |= topics & client.cluster.topics()  # noqa: SLF001
