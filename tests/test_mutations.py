@@ -88,7 +88,7 @@ MUTATIONS = [
         "fold/status.py",
         "present.generation >= status.generation",
         "present.generation < status.generation",
-        f"{EDGES}::test_edge_21_stale_unassigned",
+        f"{EDGES}::test_edge_21_a_stale_unassigned_is_ignored",
     ),
     Mutation(
         "status tombstone keeps tasks",

@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -18,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.replay.archive_engines import CORES, PROFILE
+from benchmarks.replay.archive_engines import CORES, PROFILE, with_partitions
 from controlplane.core.state import Topics
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
 from replay.archive.stores.store import open_store
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.engine.partition_reader import PartitionReader
 
 TOPIC = Topics().offsets
 
@@ -56,21 +54,10 @@ def write_last_records(job: LastRecordsJob) -> Iterator[int]:
 
 
 def _last_records(cluster: ArchivedCluster) -> pa.Table:
-    ends = FittedEnds({TOPIC: cluster.ends[TOPIC]})
-    plan = LocalEngine(cluster, LocalOptions(derived=False)).plan_at(ends, [PROFILE])
-    reader = PartitionReader(cluster.store, cluster.topics, [PROFILE])
-    with ThreadPoolExecutor(CORES) as threads:
-        tables = list(threads.map(reader.reduced, plan.busy))
-    return pa.concat_tables(
-        _live(table, part.partition) for part, table in zip(plan.busy, tables, strict=True)
-    )
-
-
-def _live(table: pa.Table, partition: int) -> pa.Table:
-    """The rows without tombstones, with their partition."""
-    live = table.filter(pc.is_valid(table.column("value"))).select(["offset", "key", "value"])
-    numbers = pa.repeat(pa.scalar(partition, pa.int32()), live.num_rows)
-    return live.append_column("partition", numbers)
+    local = LocalEngine(cluster, LocalOptions(derived=False))
+    plan = local.plan_at(FittedEnds({TOPIC: cluster.ends[TOPIC]}), [PROFILE])
+    rows = with_partitions(plan, local.reduced(plan, [PROFILE]))
+    return rows.filter(pc.is_valid(rows.column("value")))
 
 
 def _jobs(archive: str, output: str) -> Sequence[LastRecordsJob]:
@@ -79,9 +66,8 @@ def _jobs(archive: str, output: str) -> Sequence[LastRecordsJob]:
 
 def _local(_: ExitStack) -> FleetEngine:
     def write(archive: str, output: str) -> None:
-        jobs = _jobs(archive, output)
-        with ThreadPoolExecutor(min(CORES, len(jobs))) as threads:
-            list(threads.map(lambda job: list(write_last_records(job)), jobs))
+        for job in _jobs(archive, output):
+            list(write_last_records(job))
 
     return write
 

@@ -15,11 +15,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -30,7 +30,6 @@ from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.stores.store import open_store
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.engine.partition_reader import PartitionReader
 from replay.engine.plans.read_plan import ReadPlan
 
 CORES = 2
@@ -196,24 +195,20 @@ def _plan(local: LocalEngine, question: OffsetsQuery) -> ReadPlan:
     return local.plan_at(FittedEnds({TOPICS.offsets: question.ends}), [PROFILE])
 
 
-def _with_partitions(plan: ReadPlan, tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(
-        table.select(["offset", "key", "value"]).append_column(
-            "partition", pa.repeat(pa.scalar(part.partition, pa.int32()), table.num_rows)
-        )
-        for part, table in zip(plan.busy, tables, strict=True)
-    )
+def with_partitions(plan: ReadPlan, tables: list[pa.Table]) -> pa.Table:
+    """Rows of a plan's partitions, with the number of the partition."""
+    rows = pa.concat_tables(table.select(["offset", "key", "value"]) for table in tables)
+    partitions = np.array([part.partition for part in plan.busy], np.int32)
+    numbers = np.repeat(partitions, [table.num_rows for table in tables])
+    return rows.append_column("partition", pa.array(numbers))
 
 
 def _ours(cluster: ArchivedCluster, *, derived: bool) -> EngineFunction:
     local = LocalEngine(cluster, LocalOptions(derived=derived))
-    reader = PartitionReader(cluster.store, cluster.topics, [PROFILE])
 
     def ask(question: OffsetsQuery) -> OffsetRows:
         plan = _plan(local, question)
-        with ThreadPoolExecutor(CORES) as threads:
-            tables = list(threads.map(reader.reduced, plan.busy))
-        return OffsetRows(_with_partitions(plan, tables))
+        return OffsetRows(with_partitions(plan, local.reduced(plan, [PROFILE])))
 
     return ask
 
@@ -230,7 +225,7 @@ def _ours_in_spark(cluster: ArchivedCluster, stack: ExitStack) -> EngineFunction
     def ask(question: OffsetsQuery) -> OffsetRows:
         plan = _plan(local, question)
         tables = engine.rows(engine.works([StateQuery(local, plan, [PROFILE])]))
-        return OffsetRows(_with_partitions(plan, tables), _shuffled(spark))
+        return OffsetRows(with_partitions(plan, tables), _shuffled(spark))
 
     return ask
 

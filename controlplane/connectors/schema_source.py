@@ -19,7 +19,7 @@ from controlplane.connect.data import (
 )
 from controlplane.connect.source import ResolvedConfig
 from controlplane.connectors.throttle import Throttle
-from controlplane.connectors.verifiable import ID, SEQNO, next_seqno, numbered_configs
+from controlplane.connectors.verifiable import ID, SEQNO, NumberedTasks, next_seqno
 
 _FIRST_FIELDS = {
     "boolean": BOOLEAN,
@@ -102,15 +102,7 @@ class SchemaSourceTask(SourceTask):
         return Struct(schema, fixed | counted | text)
 
 
-class SchemaSource(SourceConnector):
+class SchemaSource(NumberedTasks, SourceConnector):
     """Source of structs. Settings: `topic`, `num.messages`, `throughput` (records per second)."""
 
     task = SchemaSourceTask
-
-    def start(self, config: ResolvedConfig) -> None:
-        """Keep the config for the tasks."""
-        self._config = config
-
-    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return a config for each task, with its number."""
-        return numbered_configs(self._config, limit)

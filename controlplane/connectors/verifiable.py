@@ -38,9 +38,16 @@ COMPLETE_VALUE = Schema.struct(
 """Schema of the values of a source with `complete.record.data=true`."""
 
 
-def numbered_configs(config: ResolvedConfig, limit: int) -> list[ResolvedConfig]:
-    """Return a config for each task, with its number."""
-    return [{**config, ID: str(number)} for number in range(limit)]
+class NumberedTasks:
+    """Part of a connector that gives its config to each task, with the number of the task."""
+
+    def start(self, config: ResolvedConfig) -> None:
+        """Keep the config for the tasks."""
+        self._config = config
+
+    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
+        """Return a config for each task, with its number."""
+        return [{**self._config, ID: str(number)} for number in range(limit)]
 
 
 def next_seqno(offset: Mapping[str, Any] | None) -> int:
@@ -99,18 +106,10 @@ class VerifiableSourceTask(SourceTask):
         }
 
 
-class VerifiableSource(SourceConnector):
+class VerifiableSource(NumberedTasks, SourceConnector):
     """Source of numbered records. Settings: `topic`, `throughput` (records per second)."""
 
     task = VerifiableSourceTask
-
-    def start(self, config: ResolvedConfig) -> None:
-        """Keep the config for the tasks."""
-        self._config = config
-
-    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return a config for each task, with its number."""
-        return numbered_configs(self._config, limit)
 
 
 class VerifiableSinkTask(SinkTask):
@@ -154,18 +153,10 @@ class VerifiableSinkTask(SinkTask):
                 _print(fields | flushed)
 
 
-class VerifiableSink(SinkConnector):
+class VerifiableSink(NumberedTasks, SinkConnector):
     """Sink that prints what it gets."""
 
     task = VerifiableSinkTask
-
-    def start(self, config: ResolvedConfig) -> None:
-        """Keep the config for the tasks."""
-        self._config = config
-
-    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return a config for each task, with its number."""
-        return numbered_configs(self._config, limit)
 
 
 def _now_ms() -> int:

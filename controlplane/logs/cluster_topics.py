@@ -81,7 +81,7 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
     If the command topic has no records, the records of the other topics belong to another Connect
-    cluster. Only offsets are compared: a topic counts as filled if its start is below its end.
+    cluster. Offsets do not tell, because a claim writes transaction markers to empty topics.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
@@ -97,13 +97,20 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     ours = [topic for topic in msgspec.structs.astuple(topics) if topic in existing]
     starts, ends = await log.starts(ours), await log.ends(ours)
     filled = [topic for topic in ours if any(map(lt, starts[topic], ends[topic]))]
-    if filled and topics.commands not in filled:
+    if topics.commands in filled and await _has_records(log, topics.commands):
+        return
+    filled = [topic for topic in filled if await _has_records(log, topic)]
+    if filled:
         empty = "is empty" if topics.commands in existing else "does not exist"
         raise LogNotUsable(
             f"{_listed(filled)} already {'has' if len(filled) == 1 else 'have'} records, and the "
             f"command topic {topics.commands} {empty}: another Connect cluster wrote them. Name "
             "topics of your own, or steer that cluster through its workers"
         )
+
+
+async def _has_records(log: ReadableLog, topic: str) -> bool:
+    return await anext(aiter(log.read([topic])), None) is not None
 
 
 async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) -> None:

@@ -128,10 +128,13 @@ class LogCopy:
         """Raise `LogNotUsable` if the source has more records than a complete copy."""
         for (topic, partition), offset in lacking.items():
             if offset is not None:
-                raise LogNotUsable(
-                    f"the topics are a complete copy of a time when {topic}-{partition} ended "
-                    f"before offset {offset}: {_OTHER_TOPICS}"
+                state = (
+                    f"are a complete copy of a time when {topic}-{partition} ended before offset "
+                    f"{offset}"
+                    if self.runs.records or self.marked
+                    else "have been claimed by `serve --own`, which may still write them"
                 )
+                raise LogNotUsable(f"the topics {state}: {_OTHER_TOPICS}")
 
     async def _first_lacking(
         self, sizes: Mapping[str, int], ends: Ends

@@ -297,7 +297,7 @@ def _quoted(text: str, *, halves: bool = False) -> str:
 def _of_number(token: str, hide: SecretMask) -> str:
     """Replacement for a number or `true`.
 
-    A number that some releases do not read is replaced by one that the same releases do not read.
+    Releases that do not read the number do not read its replacement either.
     """
     readers = _readers(token)
     if all(readers):

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
 from replay.archive.segments.winners import reducible
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.coverage.lost_offsets import gaps_before
 from replay.engine.partition_reader import PartitionReader
@@ -109,7 +109,7 @@ class LocalEngine:
     ) -> list[ClusterState]:
         """Return the state of each release at the plan's cut.
 
-        `advance` receives the number of rows read, partition by partition.
+        `advance` receives the number of rows read, after each partition or each few small ones.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
@@ -125,11 +125,12 @@ class LocalEngine:
             ArchiveCorrupt: a file is missing or damaged.
         """
         reader = self._reader(profiles)
-        tables = []
-        with ThreadPoolExecutor(_threads(plan.busy)) as threads:
-            for part, table in zip(plan.busy, threads.map(reader.reduced, plan.busy), strict=True):
-                tables.append(table)
-                advance(part.rows)
+        groups = list(reader.groups(plan.busy))
+        tables: list[pa.Table] = []
+        reduced = concurrently(reader.reduced_group, groups, _threads(groups))
+        for group, group_tables in zip(groups, reduced, strict=True):
+            tables += group_tables
+            advance(sum(part.rows for part in group))
         return tables
 
     def states_of(
@@ -237,5 +238,5 @@ def _batches(reduced: Iterable[tuple[PartitionPlan, pa.Table]]) -> list[Batch]:
     return [batch(part.topic, part.partition, table) for part, table in reduced if table.num_rows]
 
 
-def _threads(parts: Sequence[PartitionPlan]) -> int:
-    return max(1, min(len(parts), os.cpu_count() or 1))
+def _threads(groups: Sequence[Sequence[PartitionPlan]]) -> int:
+    return max(1, min(len(groups), os.cpu_count() or 1))

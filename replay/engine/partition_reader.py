@@ -3,7 +3,7 @@
 Spark tasks and threads of the local engine run it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -15,9 +15,12 @@ from replay.archive.segments.winners import reducible
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
 from replay.engine.plans.read_plan import PartitionPlan
-from replay.kernels.last_value import last_times, last_values
+from replay.kernels.last_value import last_times, last_values, last_values_of_parts
 from replay.kernels.row_runs import HeldRows, RowRun
 from replay.kernels.status_rows import counting_rows, with_earlier_time
+
+GROUP_ROWS = 65_536
+"""Limit of rows that are reduced together. More rows would need more memory and save no time."""
 
 _FOLDED = ("offset", "timestamp", "key", "value", "aborted")
 """Columns that the fold uses."""
@@ -57,6 +60,33 @@ class PartitionReader:
             )
         return last_values(runs, aborted=aborted)
 
+    def groups(self, parts: Iterable[PartitionPlan]) -> Iterator[list[PartitionPlan]]:
+        """Group parts: small partitions of offsets are reduced together, others alone."""
+        group: list[PartitionPlan] = []
+        for part in parts:
+            fits = sum(each.rows for each in (*group, part)) <= GROUP_ROWS
+            if group and not (fits and self._is_simple(group[0]) and self._is_simple(part)):
+                yield group
+                group = []
+            group.append(part)
+        if group:
+            yield group
+
+    def _is_simple(self, part: PartitionPlan) -> bool:
+        """True for offsets of which a reader sees all rows."""
+        is_offsets = reducible(part.topic, self._topics) and part.topic != self._topics.status
+        return is_offsets and self._sees_aborted(part)
+
+    def reduced_group(self, group: Sequence[PartitionPlan]) -> list[pa.Table]:
+        """Rows that count of each part of a group of `groups`.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        if len(group) == 1:
+            return [self.reduced(group[0])]
+        return last_values_of_parts(self._runs_of(group))
+
     def merged(self, topic: str, slices: pa.Table) -> pa.Table:
         """Reduce the remaining rows of all slices of one partition, ascending."""
         runs = [HeldRows(slices)]
@@ -72,15 +102,18 @@ class PartitionReader:
 
     def runs(self, part: PartitionPlan) -> list[RowRun]:
         """Rows of a partition as runs of files."""
-        files = concurrently(
-            partial(opened, self._store),
-            [piece.stored for piece in part.pieces],
-            self._store.requests_at_once,
-        )
+        return self._runs_of([part])[0]
+
+    def _runs_of(self, parts: Sequence[PartitionPlan]) -> list[list[RowRun]]:
+        stored = [piece.stored for part in parts for piece in part.pieces]
+        files = concurrently(partial(opened, self._store), stored, self._store.requests_at_once)
         return [
-            group
-            for piece, file in zip(part.pieces, files, strict=True)
-            for group in row_groups(file, piece.begin, piece.end)
+            [
+                rows
+                for piece, file in zip(part.pieces, files, strict=False)
+                for rows in row_groups(file, piece.begin, piece.end)
+            ]
+            for part in parts
         ]
 
     def _sees_aborted(self, part: PartitionPlan) -> bool:

@@ -1,11 +1,19 @@
 """Last row of each key of a partition: the content of an offsets topic."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from replay.kernels.row_runs import NumberedKeys, RowIndexes, RowRun, running_times, visible
+from replay.kernels.row_runs import (
+    HeldRows,
+    NumberedKeys,
+    RowIndexes,
+    RowRun,
+    running_times,
+    visible,
+)
 
 LAST = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
 """Columns of the result. Tombstones stay: the removed value may lie elsewhere."""
@@ -29,6 +37,36 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
         tables.append(_picked(rows, places, new))
         taken = pa.concat_arrays([taken, new])
     return pa.concat_tables(reversed(tables)) if tables else LAST.empty_table()
+
+
+def last_values_of_parts(parts: Sequence[Sequence[RowRun]]) -> list[pa.Table]:
+    """Last row of each key of several partitions, as `last_values` of each with all rows visible.
+
+    There is at least one row. All rows are reduced at once: for a few thousand rows, calls take
+    longer than the work.
+    """
+    rows = HeldRows(_concatenated([run.read(*LAST.names) for runs in parts for run in runs]))
+    keys = NumberedKeys.of(rows.read("key").column("key"))
+    lengths = [sum(map(len, runs)) for runs in parts]
+    numbers = keys.codes * len(parts) + np.repeat(np.arange(len(parts)), lengths)
+    dense = pa.array(numbers).dictionary_encode()
+    last = np.empty(len(dense.dictionary), np.int64)
+    last[dense.indices.to_numpy()] = np.arange(len(numbers))  # the last row, as in `NumberedKeys`
+    places = np.sort(last)
+    picked = _picked(rows, places, keys.at(places))
+    cuts = np.searchsorted(places, np.cumsum([0, *lengths]))
+    return [picked.slice(first, end - first) for first, end in pairwise(cuts)]
+
+
+def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """Concatenate rows of files whose keys have different dictionaries."""
+    return pa.table(
+        [
+            pa.chunked_array([chunk for table in tables for chunk in table.column(name).chunks])
+            for name in LAST.names
+        ],
+        names=LAST.names,
+    )
 
 
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:

@@ -39,7 +39,7 @@ def client(answers: Mapping[str, httpx.Response | None]) -> ConnectClient:
     return ConnectClient(workers, BRIEF)
 
 
-async def test_a_rolling_upgrade() -> None:
+async def test_the_oldest_release_applies_during_a_rolling_upgrade() -> None:
     """The oldest release applies; the notice names a stopped worker and the mixed releases."""
     cluster = await identify_cluster(
         client({"http://w1": root("4.3.0"), "http://w2": root("3.9.1"), "http://w3": None})

@@ -40,7 +40,7 @@ def test_bounded_in_records() -> None:
     assert recent.since([OFFSETS], {OFFSETS: [0]}) == [entry(OFFSETS, 0, 0)]
 
 
-def test_bounded_in_bytes() -> None:
+def test_a_record_above_the_bound_is_not_kept() -> None:
     """A single record that is larger than the bound is not kept."""
     recent = RecentRecords({CONFIGS: (0,)}, bytes_kept=100)
     recent.add([entry(CONFIGS, 0, 0), entry(CONFIGS, 0, 1, bytes(50))])

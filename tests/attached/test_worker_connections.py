@@ -235,7 +235,7 @@ async def test_a_late_answer() -> None:
     assert server.connections == 2
 
 
-async def test_a_cancelled_caller() -> None:
+async def test_a_cancelled_caller_closes_its_connection() -> None:
     """The connection of a cancelled caller is closed."""
     server = RawServer([], [DONE])
     async with server.running() as url, steering(url) as client:
@@ -248,7 +248,7 @@ async def test_a_cancelled_caller() -> None:
     assert server.connections == 2
 
 
-async def test_an_unreachable_worker() -> None:
+async def test_an_unreachable_worker_gets_no_request() -> None:
     """An unreachable worker raises `NoWorkerAnswers`: no request was sent."""
     (port,) = free_ports(1)
     async with steering(f"http://127.0.0.1:{port}") as client:

@@ -19,7 +19,7 @@ def test_engines_write_every_key_of_every_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_a_large_cluster(tmp_path: Path) -> None:
+def test_buckets_of_a_large_cluster_give_the_same_state(tmp_path: Path) -> None:
     """One task and buckets of keys give the same state."""
     undivided, divided = (figure for _, figure in large(tmp_path, 300, 100))
     assert undivided is not None

@@ -31,7 +31,7 @@ def rows(table: Table) -> list[list[str]]:
         (KafkaCommandFigure("pause", 10, 12, 21), "reached, missed"),
     ],
 )
-def test_goals_of_commands(figure: KafkaCommandFigure, judged: str) -> None:
+def test_goals_of_commands_are_judged(figure: KafkaCommandFigure, judged: str) -> None:
     """An attached command may take 3 ms more than Connect's.
 
     With own topics a stop may take half of Connect's time, and a pause twice its time.

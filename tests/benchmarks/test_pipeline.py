@@ -12,7 +12,7 @@ from tests.benchmarks.test_kafka import rows
 from tests.tidy.source import ROOT
 
 
-def test_ratios_of_pipelines() -> None:
+def test_ratios_of_pipelines_are_judged() -> None:
     """The ratios are of speed, processor time, start and memory; the goal is judged."""
     figures = {
         "Java worker": PipelineFigure(50_000, 20.0, 500, 400),

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from tests.cli.command_calls import CommandResult
-from tests.cli.test_serve_command import CURLS, MOST_LOGGED, RunningService
+from tests.cli.running_service import CURLS, MOST_LOGGED, RunningService
 from tests.patience import PATIENCE_S
 
 POLL_S = 0.05

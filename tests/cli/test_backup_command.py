@@ -66,7 +66,7 @@ def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
     assert call("backup", f"sqlite:///{target}", tmp_path / "second.db").code == 0
 
 
-def test_the_backup_as_json(log: Path, tmp_path: Path) -> None:
+def test_json_has_the_ends_of_the_copy(log: Path, tmp_path: Path) -> None:
     """JSON has the ends of the copy, by topic and partition."""
     target = tmp_path / "copy.db"
     document = call("backup", log, target, "-o", "json").json

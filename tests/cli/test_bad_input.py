@@ -245,7 +245,7 @@ def silent_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_an_unreachable_broker(histories: Path, tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_reported(histories: Path, tmp_path: Path) -> None:
     """Every command that reads a cluster reports the broker and creates nothing."""
     where = f"kafka://127.0.0.1:{silent_port()}"
     for arguments in commands(Path(), histories, tmp_path).values():

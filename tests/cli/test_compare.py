@@ -31,7 +31,7 @@ def test_equal_neighbours_of_a_marked_row_are_not_repeated(histories: Path) -> N
     assert row == "PAUSED: PAUSED, 0 tasks  =      STOPPED: STOPPED, 0 tasks  ="
 
 
-def test_the_comparison_as_json(histories: Path) -> None:
+def test_json_has_each_difference_with_its_cause(histories: Path) -> None:
     """Every difference with each release's value and its cause; the rest is said to be alike."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     document = call("inspect", log, "--compare", "3.4,3.9,kip", "-o", "json").json

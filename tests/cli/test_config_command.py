@@ -51,7 +51,7 @@ def rows(result: CommandResult, part: str) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in result.json[part]}
 
 
-def test_values_and_their_sources(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_value_has_its_source(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources are flags, the environment, a file with its line, and defaults."""
     monkeypatch.setenv("CONNECT_STATUS_STORAGE_TOPIC", "of-env")
     monkeypatch.setenv("CONTROLPLANE_GROUP_ID", "ours")
@@ -98,7 +98,7 @@ def test_given_limits_are_shown() -> None:
     assert "follower.retry.last.ms" not in shown
 
 
-def test_limits_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_every_part_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment and flags set limits of every part; a misspelt key is reported."""
     monkeypatch.setenv("CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT", "9")
     overrides = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
@@ -114,7 +114,7 @@ def test_limits_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_the_configuration_as_json(worker: Path) -> None:
+def test_json_has_typed_values_and_all_settings(worker: Path) -> None:
     """JSON has values with types, sources in parts, and all settings."""
     result = call("config", "--worker", worker, "-o", "json")
     assert rows(result, "worker")["group.id"] == {

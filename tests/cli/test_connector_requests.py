@@ -63,7 +63,7 @@ def test_numbers_keep_their_text(tmp_path: Path) -> None:
     ("word", "target"),
     [("RUNNING", Target.STARTED), ("PAUSED", Target.PAUSED), ("STOPPED", Target.STOPPED)],
 )
-def test_state_and_offsets(tmp_path: Path, word: str, target: Target) -> None:
+def test_a_creation_keeps_state_and_offsets(tmp_path: Path, word: str, target: Target) -> None:
     """A creation keeps `initial_state` (KIP-980) and `initial_offsets` (KIP-995) of the file."""
     body = (
         f'{{"name": "a", "config": {{}}, "initial_state": "{word}", "initial_offsets": {OFFSETS}}}'

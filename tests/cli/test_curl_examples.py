@@ -53,7 +53,7 @@ def test_lines_of_an_empty_log() -> None:
     ]
 
 
-async def test_lines_with_special_characters() -> None:
+async def test_special_characters_are_quoted() -> None:
     """Special characters in a name are quoted for shell and curl."""
     name = "a'b/{c} \N{PILE OF POO}"
     key = f"connector-{name}".encode()
@@ -66,7 +66,7 @@ async def test_lines_with_special_characters() -> None:
     await log.close()
 
 
-def test_lines_of_a_past_contrast() -> None:
+def test_a_past_contrast_has_its_moment() -> None:
     """The example has a moment if the releases differed only then."""
     entries = [Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}')]
     contrast = Contrast("/connectors/a/status", "status@15")

@@ -109,7 +109,7 @@ def test_standard_input_that_is_no_text() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\n\2\n", b"\xff\xfe{\0}\0\n\0"])
-def test_a_file_without_a_story(content: bytes, log: Path, tmp_path: Path) -> None:
+def test_a_file_without_a_story_is_refused(content: bytes, log: Path, tmp_path: Path) -> None:
     """The sentence has the whole path, and the expected content."""
     file = tmp_path / "file"
     file.write_bytes(content)
@@ -118,7 +118,7 @@ def test_a_file_without_a_story(content: bytes, log: Path, tmp_path: Path) -> No
     assert message.endswith(": give the .story.jsonl of a history")
 
 
-def test_a_file_without_a_scenario(tmp_path: Path) -> None:
+def test_a_file_without_a_scenario_is_refused(tmp_path: Path) -> None:
     """The sentence names the file and the expected content, for text, bytes and empty files."""
     file = tmp_path / "file"
     for content, expected in {

@@ -74,7 +74,7 @@ def test_spans_of_releases() -> None:
     assert list(spans([])) == []
 
 
-def test_hazards_of_one_connector(poisoned: Path) -> None:
+def test_one_connector_has_its_own_hazards_and_those_of_all(poisoned: Path) -> None:
     """One connector is listed with its own hazards and with those of every connector."""
     options = ["--hazards", "--profile", "2.8", "-o", "json"]
     hazards = call("inspect", poisoned, *options).json["hazards"]

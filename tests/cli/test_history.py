@@ -121,7 +121,7 @@ def test_a_long_run_of_offsets_is_shortened(tmp_path: Path) -> None:
     assert sum(event["what"].startswith("source offset") for event in events) == 30
 
 
-def test_unknown_and_impossible_times(tmp_path: Path) -> None:
+def test_unknown_and_impossible_times_are_shown(tmp_path: Path) -> None:
     """A record may have no time, or one beyond the calendar."""
     log = embedded(
         tmp_path / "log.db",

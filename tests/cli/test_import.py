@@ -98,7 +98,7 @@ async def empty_log(path: Path, topics: dict[str, int]) -> None:
     await log.close()
 
 
-def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path: Path) -> None:
+def test_one_import_of_two_files_equals_two_imports(histories: Path, tmp_path: Path) -> None:
     """Dumps from before and after compaction give the same log in one import or two."""
     files = [histories / f"compacted-3.9{part}.log.jsonl" for part in (".before", "")]
     call("import", *files, tmp_path / "once.db")

@@ -39,7 +39,7 @@ def inspect(histories: Path, history: str, *options: str, columns: int = 120) ->
     return result
 
 
-def test_connectors_and_their_problems(histories: Path) -> None:
+def test_the_default_view_has_connectors_and_their_problems(histories: Path) -> None:
     """The default view has a row per connector, then unreadable records, then the read end."""
     catalogue = str(histories / "catalogue.json")
     result = inspect(
@@ -133,7 +133,7 @@ def test_the_vectors_of_a_story_are_valid(histories: Path) -> None:
         assert document["read_up_to"].keys() == json.loads(vector).keys()
 
 
-def test_one_connector_in_depth(histories: Path) -> None:
+def test_the_view_of_one_connector_has_its_whole_state(histories: Path) -> None:
     """The view has config, target state, tasks, status, offsets and topics."""
     document = inspect(histories, "life-3.9", "--connector", "pages", "-o", "json").json
     assert document["config"]["rows"] == "11"

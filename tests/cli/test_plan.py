@@ -56,7 +56,7 @@ pages: tasks: 1 → 0
 """
 
 
-def test_a_plan_for_people() -> None:
+def test_a_plan_has_steps_gaps_and_outcome() -> None:
     """The plan has the steps with their records, the gaps between them, and the outcome."""
     result = plan("--profile", "3.9", "--as-of", "config@55", "put", "/connectors/pages/stop")
     assert (result.code, result.out, result.err) == (0, STOP, "")
@@ -125,7 +125,7 @@ def test_a_body_that_cannot_be_read() -> None:
     assert len(result.out.splitlines()) == 1
 
 
-def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+def test_a_body_may_come_from_a_file_or_standard_input(tmp_path: Path) -> None:
     """`@FILE` and `-` work as in curl."""
     file = tmp_path / "body.json"
     file.write_text('{"rows":"10"}', encoding="utf-8")
@@ -358,7 +358,7 @@ def test_undo_of_a_step_is_shown() -> None:
 # --- undo ---------------------------------------------------------------------------------------
 
 
-def test_the_plan_of_an_undo() -> None:
+def test_an_undo_has_a_plan() -> None:
     """The plan has the records that restore a connector, and their outcome."""
     result = plan(
         "--profile", "3.9", "--as-of", "config@60", "--undo", "pages", "--to", "config@20"
@@ -388,7 +388,7 @@ def test_undo_with_offsets_stops_a_running_connector() -> None:
     assert records(document)[-1][1] == "target-state-pages"
 
 
-def test_undo_of_a_creation() -> None:
+def test_an_undo_deletes_a_connector_that_did_not_exist() -> None:
     """A connector that did not exist then is deleted; one that never existed is refused."""
     document = planned("--undo", "pages", "--to", "config@0", "--as-of", "config@20")
     assert [record[2] for record in records(document)] == [None, None]
@@ -422,7 +422,7 @@ def test_undo_of_a_creation() -> None:
         (("--undo", "pages", "--to", "config@9999"), "config@9999"),
     ],
 )
-def test_bad_input(arguments: tuple[str, ...], sentence: str) -> None:
+def test_bad_input_is_refused_with_the_remedy(arguments: tuple[str, ...], sentence: str) -> None:
     """Bad input gives one sentence with the remedy, exit code 2."""
     result = plan(*arguments)
     assert (result.code, result.out) == (2, "")

@@ -8,7 +8,7 @@ from textwrap import dedent
 import httpx
 import pytest
 
-from tests.cli.test_serve_command import RunningService, running
+from tests.cli.running_service import RunningService, running
 from tests.patience import PATIENCE_S
 
 TALKING = """

@@ -3,13 +3,10 @@
 import asyncio
 import json
 import re
-import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 import pytest
@@ -20,72 +17,11 @@ from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.http.server import listen
 from tests.cli.command_calls import call, refusal
+from tests.cli.running_service import CURLS, HISTORIES, LIFE, ROOT, running
 from tests.patience import PATIENCE_S
 
-ROOT = Path(__file__).parent.parent.parent
-HISTORIES = ROOT / "tests" / "histories"
 NOT_OURS = "203.0.113.1"
 """Documentation address (RFC 5737), which no machine has."""
-LIFE = str(HISTORIES / "life-3.9.log.jsonl")
-
-
-CURLS = 3
-"""Number of curl lines, which are printed last."""
-MOST_LOGGED = 1 << 30
-"""Bytes of a service's log that the test buffers; the service would hang on a full pipe."""
-
-
-class RunningService(NamedTuple):
-    """Running service and its output at the start."""
-
-    process: asyncio.subprocess.Process
-    lines: Sequence[str]
-
-    @property
-    def url(self) -> str:
-        """URL that the service prints in its first line."""
-        return self.lines[0].rpartition(" on ")[2]
-
-    async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
-        """Send SIGTERM; return the exit code and standard error."""
-        self.process.send_signal(how)
-        _, stderr = await self.process.communicate()
-        return self.process.returncode, stderr.decode()
-
-
-@asynccontextmanager
-async def running(
-    *arguments: str, port: tuple[str, ...] = ("--port", "0"), files: int | None = None
-) -> AsyncIterator[RunningService]:
-    """Run `controlplane serve` until it answers, by default on a free port.
-
-    `files`: limit of open files.
-    """
-
-    def limited() -> None:
-        if files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "serve", *port, *arguments),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=MOST_LOGGED,
-        preexec_fn=limited,
-    )
-    assert process.stdout is not None
-    try:
-        lines: list[str] = []
-        async for line in process.stdout:
-            lines.append(line.decode().rstrip("\n"))
-            if sum(printed.startswith("  curl") for printed in lines) == CURLS:
-                break
-        yield RunningService(process, lines)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
 
 
 def urls(line: str) -> list[str]:
@@ -190,7 +126,7 @@ async def test_quiet_suppresses_request_lines() -> None:
         assert await service.end() == (0, "")
 
 
-async def test_dialect_and_plugins() -> None:
+async def test_options_set_dialect_and_plugins() -> None:
     """Options set the release of the answers, and the types of connectors."""
     options = ("--dialect", "3.4", "--plugins", str(HISTORIES / "catalogue.json"))
     async with running(LIFE, *options) as service, httpx.AsyncClient() as client:
@@ -340,7 +276,7 @@ def test_port_in_use() -> None:
         ([LIFE, "--config-topic", "nix"], "there is no topic nix"),
     ],
 )
-async def test_bad_input(arguments: Sequence[str], says: str) -> None:
+async def test_bad_input_is_refused_in_one_sentence(arguments: Sequence[str], says: str) -> None:
     """Bad input gives one sentence and exit code 2."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),

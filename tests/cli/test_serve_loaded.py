@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.test_serve_command import LIFE, RunningService, running
+from tests.cli.running_service import LIFE, RunningService, running
 
 CLIENTS = 300
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -10,7 +10,7 @@ from controlplane.rest.http.server import listen
 from controlplane.rest.security.credential_hashes import Credential, TokenHash
 from controlplane.rest.security.roles import Role
 from tests.cli.command_calls import call, refusal
-from tests.cli.test_serve_command import LIFE, running
+from tests.cli.running_service import LIFE, running
 from tests.rest.security.certificate import IssuedCertificate
 from tests.rest.security.test_server import pem, trusting
 

@@ -75,7 +75,7 @@ class TestRunning:
         assert code == 0, stderr
         assert decode_offsets((folder / "connect.offsets").read_bytes()) == {KEY: b'{"position":8}'}
 
-    async def test_metrics_of_tasks(self, folder: Path) -> None:
+    async def test_running_connectors_have_metrics(self, folder: Path) -> None:
         """`/metrics` has the metrics of running connectors."""
         source = write_json(folder / "lines.json", LINES)
         async with (
@@ -107,7 +107,7 @@ class TestRunning:
         ):
             assert (await client.get("/connectors")).json() == []
 
-    async def test_initial_state_and_offsets(self, folder: Path) -> None:
+    async def test_a_connector_has_its_initial_state_and_offsets(self, folder: Path) -> None:
         """A stopped connector has its offsets in the file; resumed, it begins after them."""
         request = {
             "name": "lines",
@@ -266,7 +266,7 @@ class TestConnectorFiles:
         assert says in declined(standalone(name))
         assert not Path("connect.offsets.records.db").exists()
 
-    def test_a_binary_file(self) -> None:
+    def test_a_binary_file_is_refused_with_its_first_bad_byte(self) -> None:
         """The error names the first byte that no text has."""
         Path("a.bin").write_bytes(b"\x89PNG\r\n\x1a\n\0")
         assert declined(standalone("a.bin")) == (
@@ -274,7 +274,7 @@ class TestConnectorFiles:
             "lines key=value"
         )
 
-    def test_a_long_value(self) -> None:
+    def test_a_long_value_is_shortened_in_the_refusal(self) -> None:
         """A refusal repeats only the beginning of a long value."""
         config = {**LINES, "tasks.max": "9" * 5_000}
         result = standalone(write_json(Path("a.json"), config))
@@ -283,11 +283,11 @@ class TestConnectorFiles:
         assert "999…" in refused
         assert len(max(refused.splitlines(), key=len)) <= 1_000
 
-    def test_a_missing_file(self) -> None:
+    def test_a_missing_file_is_named(self) -> None:
         """The error begins with the name of the file."""
         assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")
 
-    def test_a_file_too_large(self) -> None:
+    def test_a_file_that_is_too_large_is_not_read(self) -> None:
         """The worker does not read an oversized file to its end."""
         Path("a.json").write_bytes(b" " * (1 << 20) + b"{}")
         assert "more than 1 MiB" in declined(standalone("a.json"))
@@ -308,7 +308,9 @@ class TestConnectorFiles:
         ],
         ids=["class", "config"],
     )
-    def test_a_refused_connector(self, folder: Path, config: dict[str, Any], says: str) -> None:
+    def test_a_refused_connector_ends_the_worker(
+        self, folder: Path, config: dict[str, Any], says: str
+    ) -> None:
         """The worker ends with Kafka's message and exit code 3."""
         file = write_json(Path("a.json"), {"name": "a", "config": config})
         message = declined(ended_worker(folder, file))
@@ -381,7 +383,7 @@ class TestWorkerFile:
         assert refusal(result).startswith(f"no broker listens at {nowhere}")
         assert {path.name for path in Path().iterdir()} == {"worker.properties", "in.txt"}
 
-    def test_brokers_without_a_port(self) -> None:
+    def test_brokers_without_a_port_are_refused(self) -> None:
         """An invalid address is refused before any connection."""
         sentence = refusal(standalone(settings={"bootstrap.servers": "broker:port"}))
         assert sentence == "'broker:port' is no address of a broker: give host:port"

@@ -73,12 +73,12 @@ def test_a_bar_while_much_is_read(large: Path) -> None:
     assert output.elsewhere == call("inspect", large, "-o", "json").out
 
 
-def test_no_bar_in_a_pipe(large: Path) -> None:
+def test_a_pipe_gets_no_bar(large: Path) -> None:
     """A pipe gets the answer only."""
     assert shell("inspect", large).err == ""
 
 
-def test_colours_only_on_a_terminal(histories: Path) -> None:
+def test_only_a_terminal_gets_colours(histories: Path) -> None:
     """A table has colours on a terminal only."""
     log = histories / "odd-records-3.9.log.jsonl"
     assert "\x1b[" in at_a_terminal("stdout", "inspect", log).terminal

@@ -52,7 +52,7 @@ def test_differences_are_shown_with_the_record_that_explains_them(histories: Pat
     )
 
 
-def test_differences_as_json(histories: Path) -> None:
+def test_json_lists_differences_with_their_cause(histories: Path) -> None:
     """`-o json` lists the answers that differ, with the cause."""
     log = histories / "aborted-3.9.log.jsonl"
     document = verify(histories, log, "aborted-3.9", "-o", "json").json

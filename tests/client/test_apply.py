@@ -7,7 +7,7 @@ import pytest
 from tests.client.client_calls import SOURCE, ClusterCalls
 
 
-def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
+def test_each_connector_is_created_updated_or_unchanged(cluster: ClusterCalls) -> None:
     """Each connector has a line; an unchanged one is neither written nor restarted."""
     json_file = cluster.file("one.json", {"name": "one", "config": SOURCE})
     properties_file = cluster.file(
@@ -67,7 +67,7 @@ def test_all_files_are_read_before_anything_is_sent(cluster: ClusterCalls) -> No
     assert list(cluster.json("get")) == ["other"]
 
 
-def test_an_initial_state(cluster: ClusterCalls) -> None:
+def test_a_new_connector_gets_its_initial_state(cluster: ClusterCalls) -> None:
     """A new connector gets its initial state."""
     cluster.create(initial_state="STOPPED")
     events = cluster.json("history", "orders")["events"]

@@ -12,13 +12,13 @@ from tests.cli.command_calls import call
 PASSWORD = "correct-horse"
 
 
-def test_a_user_with_a_password() -> None:
+def test_a_user_with_a_password_is_authenticated() -> None:
     """The client sends basic authentication; the password may contain a colon."""
     header = ClusterAddress(user="ada:a:b").credentials()["authorization"]
     assert base64.b64decode(header.removeprefix("Basic ")) == b"ada:a:b"
 
 
-def test_a_prompt_for_a_password() -> None:
+def test_the_prompt_for_a_password_is_on_standard_error() -> None:
     """The prompt is on standard error, without echo."""
     result = call("get", "-c", "http://127.0.0.1:1", "--user", "ada", typed=f"{PASSWORD}\n")
     assert "password of ada: " in result.err

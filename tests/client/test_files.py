@@ -124,7 +124,7 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
     assert "unicode string" not in refused.value.message
 
 
-def test_one_connector_twice(tmp_path: Path) -> None:
+def test_one_connector_in_two_files_is_refused(tmp_path: Path) -> None:
     """A connector in two files is refused."""
     paths = [write_file(tmp_path, name, "name=orders") for name in ("a", "b")]
     with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: remove one"):

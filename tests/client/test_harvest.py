@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.releases.profiles import Profile
 from controlplane.plugins import installed
 from tests.cli.command_calls import call
-from tests.cli.test_serve_command import running
+from tests.cli.running_service import running
 from tests.cli.test_terminal import at_a_terminal
 from tests.client.client_calls import ClusterCalls
 from tests.harvested_catalogues import class_path
@@ -93,13 +93,13 @@ def test_a_cluster_is_no_worker(words: tuple[str, ...]) -> None:
     assert (result.code, message in result.err) == (2, True), result.err
 
 
-def test_a_url_without_a_host() -> None:
+def test_a_url_without_a_host_is_refused() -> None:
     """The error for a URL without a host names the option."""
     result = call("plugins", "harvest", "--worker", "http://")
     assert (result.code, "is no URL (it names no host): check --worker" in result.err) == (2, True)
 
 
-def test_an_unreachable_worker() -> None:
+def test_an_unreachable_worker_is_reported_without_the_password() -> None:
     """Exit code 4, as of all client commands; the password is not repeated."""
     result = call("plugins", "harvest", "--worker", "http://ann:secret@127.0.0.1:1")
     assert result.code == 4
@@ -129,7 +129,7 @@ def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
         (("connect-runtime-3.9.1.jar", "connect-runtime-4.0.0.jar"), "holds several releases"),
     ],
 )
-def test_a_folder_without_kafkas_jars(
+def test_a_folder_without_kafkas_jars_is_refused(
     tmp_path: Path, names: tuple[str, ...] | None, sentence: str
 ) -> None:
     """The sentence describes the expected folder."""
@@ -152,7 +152,7 @@ def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
     assert "(connect-runtime-3.9.1.jar, connect-runtime-4.0.0.jar)" in result.err
 
 
-def test_a_machine_without_java(tmp_path: Path) -> None:
+def test_a_machine_without_java_gets_instructions(tmp_path: Path) -> None:
     """The sentence says what to install."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     result = call(
@@ -190,7 +190,7 @@ def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_jars_without_classes(tmp_path: Path) -> None:
+def test_jars_without_classes_are_refused(tmp_path: Path) -> None:
     """Java finds no classes in them."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     result = call("plugins", "harvest", "--jars", tmp_path)
@@ -198,7 +198,7 @@ def test_jars_without_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
+def test_missing_jars_of_kafka_are_named(tmp_path: Path) -> None:
     """The sentence names the missing jars, and no file of this program."""
     for jar in class_path("3.9.1").split(os.pathsep):
         if "connect-runtime" in jar:

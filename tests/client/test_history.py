@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.command_calls import call
-from tests.cli.test_serve_command import LIFE
+from tests.cli.running_service import LIFE
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
@@ -33,7 +33,7 @@ def test_each_change_has_its_record(changed: ClusterCalls) -> None:
     assert then["config"] == {**SOURCE, "name": "orders"}
 
 
-def test_difference_between_two_moments(changed: ClusterCalls) -> None:
+def test_diff_lists_facts_that_differ_between_two_moments(changed: ClusterCalls) -> None:
     """Exit code 1, with a line per fact, without secrets."""
     result = changed.ask("diff", "orders", "--from", "config@0")
     assert result.code == 1
@@ -211,7 +211,7 @@ def test_watch_continues_after_a_record(changed: ClusterCalls) -> None:
     assert "the log has no record at confg@0: unknown topic 'confg'" in result.err
 
 
-def test_watch_for_people(changed: ClusterCalls) -> None:
+def test_watch_prints_a_line_for_each_change(changed: ClusterCalls) -> None:
     """Each change has a line with hidden secrets."""
     printed = changed.output("watch", "--since", "{}", "--count", str(CHANGES))
     assert "orders: config topic: lines → other" in printed

@@ -64,7 +64,7 @@ def test_aliases_that_repeat_a_little_are_taken(cluster: ClusterCalls) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\ud800", "\udcff"])
-def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None:
+def test_a_name_with_half_a_surrogate_pair_is_refused(text: str, cluster: ClusterCalls) -> None:
     """A name with half a surrogate pair is refused, as no URL can hold it; a value may have one."""
     named = {"name": text, "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     for words in ("apply", "diff"):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cli.test_serve_command import running
+from tests.cli.running_service import running
 from tests.client.client_calls import ClusterCalls
 
 LEVELS = "ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF"

@@ -105,7 +105,9 @@ def test_neither_a_dry_run_nor_a_no_changes_anything(
 
 
 @pytest.mark.slow
-def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
+def test_a_migration_that_is_killed_at_every_gap_completes(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
     """Each run continues after the kill of the last one; the result is that of one run."""
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder, deletes=True)
@@ -118,7 +120,7 @@ def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gap", CRASH_POINTS)
-def test_killed_at_one_gap(
+def test_a_kill_at_any_gap_never_runs_the_connector_twice(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path, gap: str
 ) -> None:
     """Killed at any gap, the connector never runs in both clusters; the next run completes."""
@@ -139,7 +141,7 @@ async def _config_changed(source: Api, target: Api) -> None:
 
 
 @pytest.mark.slow
-def test_an_undo_killed_at_every_gap(
+def test_an_undo_that_is_killed_at_every_gap_completes(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
     """A changed original undoes the migration, however often the process is killed."""
@@ -216,7 +218,9 @@ def test_a_failed_step_undoes_the_migration(
     assert moving.journal.read() is None
 
 
-def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
+def test_bad_input_changes_nothing(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
     """Bad input gives one sentence and changes nothing."""
     cluster.create("pages")
     assert "has no connector orders" in migrate(*places(cluster, other), "--yes").err
@@ -243,7 +247,7 @@ def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> 
     assert present(cluster) == before
 
 
-def test_a_journal_of_another_migration(
+def test_a_journal_of_another_migration_is_refused(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
     """The error says how to end the other migration first. A file that is no journal is refused."""

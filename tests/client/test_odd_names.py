@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_serve_command import running
+from tests.cli.running_service import running
 from tests.client.client_calls import SOURCE, ClusterCalls
 
 NAMES = [

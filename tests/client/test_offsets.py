@@ -157,7 +157,7 @@ def test_offsets_that_the_connector_refuses(
     assert position(stopped) == 5
 
 
-def test_one_offset_in_the_words_of_kcctl(stopped: ClusterCalls) -> None:
+def test_one_offset_is_altered_in_the_words_of_kcctl(stopped: ClusterCalls) -> None:
     """Single offsets of a source are given as JSON, as in kcctl."""
     partition = ("--source-partition", '{"filename": "/in.txt"}')
     stopped.output("patch", "offsets", "orders", *partition, "--source-offset", '{"position": 9}')

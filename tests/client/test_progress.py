@@ -11,7 +11,7 @@ SINK = {
 }
 
 
-def test_progress_of_a_source(cluster: ClusterCalls) -> None:
+def test_a_source_has_a_row_per_partition(cluster: ClusterCalls) -> None:
     """A row per source partition, with time and record of its last change."""
     cluster.create(initial_state="STOPPED")
     assert cluster.output("offsets", "progress", "orders") == "orders has no offsets\n"

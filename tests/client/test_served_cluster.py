@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.terminal.exit_codes import CLOSED_PIPE
 from tests.cli.command_calls import ROOT, call
-from tests.cli.test_serve_command import RunningService, running
+from tests.cli.running_service import RunningService, running
 from tests.client.client_calls import ClusterCalls
 
 
@@ -52,7 +52,7 @@ async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -
     assert [command["principal"] for command in trail["commands"]][1:] == ["ci"]
 
 
-async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
+async def test_compat_has_dry_runs_but_no_history(service: RunningService, tmp_path: Path) -> None:
     """/compat/ has no history, but dry runs."""
     beneath = {"compat": "/compat/3.9"}
     code, printed = await run_as_operator(service, tmp_path, "history", "orders", **beneath)

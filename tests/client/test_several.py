@@ -131,7 +131,7 @@ def test_names_beside_all(three: ClusterCalls) -> None:
         ((Declined, Declined), Declined.exit_code),
     ],
 )
-def test_exit_code_of_the_worst(
+def test_the_worst_outcome_sets_the_exit_code(
     failures: Sequence[type[click.ClickException]],
     code: int,
     capsys: pytest.CaptureFixture[str],

@@ -123,7 +123,7 @@ class NoticeFacts:
     warning = info
 
 
-async def test_one_line_per_command(log: MemoryLog) -> None:
+async def test_each_command_is_one_log_line(log: MemoryLog) -> None:
     """One log line has user, command, connector, outcome, records and duration, refused or not."""
     lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
@@ -137,7 +137,7 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
     ]
 
 
-async def test_the_line_of_a_logger(log: MemoryLog) -> None:
+async def test_a_log_line_names_the_changed_logger(log: MemoryLog) -> None:
     """A log line has namespace and level of the changed logger, as `logger_level`."""
     lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
@@ -168,7 +168,7 @@ async def test_a_dry_run_writes_nothing(log: MemoryLog) -> None:
         assert await written_texts(log, CONFIG, COMMANDS) == before
 
 
-async def test_same_key_same_outcome(log: MemoryLog) -> None:
+async def test_an_idempotency_key_is_executed_once(log: MemoryLog) -> None:
     """An idempotency key is executed once, also by a later process and for concurrent requests."""
     async with plane_on(log) as plane:
         await asyncio.gather(*(plane.execute(STOP, key="k") for _ in range(5)))

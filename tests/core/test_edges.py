@@ -256,7 +256,7 @@ def test_edge_14_an_unknown_state_v2_blocks_the_fallback(value: str, target: Tar
 
 
 @pytest.mark.parametrize(("release", "target"), [("3.4", "STARTED"), ("3.5", "STOPPED")])
-def test_edge_15_a_naive_stopped(release: str, target: str) -> None:
+def test_edge_15_a_naive_stopped_stops_from_3_5_on(release: str, target: str) -> None:
     """`{"state":"STOPPED"}` stops from 3.5 on; before, it is refused and the old state stays."""
     state = read(config(connector("a"), ("target-state-a", '{"state":"STOPPED"}')), release)
     assert state.config.targets["a"].value == target
@@ -309,7 +309,7 @@ def test_edge_20_a_status_tombstone_takes_the_tasks_along_across_partitions() ->
 
 
 @pytest.mark.parametrize(("release", "task_state"), [("3.5.2", "UNASSIGNED"), ("3.6.0", "RUNNING")])
-def test_edge_21_stale_unassigned(release: str, task_state: str) -> None:
+def test_edge_21_a_stale_unassigned_is_ignored(release: str, task_state: str) -> None:
     """From 3.6.0 on, a stale UNASSIGNED of a task's old worker is ignored."""
     pairs = [(key, report("RUNNING", 2)) for key in ("status-task-a-0", "status-connector-a")]
     late = [(key, report("UNASSIGNED", 1)) for key, _ in pairs]
@@ -458,7 +458,7 @@ def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, text: 
         ("3.6", b"1" * 1001, int("1" * 1001)),
     ],
 )
-def test_edge_34_numbers(release: str, text: bytes, expected: object) -> None:
+def test_edge_34_numbers_are_those_of_java(release: str, text: bytes, expected: object) -> None:
     """Integers wrap at 64 bits, zero loses its sign from 2.4 on, a large number is Infinity."""
     number = json_codec.decode(b"[" + text + b"]", Profile.of(release))
     assert isinstance(number, list)
@@ -469,7 +469,7 @@ def test_edge_34_numbers(release: str, text: bytes, expected: object) -> None:
 
 
 @pytest.mark.parametrize("value", [b"1" * 1001, b"[" * 1001 + b"]" * 1001])
-def test_edge_34_limits_from_3_7_on(value: bytes) -> None:
+def test_edge_34_limits_hold_from_3_7_on(value: bytes) -> None:
     """More than 1000 digits or levels are refused."""
     closing = b"]" * value[:900].count(b"[")
     json_codec.decode(b"[" + value[:900] + closing + b"]", Profile.of("3.7"))

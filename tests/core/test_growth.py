@@ -22,7 +22,7 @@ def event_texts(entries: list[Entry]) -> Callable[[], object]:
     ]
 
 
-def test_history_of_a_connector_with_many_config_keys() -> None:
+def test_history_grows_linearly_with_config_keys() -> None:
     """The cost of a history grows linearly with the number of config keys."""
     assert_linear(lambda n: event_texts(config(connector("c", **keys(n)))), 100)
 
@@ -32,12 +32,12 @@ def keys(number: int) -> dict[str, str]:
     return {f"key{index}": "value" for index in range(number)}
 
 
-def test_history_of_a_connector_with_many_task_configs() -> None:
+def test_history_grows_linearly_with_task_configs() -> None:
     """The cost is linear, although the commit changes all task configs at once."""
     assert_linear(lambda n: event_texts(config(connector("c"), *tasks("c", n))), 100)
 
 
-def test_history_of_a_connector_with_many_task_statuses() -> None:
+def test_history_grows_linearly_with_task_statuses() -> None:
     """The cost is linear for statuses of many tasks, and for their removal."""
 
     def prepared(number: int) -> Callable[[], object]:
@@ -49,7 +49,7 @@ def test_history_of_a_connector_with_many_task_statuses() -> None:
     assert_linear(prepared, 100)
 
 
-def test_history_of_a_connector_with_many_active_topics() -> None:
+def test_history_grows_linearly_with_active_topics() -> None:
     """The cost is linear for records of many active topics."""
     value = '{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
     assert_linear(
@@ -70,7 +70,7 @@ def test_history_in_which_one_key_changes_again_and_again_beside_many() -> None:
     assert_linear(prepared, 50)
 
 
-def test_difference_of_states_with_offsets_of_many_connectors() -> None:
+def test_difference_of_states_visits_each_offset_once() -> None:
     """Each offset is visited once, even if its key must be parsed to find its connector."""
 
     def prepared(number: int) -> Callable[[], object]:
@@ -82,7 +82,7 @@ def test_difference_of_states_with_offsets_of_many_connectors() -> None:
     assert_linear(prepared, 50)
 
 
-def test_hazards_of_many_tombstones_beside_many_tasks() -> None:
+def test_hazards_grow_linearly_with_tombstones_and_tasks() -> None:
     """The cost is linear for tombstones in one partition and tasks in another."""
 
     def prepared(number: int) -> Callable[[], object]:

@@ -45,7 +45,7 @@ def test_words_describe_a_hook(words: str, outcome: HookOutcome) -> None:
         ({"alter": None}, DECLINED),
     ],
 )
-def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> None:
+def test_a_config_key_decides_the_words(config: dict[str, Any], outcome: HookOutcome) -> None:
     """The value in the config decides, or else the key's default."""
     hook = parse_hook(PAGES, {"alter": "true"})
     assert hook({"name": "x", **config}, NOTHING) == outcome

@@ -368,20 +368,24 @@ TARGET = ("target-state-a", '{"state":"PAUSED"}')
         ("2.3.1", config(LIVE, connector("b"), *tasks("b", 1), *tasks("a", 1)), {("a", 0)}),
     ],
 )
-def test_announced_tasks(release: str, log: list[Entry], names: set[tuple[str, int]]) -> None:
+def test_tasks_are_announced_as_in_the_matrix(
+    release: str, log: list[Entry], names: set[tuple[str, int]]
+) -> None:
     """Up to 2.3.0 all known task ids are announced, later only those of the commit."""
     assert outcomes(log, release, live=True)[-1].calls[0].subject == names
 
 
 @pytest.mark.parametrize(("release", "calls"), [("3.4.1", 2), ("3.5.0", 1), ("3.7.0", 1)])
-def test_announced_target_states(release: str, calls: int) -> None:
+def test_target_states_are_announced_as_in_the_matrix(release: str, calls: int) -> None:
     """Up to 3.4 every target state is announced, from 3.5.0 on only a change."""
     record_fates = outcomes(config(LIVE, TARGET, TARGET), release, live=True)
     assert sum(len(outcome.calls) for outcome in record_fates[1:]) == calls
 
 
 @pytest.mark.parametrize(("release", "calls"), [("3.6.2", 1), ("3.7.0", 0)])
-def test_announced_target_states_of_unknown_connectors(release: str, calls: int) -> None:
+def test_target_states_of_unknown_connectors_are_announced_up_to_3_6(
+    release: str, calls: int
+) -> None:
     """Up to 3.6 target states of unknown connectors are announced, too."""
     assert len(outcomes(config(TARGET), release, live=True)[0].calls) == calls
 

@@ -69,7 +69,7 @@ async def test_a_reader_does_not_know_the_default_policy() -> None:
 
 
 @pytest.mark.parametrize(("release", "is_refused"), [("2.2", False), ("2.3", True), ("3.0", False)])
-def test_the_default_policy(release: str, *, is_refused: bool) -> None:
+def test_the_default_policy_depends_on_the_release(release: str, *, is_refused: bool) -> None:
     """Before 2.3 there are no policies; from 3.0 on the default is All."""
     context: Context = context_of(release)
     config = {"producer.override.acks": "1"}

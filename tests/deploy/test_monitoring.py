@@ -18,7 +18,7 @@ import yaml
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.test_serve_command import HISTORIES, LIFE, ROOT, running
+from tests.cli.running_service import HISTORIES, LIFE, ROOT, running
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.prometheus

@@ -69,7 +69,7 @@ async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("state_db")
-async def test_the_mounted_application() -> None:
+async def test_the_mounted_application_serves_below_its_path() -> None:
     """The mounted app serves below its path during the outer app's life, with correct locations."""
     (block,) = (block for block in blocks("python") if "def lifespan" in block)
     app = (await run(block))["app"]
@@ -88,7 +88,7 @@ async def test_the_mounted_application() -> None:
     assert response.json() == ["more", "orders"]
 
 
-async def test_the_connector_in_python() -> None:
+async def test_the_connector_in_python_is_valid() -> None:
     """The connector is valid, its hook answers, and its package declares it."""
     (block,) = (block for block in blocks("python") if "class OrdersSource" in block)
     plugin = described((await run(block))["OrdersSource"])

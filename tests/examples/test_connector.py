@@ -18,7 +18,9 @@ def test_the_hook_judges_offsets() -> None:
     ]
 
 
-async def test_declared_by_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_package_declares_the_connector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A plane without plugin settings finds the connector by its entry point."""
     declare(monkeypatch, tmp_path, orders="connector:OrdersSource")
     monkeypatch.syspath_prepend(str(EXAMPLES))

@@ -53,7 +53,7 @@ def test_failures_and_their_causes(names: dict[str, Any]) -> None:
     assert all("config" in str(records) for records in names["suspects"].values())
 
 
-def test_offsets_and_spread(names: dict[str, Any]) -> None:
+def test_the_review_finds_offsets_and_spread(names: dict[str, Any]) -> None:
     """Sources went back in each cluster; four tasks had failed at the worst moment."""
     assert {finding["cluster"] for finding in names["rewinds"]} == {"life", "mirror", "odd"}
     failed = [counts["FAILED"] for counts in names["spread"].values()]

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cli.running_service import running
 from tests.cli.standalone_process import WORKER, write_properties
-from tests.cli.test_serve_command import running
 from tests.examples.test_readings import PACKAGING, blocks
 from tests.patience import PATIENCE_S
 

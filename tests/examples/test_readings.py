@@ -5,8 +5,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.metadata import EntryPoint
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,7 @@ def test_package_files_declare_the_classes() -> None:
     assert declared.keys() == {GROUP, providers.GROUP}
     for group, points in declared.items():
         for name, value in points.items():
-            point = EntryPoint(name, value, group)
+            point = metadata.EntryPoint(name, value, group)
             assert point.module.startswith("example.")
             assert f"`{point.module}.{point.attr}`" in TEXT or f"class {point.attr}(" in TEXT
 
@@ -107,11 +106,11 @@ def test_the_worker_uses_the_declared_provider(monkeypatch: pytest.MonkeyPatch) 
     assert settings.pop("config.providers") == "vault"
     class_name = settings.pop("config.providers.vault.class")
     (declared,) = declared_points()[providers.GROUP].items()
-    point = EntryPoint(*declared, providers.GROUP)
+    point = metadata.EntryPoint(*declared, providers.GROUP)
     assert class_name == f"{point.module}.{point.attr}"
     vault = defined(point.attr)
-    monkeypatch.setattr(EntryPoint, "load", lambda _: vault)
-    monkeypatch.setattr(providers, "entry_points", lambda **_: [point])
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda _: vault)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
     prefix = "config.providers.vault.param."
     parameters = {key.removeprefix(prefix): value for key, value in settings.items()}
     assert parameters == {"address": "https://vault:8200"}

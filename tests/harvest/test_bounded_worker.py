@@ -109,7 +109,7 @@ async def test_a_missing_answer_times_out() -> None:
             await version_of(worker)
 
 
-async def test_a_refused_connection() -> None:
+async def test_a_refused_connection_names_the_worker() -> None:
     """The error for a refused connection names the worker."""
     async with httpx.AsyncClient(base_url="http://127.0.0.1:1") as client:
         with pytest.raises(NoAnswer, match="the worker gave no answer to GET /"):

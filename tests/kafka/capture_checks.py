@@ -8,7 +8,7 @@ from replay.archive.manifest import read_chain
 from replay.archive.verification import verified
 from replay.capture.log_capture import CaptureTarget
 from tests.logs.reading_contract import by_position
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 
 
 def left_in(target: CaptureTarget, entries: Sequence[Entry]) -> ArchivedCluster:

@@ -1,11 +1,14 @@
 """Logs of a real broker that tests claim and write, and the records that they write."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from controlplane.core.entry import Entry
+from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
 from controlplane.logs.log import Record
 from controlplane.settings.security import KafkaSecurity
@@ -16,6 +19,9 @@ T0 = time.time_ns() // 1_000_000
 their own, which is compacted at once."""
 ID = "connect-cluster-writes"
 """The transactional id of all these logs: a claim of one fences the others."""
+
+Send = Callable[..., Awaitable[list[int | SendFailed]]]
+"""A call of `KafkaProducer.send_each`."""
 
 
 @asynccontextmanager
@@ -33,8 +39,8 @@ async def opened(
 
 
 def put(topic: str, key: str, partition: int = 0, value: bytes = b"v") -> Record:
-    """Record of which only position and key matter."""
-    return Record(topic, partition, T0, key.encode(), value)
+    """Record of now, of which only position and key matter."""
+    return Record(topic, partition, time.time_ns() // 1_000_000, key.encode(), value)
 
 
 async def committed(log: KafkaLog, topic: str) -> list[Entry]:
@@ -46,3 +52,14 @@ async def committed(log: KafkaLog, topic: str) -> list[Entry]:
 async def keys(log: KafkaLog, topic: str) -> list[str]:
     """Keys of a topic's committed records, sorted."""
     return sorted((entry.key or b"").decode() for entry in await committed(log, topic))
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., Any]) -> None:
+    """Replace the next `send_each` of a producer by `interruption(send)`."""
+    original = KafkaProducer.send_each
+
+    async def interrupted(producer: KafkaProducer, batches: Any) -> Any:
+        monkeypatch.setattr(KafkaProducer, "send_each", original)
+        return await interruption(lambda: original(producer, batches))
+
+    monkeypatch.setattr(KafkaProducer, "send_each", interrupted)

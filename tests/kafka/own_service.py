@@ -9,7 +9,7 @@ import httpx
 
 from controlplane.core.state import Topics
 from tests.cli.command_calls import CommandResult, shell
-from tests.cli.test_serve_command import RunningService, running
+from tests.cli.running_service import RunningService, running
 from tests.kafka.real_kafka import Broker, cluster_settings, dotted
 from tests.patience import PATIENCE_S
 

@@ -16,7 +16,7 @@ from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.capture_crashes import target_in
 from tests.kafka.conftest import NEWEST
 from tests.kafka.topic_histories import TopicHistory, removed
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 

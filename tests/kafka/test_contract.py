@@ -1,6 +1,7 @@
 """The log contract on real brokers that hold its sample."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from itertools import groupby
@@ -10,6 +11,7 @@ import pytest_asyncio
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from controlplane.core.entry import Entry
+from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.kafka.conftest import RELEASES, up
@@ -100,7 +102,10 @@ async def filled_broker(broker: Broker) -> None:
 async def writing(broker: Broker) -> AsyncIterator[KafkaLog]:
     """Writable log of the broker."""
     settings = KafkaLogSettings(
-        transactional_id="connect-cluster-contract", batch_topics=frozenset(TOPICS)
+        transactional_id="connect-cluster-contract",
+        batch_topics=frozenset(TOPICS),
+        # The records of the contract are old, and old records are no batches by default.
+        writing=WriteLimits(confirmation_max_age_ms=time.time_ns() // 1_000_000),
     )
     log = await KafkaLog.connect(broker.bootstrap, settings)
     try:

@@ -23,7 +23,7 @@ from tests.kafka.consumers import consuming
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import create_topic, delete_topic, reading, writer
 from tests.kafka.real_kafka import Broker
-from tests.kafka.test_own_topics import contents, live, records
+from tests.kafka.test_own_topics import contents, live, own_log, records
 from tests.kafka.test_serve_own import SOURCE
 from tests.patience import PATIENCE_S
 
@@ -213,6 +213,25 @@ async def test_refused_copies_create_nothing(
     await opened.close()
     assert "FROM has 1 command that has not ended" in refusal(await run(*words))
     assert await on_kafka(broker, own_topics) == []
+
+
+async def test_claimed_topics_are_refused(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
+    """Topics that `serve --own` has claimed are refused, even if it has written no command."""
+    file, log = worker_file(tmp_path, own_topics), tmp_path / "a.db"
+    names = msgspec.structs.astuple(own_topics)
+    record = Entry(own_topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}")
+    await filled(log, [record], dict.fromkeys(names, 1))
+    target = await own_log(broker, own_topics)
+    try:
+        for name in names:
+            await target.create_topic(name, 1)
+        await target.claim()
+    finally:
+        await target.close()
+    result = await run("copy", log, f"kafka://{broker.bootstrap}", "--worker", file)
+    assert "the topics have been claimed by `serve --own`" in refusal(result)
 
 
 async def test_a_killed_copy_is_continued(

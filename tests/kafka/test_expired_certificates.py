@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.core.state import Topics
 from tests.cli.command_calls import refusal, shell
-from tests.cli.test_serve_command import RunningService, running
+from tests.cli.running_service import RunningService, running
 from tests.kafka.attached_cluster import ended
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.own_service import worker_file

@@ -1,29 +1,27 @@
 """Single batches of a claimed writer, without a transaction: atomic, fenced, written once."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
-import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
-from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.appends import fenced_batches
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
-from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.producer import SendFailed
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
-from tests.kafka.claimed_logs import ID, T0, committed, keys, opened, put
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record
+from tests.kafka.claimed_logs import ID, Send, interrupt, keys, opened, put
 from tests.kafka.conftest import NEWEST
-from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-Send = Callable[..., Awaitable[list[int | SendFailed]]]
 
 
 @pytest.fixture
@@ -38,17 +36,6 @@ def transactions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(AIOKafkaProducer, "begin_transaction", counted)
     return begun
-
-
-def interrupt(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., Any]) -> None:
-    """Replace the next `send_each` of a producer by `interruption(send)`."""
-    original = KafkaProducer.send_each
-
-    async def interrupted(producer: KafkaProducer, batches: Any) -> Any:
-        monkeypatch.setattr(KafkaProducer, "send_each", original)
-        return await interruption(lambda: original(producer, batches))
-
-    monkeypatch.setattr(KafkaProducer, "send_each", interrupted)
 
 
 async def test_only_several_partitions_need_a_transaction(
@@ -146,76 +133,6 @@ async def test_a_claim_during_a_batch_decides_it(
     with pytest.raises(Fenced, match=ID):
         await log.append([put(topic, "later", 1)], epoch)
     assert await keys(log, topic) == ["zombie"] * is_written
-
-
-AHEAD_MS = 1_800_000
-"""Time by which the clock of the writer is ahead of the broker's."""
-
-
-def _losing(place: TopicPartition, *, is_sent: bool) -> Callable[[Send], Awaitable[Any]]:
-    """Interruption of a batch: its request or its answer is lost."""
-
-    async def lost(send: Send) -> list[SendFailed]:
-        if is_sent:
-            await send()
-        return [SendFailed(place, KafkaConnectionError("the answer was lost"))]
-
-    return lost
-
-
-@pytest_asyncio.fixture(params=["CreateTime", "LogAppendTime"])
-async def timed_topic(request: pytest.FixtureRequest, new_topic: NewTopic) -> str:
-    """New topic of two partitions, whose records have the times of the writer or of the broker."""
-    return await new_topic(2, message__timestamp__type=request.param)
-
-
-@pytest.mark.parametrize("is_sent", [True, False])
-@pytest.mark.parametrize("follows", ["a batch", "a transaction", "a claim"])
-async def test_a_batch_without_an_answer_is_written_once(
-    broker: Broker,
-    timed_topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    is_sent: bool,
-    follows: str,
-) -> None:
-    """A batch without an answer is looked for; it is written once, and its position returned.
-
-    An earlier batch of the same records and times does not count, nor do the broker's times.
-    """
-    topic = timed_topic
-    records = [
-        msgspec.structs.replace(put(topic, key), timestamp=T0 + AHEAD_MS) for key in ("a", "b")
-    ]
-    async with opened(broker.bootstrap, batch_topics=frozenset({topic})) as log:
-        epoch = await log.claim()
-        await log.append(records, epoch)
-        if follows == "a transaction":
-            await log.append([*records, put(topic, "other", 1)], epoch)
-        elif follows == "a claim":
-            epoch = await log.claim()
-        earlier = await committed(log, topic)
-        interrupt(monkeypatch, _losing((topic, 0), is_sent=is_sent))
-        written = await log.append(records, epoch)
-        new = [entry for entry in await committed(log, topic) if entry not in earlier]
-        assert [entry.key for entry in new] == [b"a", b"b"]
-        assert [position.offset for position in written] == [entry.offset for entry in new]
-        await log.append([put(topic, "c")], epoch)
-        assert len(await committed(log, topic)) == len(earlier) + 3
-
-
-@pytest.mark.parametrize("is_sent", [True, False])
-async def test_an_open_transaction_hides_no_batch(
-    broker: Broker, log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, is_sent: bool
-) -> None:
-    """A batch without an answer is found while another producer has an open transaction."""
-    epoch = await log.claim()
-    async with writer(broker, transactional_id=f"{topic}-other") as other:
-        await other.producer.begin_transaction()
-        await other.put(topic, 0, b"other", b"v")
-        interrupt(monkeypatch, _losing((topic, 0), is_sent=is_sent))
-        await log.append([put(topic, "a")], epoch)
-        await other.end(commit=True)
-    assert await keys(log, topic) == ["a", "other"]
 
 
 async def test_a_cancelled_append_is_decided_first(
@@ -338,3 +255,72 @@ async def test_a_claim_leaves_out_missing_topics(broker: Broker, topic: str) -> 
         with pytest.raises(LogNotUsable, match="missing does not exist"):
             await log.append([put("missing", "a")], epoch)
         assert await keys(log, topic) == ["a"]
+
+
+async def test_a_claim_needs_the_confirmation_of_its_markers(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim fails if the coordinator does not confirm that the markers are written."""
+
+    async def unconfirmed(*_: Any, **__: Any) -> int:
+        return -1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionCoordinator, "end", unconfirmed)
+        with pytest.raises(LogUnavailable, match="cannot write its markers"):
+            await log.claim()
+    await log.claim()
+
+
+async def test_a_claim_includes_partitions_that_the_coordinator_learns_late(
+    log: KafkaLog, rival: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim waits until the coordinator knows all partitions that exist."""
+    epoch = await log.claim()
+    original = TransactionCoordinator.add_partitions
+
+    async def unknown(_coordinator: Any, _identity: Any, partitions: Any) -> dict[Any, int]:
+        monkeypatch.setattr(TransactionCoordinator, "add_partitions", original)
+        return dict.fromkeys(partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    monkeypatch.setattr(TransactionCoordinator, "add_partitions", unknown)
+    await rival.claim()
+    with pytest.raises(Fenced, match=ID):
+        await log.append([put(topic, "zombie", 2)], epoch)
+    assert await keys(rival, topic) == []
+
+
+async def test_a_host_that_was_suspended_confirms_its_epoch(
+    broker: Broker, topic: str, transactions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The age of the last transaction includes the time in which the host was suspended."""
+    limits = WriteLimits(confirmation_max_age_ms=60_000)
+    options: Any = {"batch_topics": frozenset({topic}), "writing": limits}
+    async with opened(broker.bootstrap, **options) as log:
+        epoch = await log.claim()
+        awake_s = time.time() + 600
+        monkeypatch.setattr(fenced_batches, "time", SimpleNamespace(time=lambda: awake_s))
+        for _ in range(2):
+            await log.append([Record(topic, 0, round(awake_s * 1_000), b"a", b"v")], epoch)
+            assert len(transactions) == 1
+
+
+async def test_records_of_long_ago_need_a_transaction(
+    log: KafkaLog, topic: str, transactions: list[str]
+) -> None:
+    """A partition forgets a writer whose last record is old; a marker has the present time."""
+    epoch = await log.claim()
+    await log.append([Record(topic, 0, 1, b"a", b"v")], epoch)
+    assert len(transactions) == 1
+
+
+async def test_the_last_epochs_need_transactions(
+    log: KafkaLog, topic: str, transactions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The markers of a new producer id would not refuse batches of the last epochs."""
+    epoch = await log.claim()
+    await log.append([put(topic, "a")], epoch)
+    assert transactions == []
+    monkeypatch.setattr(fenced_batches, "EPOCH_MAX", -1)
+    await log.append([put(topic, "a")], epoch)
+    assert len(transactions) == 1

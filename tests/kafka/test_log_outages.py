@@ -3,11 +3,15 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.produce import ProduceRequest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
@@ -15,10 +19,10 @@ from controlplane.logs.kafka.appends.producer import ProducerIdentity
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Fenced, LogError, LogUnavailable
+from controlplane.logs.log import Fenced, LogError, LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity
 from tests.conftest import sampled
-from tests.kafka.claimed_logs import ID, opened, put
+from tests.kafka.claimed_logs import ID, T0, opened, put
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
@@ -124,7 +128,7 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_broker_hangs(expendable: Broker, kind: str) -> None:
+async def test_an_append_times_out_while_the_broker_hangs(expendable: Broker, kind: str) -> None:
     """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"
     await create_topic(expendable, topic, 2)
@@ -259,3 +263,55 @@ async def _until_forgotten(broker: Broker) -> None:
                 await asyncio.sleep(0.05)
     finally:
         await cluster.close()
+
+
+async def test_a_batch_is_not_resent_after_its_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of a writer that was cut off does not arrive after partitions forgot the claim."""
+    send = AIOKafkaClient.send
+
+    async def cut_off(client: AIOKafkaClient, node: Any, request: Any, **options: Any) -> Any:
+        if isinstance(request, ProduceRequest):
+            raise KafkaConnectionError("no route to the broker")
+        return await send(client, node, request, **options)
+
+    async with _forgetful(tmp_path, producer__id__expiration__ms=500) as (log, rival, topic):
+        epoch = await log.claim()
+        with monkeypatch.context() as patch:
+            patch.setattr(AIOKafkaClient, "send", cut_off)
+            with pytest.raises(LogUnavailable):
+                await log.append([put(topic, "zombie")], epoch)
+            await rival.claim()
+            await asyncio.sleep(FORGOTTEN_S)
+        await asyncio.sleep(FORGOTTEN_S)
+        assert await _committed(rival, topic) == []
+
+
+async def test_old_records_do_not_end_a_fence(tmp_path: Path) -> None:
+    """A partition forgets a producer whose last record is old; it must not forget the claim."""
+    async with _forgetful(tmp_path) as (log, rival, topic):
+        epoch = await log.claim()
+        newest = await rival.claim()
+        await rival.append([Record(topic, 0, T0 - 2 * 86_400_000, b"old", b"v")], newest)
+        await asyncio.sleep(FORGOTTEN_S)
+        with pytest.raises(Fenced):
+            await log.append([put(topic, "zombie")], epoch)
+        assert [entry.key for entry in await _committed(rival, topic)] == [b"old"]
+
+
+@asynccontextmanager
+async def _forgetful(
+    directory: Path, **options: Any
+) -> AsyncIterator[tuple[KafkaLog, KafkaLog, str]]:
+    """Two logs of a broker that looks often for producers to forget, and a topic for batches."""
+    topic = "forgotten"
+    often = {"producer__id__expiration__check__interval__ms": 50, **options}
+    settings: Any = {"writing": SOON, "batch_topics": frozenset({topic})}
+    async with up(RELEASES[-1], directory, **often) as broker:
+        await create_topic(broker, topic, 1)
+        async with (
+            opened(broker.bootstrap, **settings) as log,
+            opened(broker.bootstrap, **settings) as rival,
+        ):
+            yield log, rival, topic

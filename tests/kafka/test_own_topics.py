@@ -22,6 +22,7 @@ from controlplane.core.plan import Step
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.logs.cluster_topics import check_own_topics
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, Log, LogNotUsable, ReadableLog, Record
 from controlplane.logs.log_factory import open_kafka_log
@@ -247,6 +248,22 @@ async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> No
             topics.config: [1],
             topics.commands: [0],
         }
+    finally:
+        await log.close()
+
+
+async def test_markers_are_no_records(broker: Broker, topics: Topics) -> None:
+    """A claim writes markers to all topics, and they remain new until there are commands."""
+    log = await own_log(broker, topics)
+    try:
+        for topic in msgspec.structs.astuple(topics):
+            await log.create_topic(topic, 1)
+        await log.claim()
+        assert (await log.ends([topics.commands]))[topics.commands] == [1]
+        await check_own_topics(log, topics)
+        await log.append([Record(topics.config, 0, 1, b"connector-c", b"{}")])
+        with pytest.raises(LogNotUsable, match=f"{topics.config} already has .* is empty:"):
+            await check_own_topics(log, topics)
     finally:
         await log.close()
 

@@ -25,7 +25,7 @@ from tests.kafka.producer import admin, create_topic, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import records_in, values_in
 from tests.kafka.worker_service import until as until_true
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,

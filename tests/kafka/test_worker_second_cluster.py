@@ -25,7 +25,7 @@ from tests.kafka.real_kafka import USERS, Broker
 from tests.kafka.worker_service import until as until_true
 from tests.kafka.worker_service import values_in
 from tests.worker.failing_records import KeepingSink, Picky, forget_records, put, transformed_by
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import config_of, offsets, task_trace, until, until_state
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]

@@ -17,15 +17,14 @@ from controlplane.rest.service import Commands
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
 from tests.rest.served_history import client_of
-from tests.worker.test_sink import Collecting, put
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CollectingSink, CountingSource, put
 from tests.worker.worker_fixture import config_of, produce, running, until_state, values_in
 
 SOURCE, SINK = "source", "sink"
 NUMBERS = ["1", "2", "3"]
 MORE = ["4", "5"]
 SOURCE_CONFIG = config_of(CountingSource, topic="t")
-SINK_CONFIG = config_of(Collecting, topics="u")
+SINK_CONFIG = config_of(CollectingSink, topics="u")
 CONFIGS = {SOURCE: SOURCE_CONFIG, SINK: SINK_CONFIG}
 
 
@@ -128,7 +127,7 @@ async def running_connectors(
 ) -> AsyncIterator[RunningConnectors]:
     """Run a worker on a log in memory, whose topic `u` has the numbers for the sink."""
     put.clear()
-    async with running(CountingSource, Collecting, log=log, settings=settings) as worker:
+    async with running(CountingSource, CollectingSink, log=log, settings=settings) as worker:
         await produce(worker.plane.log, "u", *NUMBERS)
         async with client_of(worker.plane.app) as client:
             yield RunningConnectors(worker, client)

@@ -10,7 +10,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.worker.connector_classes import ConnectorClasses
 from tests.worker.bad_connectors import rest_of
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import config_of, running, task_states, until_state, until_values
 
 

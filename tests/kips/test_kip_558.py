@@ -96,7 +96,7 @@ class TestStoringAndReturning:
 class TestFormat:
     """Format of the new status record."""
 
-    def test_key_and_value(self) -> None:
+    def test_key_and_value_are_those_of_the_kip(self) -> None:
         """Key and value are those of the KIP's example, here without white space."""
         record = ActiveTopic("some-source", "foo", Activity("foo", "some-source", 0, 1579297899))
         key, value = encode_status(record, Profile.of("2.5"))

@@ -121,7 +121,9 @@ class TestResponseFormat:
     @pytest.mark.parametrize(
         ("release", "offsets"), [(KIP, {"source": ALL}), ("3.5", ALL), ("4.3", ALL)]
     )
-    async def test_offsets_of_a_source(self, release: str, offsets: Any) -> None:
+    async def test_offsets_of_a_source_are_listed_as_in_the_kip(
+        self, release: str, offsets: Any
+    ) -> None:
         """The KIP lists offsets below the key `source`; releases leave out that key."""
         async with serving(await running(), release) as service:
             assert await service.shows(AT) == {"offsets": offsets}
@@ -226,7 +228,9 @@ class TestDelete:
         assert [await ours.status_and_message("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
         assert await ours.everything() == once
 
-    async def test_a_tombstone_for_each_partition(self, connect: AskedService) -> None:
+    async def test_a_reset_writes_a_tombstone_for_each_partition(
+        self, connect: AskedService
+    ) -> None:
         """A reset writes one tombstone per partition."""
         await connect.ask("PUT", STOP)
         before = await connect.holds(OFFSETS)
@@ -297,7 +301,7 @@ class TestDeleteExactlyOnce:
             assert isinstance(service.beyond, Beyond)
             assert service.beyond.performed == []
 
-    async def test_a_transaction_for_each_topic(self) -> None:
+    async def test_the_tombstones_of_each_topic_are_one_transaction(self) -> None:
         """The tombstones of each topic form one batch."""
         async with serving(await log_of(*TWO_TOPICS), exactly_once=True) as service:
             plan = await service.plan("DELETE", AT)

@@ -122,7 +122,7 @@ class TestOffsets:
             assert service.beyond.performed == [DeleteGroup("sales", "mine")]
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
-    async def test_a_source_with_a_topic_of_its_own(self, release: str) -> None:
+    async def test_a_source_uses_a_topic_of_its_own(self, release: str) -> None:
         """GET and reset use the source's own offsets topic."""
         async with serving(await own_topic(), release) as service:
             assert await offsets_of(service) == [("{'table': 'a'}", "{'pos': 5}")]

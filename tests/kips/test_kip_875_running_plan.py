@@ -113,7 +113,7 @@ class TestOffsets:
             assert committed_offsets(connectors.worker, "mine") == {}
             await read_again(connectors, SINK)
 
-    async def test_a_source_with_a_topic_of_its_own(self) -> None:
+    async def test_a_reset_concerns_the_own_topic_and_its_copy(self) -> None:
         """View and reset concern the offsets topic of the source; the reset also the copy."""
         async with running_connectors() as connectors:
             await connectors.create(SOURCE, **{"offsets.storage.topic": "own"})

@@ -164,7 +164,7 @@ class TestStopped:
             assert calls == []
 
     @pytest.mark.parametrize("way_out", [ResumeConnector, PauseConnector])
-    async def test_a_standalone_worker(
+    async def test_a_standalone_worker_starts_tasks_at_once(
         self, tmp_path: Path, way_out: type[ResumeConnector | PauseConnector]
     ) -> None:
         """A standalone worker starts the tasks at once, resumed or paused."""

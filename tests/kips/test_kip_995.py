@@ -57,7 +57,9 @@ class TestPost:
         ],
         ids=str,
     )
-    async def test_400_for_another_form(self, connect: AskedService, offsets: Any) -> None:
+    async def test_another_form_of_offsets_gets_400(
+        self, connect: AskedService, offsets: Any
+    ) -> None:
         """Offsets that are not a list in the form of KIP-875 get 400."""
         before = await connect.everything()
         assert (await connect.status_and_message("POST", "/connectors", creation_body(offsets)))[

@@ -27,9 +27,8 @@ from tests.kips.running_connectors import (
 )
 from tests.kips.service import RefusingLog
 from tests.patience import NEVER_RETRIED
+from tests.worker.numbered_records import CollectingSink, CountingSource, put
 from tests.worker.standalone.standalone_fixture import standalone
-from tests.worker.test_sink import Collecting, put
-from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import produce
 
 EITHER = pytest.mark.parametrize("name", [SOURCE, SINK])
@@ -88,7 +87,7 @@ async def standalone_connectors(folder: Path) -> AsyncIterator[RunningConnectors
     """Run a standalone worker with its offsets file in a folder."""
     put.clear()
     async with (
-        standalone(folder, CountingSource, Collecting) as worker,
+        standalone(folder, CountingSource, CollectingSink) as worker,
         asked_by(worker, StandaloneCommands(worker)) as connectors,
     ):
         await produce(worker.plane.log, "u", *NUMBERS)

@@ -38,7 +38,7 @@ def requested(folder: Path, **fields: Any) -> Path:
 class TestPublicInterfaces:
     """Public Interfaces."""
 
-    async def test_the_file_of_a_connector(self, folder: Path) -> None:
+    async def test_the_file_of_a_connector_may_have_offsets(self, folder: Path) -> None:
         """The JSON file of a connector for a standalone worker may have the field."""
         source = requested(folder, initial_offsets=BEHIND_ONE)
         sink = write_json(folder / "out.json", OUT)
@@ -52,7 +52,7 @@ class TestPublicInterfaces:
 class TestPlan:
     """Test Plan."""
 
-    async def test_a_json_file(self, folder: Path) -> None:
+    async def test_a_json_file_may_have_offsets_and_a_state(self, folder: Path) -> None:
         """A standalone worker accepts the field in a JSON file, together with a state."""
         source = requested(folder, initial_offsets=BEHIND_ONE, initial_state="PAUSED")
         async with (
@@ -66,7 +66,7 @@ class TestPlan:
             written = decode_offsets((folder / "connect.offsets").read_bytes())
             assert written == {KEY: b'{"position":4}'}
 
-    def test_a_refused_field(self, folder: Path) -> None:
+    def test_a_refused_field_ends_the_worker(self, folder: Path) -> None:
         """The worker ends, names the step, and keeps the earlier offsets."""
         before = (folder / "connect.offsets").read_bytes()
         offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": -1}}]

@@ -128,7 +128,7 @@ def test_every_question_has_an_answer(
     hazards(log, profile, exactly_once=exactly_once)
 
 
-def test_one_key_in_two_partitions_beside_another_spelling_of_it() -> None:
+def test_bulk_load_agrees_about_two_spellings_of_a_key() -> None:
     """Bulk load and fold agree about one source partition with two spellings of its key."""
     other, key = b'["a",{"p":1 }]', b'["a",{"p":1}]'
     log = [

@@ -282,7 +282,9 @@ class EmbeddedContract(LogContract):
         assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
         assert len(await entries_of(filled.read(["config"]))) == 1
 
-    async def test_trim_in_slices(self, log: EmbeddedLog) -> None:
+    async def test_a_reader_sees_at_least_the_remaining_entries_of_a_trim(
+        self, log: EmbeddedLog
+    ) -> None:
         """A reader during the trim of a long prefix sees at least the remaining entries."""
         await make_topics(log)
         await log.append([record("offsets", 0, f"{n}") for n in range(9_000)])

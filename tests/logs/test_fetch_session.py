@@ -70,7 +70,7 @@ def test_a_forgotten_session_begins_again(code: ErrorCode) -> None:
     assert calls.request() == ((SESSION + 1, 1), {})
 
 
-def test_a_broker_without_room_or_sessions() -> None:
+def test_a_broker_without_sessions_gets_all_positions() -> None:
     """Without a session, each request names all positions."""
     calls = SessionCalls()
     for _ in range(2):

@@ -225,7 +225,7 @@ def test_old_formats_are_read(magic: int, timestamps: list[int]) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_entries_under_a_key(codec: int) -> None:
+def test_entries_under_a_key_are_found(codec: int) -> None:
     """Keys that begin with the prefix are found, also where compression hides their bytes."""
     key = b"key-" * 100
     records = b"".join(

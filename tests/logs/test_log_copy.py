@@ -116,7 +116,7 @@ async def test_a_complete_copy_is_not_continued() -> None:
         await copied(source, target)
 
 
-async def test_a_source_without_commands() -> None:
+async def test_a_copy_without_commands_ends_with_a_mark() -> None:
     """A copy without commands ends with a mark, which no later copy takes for a foreign record."""
     source, target = await log_of(*CONTENT[:-1]), await log_of()
     assert (await copied(source, target)).marked

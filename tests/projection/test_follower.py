@@ -329,7 +329,7 @@ async def test_state_at_a_record(life: ReadableLog, moment: str, profile: Profil
     assert facts(then.state) == facts(fold(entries[: upto + 1], profile))
 
 
-async def test_state_at_a_vector(life: ReadableLog) -> None:
+async def test_a_state_at_a_vector_excludes_omitted_topics(life: ReadableLog) -> None:
     """A state at a vector excludes omitted topics; ends beyond the log are allowed."""
     ends = {"connect-configs": [57], "connect-status": [10, 1_000]}
     entries = list(before(await entries_in(life), ends))

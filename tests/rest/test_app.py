@@ -32,7 +32,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_the_root_document(client: httpx.AsyncClient) -> None:
+async def test_the_root_shows_the_release(client: httpx.AsyncClient) -> None:
     """`GET /` shows the release of the dialect, in Connect's form."""
     response = await client.get("/")
     assert response.json() == {
@@ -51,7 +51,7 @@ async def test_the_root_document(client: httpx.AsyncClient) -> None:
         f"/connectors;a=b/{ENCODED_NAME};c=d/?x=y",
     ],
 )
-async def test_raw_paths(client: httpx.AsyncClient, path: str) -> None:
+async def test_raw_paths_lead_to_the_connector(client: httpx.AsyncClient, path: str) -> None:
     """A name with a slash, matrix parameters and a trailing slash lead to the connector."""
     response = await client.get(path)
     assert response.status_code == 200
@@ -63,7 +63,7 @@ async def test_raw_paths(client: httpx.AsyncClient, path: str) -> None:
     "path",
     ["/nix", "/Connectors", "/%63onnectors", "//connectors"],
 )
-async def test_no_such_path(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_unknown_path_gets_no_content_type(client: httpx.AsyncClient, path: str) -> None:
     """An unknown path gets a JSON body without a content type, as in Connect."""
     response = await client.request("GET", httpx.URL("http://connect" + path))
     assert (response.status_code, response.json()) == (404, NO_PATH)
@@ -71,14 +71,16 @@ async def test_no_such_path(client: httpx.AsyncClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["x", "1.0", "99999999999"])
-async def test_no_such_task_number(client: httpx.AsyncClient, task: str) -> None:
+async def test_an_invalid_task_number_gets_a_content_type(
+    client: httpx.AsyncClient, task: str
+) -> None:
     """The route matches before the number is read, so the answer has a content type (3.9.1)."""
     response = await client.get(f"/connectors/pages/tasks/{task}/status")
     assert (response.status_code, response.json()) == (404, NO_PATH)
     assert response.headers["content-type"] == "application/json"
 
 
-async def test_no_such_connector(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_connector_gets_a_content_type(client: httpx.AsyncClient) -> None:
     """An error of an endpoint has the content type JSON."""
     response = await client.get("/connectors/nix")
     assert response.json() == {"error_code": 404, "message": "Connector nix not found"}
@@ -86,7 +88,7 @@ async def test_no_such_connector(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "get"])
-async def test_no_such_method(client: httpx.AsyncClient, method: str) -> None:
+async def test_an_unsupported_method_gets_405(client: httpx.AsyncClient, method: str) -> None:
     """An unsupported method is answered with 405 without an `Allow` header."""
     app = client._transport
     assert isinstance(app, httpx.ASGITransport)
@@ -117,7 +119,7 @@ async def _ask_raw(app: Any, method: str, path: bytes) -> tuple[int, Mapping[byt
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
 
 
-async def test_path_before_method(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_path_gets_404_with_any_method(client: httpx.AsyncClient) -> None:
     """An unknown path gets 404 with any method."""
     response = await client.post("/nix")
     assert response.json() == NO_PATH
@@ -139,7 +141,7 @@ async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> 
     assert (await client.get(path, params={"profile": "3.4"})).json() == NO_PATH
 
 
-async def test_head(client: httpx.AsyncClient) -> None:
+async def test_head_has_the_length_and_type_of_get(client: httpx.AsyncClient) -> None:
     """HEAD has the length and the type of the response to GET."""
     head, get = await client.head("/connectors/pages"), await client.get("/connectors/pages")
     assert head.content == b""
@@ -147,7 +149,7 @@ async def test_head(client: httpx.AsyncClient) -> None:
     assert head.headers["content-type"] == get.headers["content-type"]
 
 
-async def test_options(client: httpx.AsyncClient) -> None:
+async def test_options_lists_the_methods(client: httpx.AsyncClient) -> None:
     """OPTIONS lists the methods of an existing endpoint."""
     response = await client.options("/connectors/pages")
     assert (response.text, response.headers["allow"]) == ("HEAD, GET, OPTIONS", "HEAD,GET,OPTIONS")
@@ -198,7 +200,7 @@ async def test_requests_that_are_not_json_are_refused(
     assert response.status_code == status
 
 
-async def test_unsupported_before_unacceptable(client: httpx.AsyncClient) -> None:
+async def test_the_content_type_is_checked_before_accept(client: httpx.AsyncClient) -> None:
     """The content type of the request is checked before Accept."""
     headers = {"content-type": "text/plain", "accept": "text/html"}
     response = await client.get("/connectors", headers=headers)
@@ -316,7 +318,7 @@ async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Z", "%2B00:00", "+00:00"])
-async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
+async def test_as_of_accepts_a_time_with_its_zone(client: httpx.AsyncClient, zone: str) -> None:
     """`as_of=` accepts a time with its zone; a time before the first record gets 400."""
     now = datetime.now(UTC).replace(tzinfo=None).isoformat()
     response = await client.get(f"/connectors?as_of={now}{zone}")

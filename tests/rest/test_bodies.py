@@ -154,7 +154,7 @@ def test_bodies_come_in_any_encoding(encoding: str) -> None:
     assert bodies.config('{"ä":"😀"}'.encode(encoding), V39) == {"ä": "😀"}
 
 
-def test_text_behind_the_value() -> None:
+def test_text_after_the_value_is_ignored_up_to_3_6() -> None:
     """Text after the JSON value is ignored up to 3.6, and refused from 3.7 on."""
     assert bodies.config(b'{"a":"b"} or so', Profile.of("3.6.2")) == {"a": "b"}
     assert refusal(bodies.config, b'{"a":"b"} or so', Profile.of("3.7.0"))[0] == 500
@@ -187,7 +187,7 @@ def test_offsets_are_needed(body: bytes) -> None:
     assert refusal(bodies.alteration, body, OURS) == expected
 
 
-def test_offsets_in_the_form_of_the_kip() -> None:
+def test_only_our_dialect_reads_offsets_in_the_form_of_the_kip() -> None:
     """Our dialect reads offsets in the form of KIP-875; a release refuses that form."""
     body = b'{"offsets":{"sink":[{"partition":{"topic":"t","partition":0},"offset":{"offset":5}}]}}'
     assert bodies.alteration(body, OURS) == [
@@ -207,7 +207,7 @@ def test_offsets_in_the_form_of_the_kip() -> None:
         b'{"offsets":{}}',
     ],
 )
-def test_offsets_of_no_kind(body: bytes) -> None:
+def test_offsets_of_no_kind_are_refused(body: bytes) -> None:
     """An offsets object without exactly one of `source` and `sink` is refused."""
     assert refusal(bodies.alteration, body, OURS)[0] == 400
 

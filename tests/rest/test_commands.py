@@ -17,7 +17,7 @@ from tests.rest.plane import ORDERS, orders_plane
 NEW = {"name": "new", "config": ORDERS}
 
 
-async def test_life_of_a_connector() -> None:
+async def test_a_connector_is_created_stopped_reset_and_deleted() -> None:
     """A connector is created and stopped, its offsets are reset, and it is deleted."""
     async with orders_plane() as (_, client):
         created = await client.post("/connectors", json=NEW)
@@ -183,7 +183,7 @@ async def test_the_principal_is_recorded() -> None:
         assert trace.accepted.principal == "anonymous"
 
 
-async def test_mounted_in_another_program() -> None:
+async def test_the_application_works_beneath_any_path() -> None:
     """The application works beneath any path; `Location` contains the path."""
     async with orders_plane() as (plane, _):
         outer = Starlette(routes=[Mount("/connect", plane.app)])
@@ -234,7 +234,9 @@ async def test_states_of_other_releases_are_evicted() -> None:
     ("release", "path", "status"),
     [("3.4", "fence", 415), ("3.5", "fence", 400), ("3.4", "tasks", 415), ("3.5", "tasks", 400)],
 )
-async def test_content_types_between_workers(release: str, path: str, status: int) -> None:
+async def test_any_content_type_is_accepted_between_workers(
+    release: str, path: str, status: int
+) -> None:
     """From 3.5 on any content type is accepted; the requests fail for their missing signature."""
     async with orders_plane() as (_, client):
         answer = await client.request(

@@ -154,7 +154,7 @@ async def test_names_on_every_route(name: str, dialect: str) -> None:
         assert {*views.connectors(scene.plane.state)} == {"orders", "copies", "sink"}
 
 
-async def test_statuses_of_success() -> None:
+async def test_statuses_of_success_are_connects() -> None:
     """Statuses are 201 with a Location, 200, 204 or 202; an empty body has no content type."""
     async with at_rest() as scene:
         client, at = scene.client, f"{BASE}/connectors"
@@ -375,7 +375,7 @@ async def test_an_unknown_connector_has_no_active_topics() -> None:
         ("?Scope=cluster", 200),
     ],
 )
-async def test_scopes_of_loggers(query: str, status: int) -> None:
+async def test_only_the_scope_cluster_means_all_workers(query: str, status: int) -> None:
     """Any scope but `cluster` means this worker; the first value counts."""
     async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/admin/loggers/lab{query}", json={"level": "DEBUG"})
@@ -401,7 +401,7 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
         (_signed(b""), 204, ""),
     ],
 )
-async def test_right_wrong_and_missing_signatures(
+async def test_only_right_signatures_are_accepted(
     headers: dict[str, str], status: int, text: str
 ) -> None:
     """A signature may be missing, of an unknown algorithm, of a wrong key, or right."""
@@ -426,7 +426,7 @@ async def test_a_signature_before_there_is_a_key() -> None:
         ("sink", {"partition": PLACE, "offset": {"kafka_offset": 2}}),
     ],
 )
-async def test_offsets_in_both_forms(connector: str, offset: Any) -> None:
+async def test_dialects_show_offsets_in_their_form(connector: str, offset: Any) -> None:
     """Our dialect groups offsets by connector type (KIP-875); Kafka's shows a plain list."""
     async with at_rest() as scene:
         at = f"/connectors/{connector}/offsets"

@@ -125,7 +125,7 @@ async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
         assert value == numbers[state]
 
 
-async def test_metrics_of_the_build_and_the_process() -> None:
+async def test_build_and_process_have_metrics() -> None:
     """Version and Python are labels; processor, memory and files have the usual exporter names."""
     async with measured() as measured_plane:
         samples = (await measured_plane.scraped()).samples
@@ -214,7 +214,7 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
         assert texts[0] == texts[1] != {}
 
 
-async def test_prometheus_and_openmetrics_formats() -> None:
+async def test_metrics_come_in_the_format_that_the_client_accepts() -> None:
     """Metrics come in Prometheus' own format, or in OpenMetrics if the client accepts it.
 
     HEAD is allowed; other methods are not.

@@ -51,7 +51,7 @@ def get(target: bytes, *headers: bytes, method: bytes = b"GET") -> bytes:
         b"http://anywhere:1/connectors/" + ENCODED_NAME + b"/config",
     ],
 )
-async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
+async def test_raw_targets_are_taken_as_sent(address: tuple[str, int], target: bytes) -> None:
     """The path is taken as it was sent."""
     status, headers, body = await ask(address, get(target))
     assert status == b"HTTP/1.1 200 OK"
@@ -59,7 +59,7 @@ async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
     assert r'"name":"größe/ümläut \uD83D\uDE00 %;+"'.encode() in body  # Jackson's escapes
 
 
-async def test_headers(address: tuple[str, int]) -> None:
+async def test_the_server_header_is_sent_once(address: tuple[str, int]) -> None:
     """An error outside of the endpoints has no content type; the `Server` header is sent once."""
     status, headers, body = await ask(address, get(b"/nix"))
     assert status == b"HTTP/1.1 404 Not Found"
@@ -76,7 +76,7 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-async def test_head(address: tuple[str, int]) -> None:
+async def test_head_has_a_length_and_no_body(address: tuple[str, int]) -> None:
     """HEAD has a length and no body."""
     _, headers, body = await ask(address, get(b"/connectors", method=b"HEAD"))
     assert int(headers[b"content-length"]) > 0

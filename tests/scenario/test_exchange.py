@@ -66,7 +66,7 @@ def test_time_passes_until_nothing_changes() -> None:
     assert after("crash w2", "stabilize") == ["ok"]
 
 
-def test_a_crash_during_a_takeover() -> None:
+def test_the_next_worker_takes_over_after_a_crash() -> None:
     """The next worker takes over ten seconds later."""
     cluster = "cluster w1@kip w2@kip w3@kip"
     text = f"{cluster}\n----\n\n{HALF_STOPPED}crash w2 after=tasks\n----\n\nstabilize\n----\n"
@@ -147,7 +147,9 @@ BODY = b'{"name": "orders"}'
         ("kip", None, None),
     ],
 )
-def test_forwarded_creations(release: str, state: Target | None, written: bytes | None) -> None:
+def test_a_forwarded_creation_always_has_the_initial_state(
+    release: str, state: Target | None, written: bytes | None
+) -> None:
     """From 3.7 on a worker always forwards the initial state, requested or not."""
     body = forwarded_body(CreateConnector("orders", CONFIG, state), BODY, Profile.of(release))
     config = b'{"name":"orders","config":{"connector.class":"JdbcSource","name":"orders"}'

@@ -23,7 +23,7 @@ DIGITS = "9" * 5_000
     ],
     ids=["port", "timeout", "task", "set", "partitions", "override", "overridden"],
 )
-def test_a_long_number(
+def test_a_long_number_is_shortened_in_the_refusal(
     words: tuple[str, ...], ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sentence stays short, and its end says what to write."""

@@ -29,9 +29,6 @@ _LETTER = re.compile(r"[^\W\d_]")
 _NO_SENTENCES = re.compile(r"\n[ ]*(?:Raises|Args):|\x08|\bExit\s+code")
 """Beginning of a list in a docstring: errors, parameters, a table of click's, exit codes."""
 
-UNCHECKED = ("controlplane/logs/kafka/appends/",)
-"""Folders with sentences of docstrings that are still longer."""
-
 
 def long_sentences(source: SourceFile) -> Iterator[Offence]:
     """A sentence of prose has at most `MOST_WORDS` words; code and quotations count as one word."""
@@ -44,8 +41,6 @@ def long_sentences(source: SourceFile) -> Iterator[Offence]:
 
 def long_docstring_sentences(source: SourceFile) -> Iterator[Offence]:
     """A sentence of a docstring is as short, also in that of an attribute; lists do not count."""
-    if source.inside(*UNCHECKED):
-        return
     for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):

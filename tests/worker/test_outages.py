@@ -20,8 +20,7 @@ from controlplane.worker.data_topics.embedded_groups import LogGroups
 from controlplane.worker.data_topics.embedded_producer import WrittenLog
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
-from tests.worker.test_sink import Collecting
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CollectingSink, CountingSource
 from tests.worker.worker_fixture import (
     QUICK,
     committed_offsets,
@@ -101,9 +100,9 @@ async def test_an_idle_sink_rests() -> None:
 async def test_a_sink_outlives_an_outage() -> None:
     """A sink gets all records after an outage of its reads."""
     log = OutageLog()
-    async with running(Collecting, log=log) as worker:
+    async with running(CollectingSink, log=log) as worker:
         await produce(log, "t", "a")
-        await worker.plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await worker.plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
         await until(lambda: committed_offsets(worker, "connect-s") == {("t", 0): 1})
         log.away = True
         await until(lambda: log.refused)

@@ -8,7 +8,7 @@ from controlplane.core.commands import CreateConnector, RestartConnector, StopCo
 from controlplane.core.state import Topics
 from controlplane.plane import Settings
 from tests.patience import PATIENCE_S
-from tests.worker.test_source import CountingSource
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import config_of, entries_in, running, until_state
 
 TOPICS = Topics()

@@ -1,11 +1,8 @@
 """Running sinks: records, commits, rewinds, pauses, and commands about their offsets."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from controlplane.connect import RetriableError, Sink, SinkRecord, SinkTaskContext, key
+from controlplane.connect import SinkTaskContext
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -19,6 +16,7 @@ from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Refusal
 from controlplane.worker.worker import ConnectWorker
+from tests.worker.numbered_records import CollectingSink, put
 from tests.worker.worker_fixture import (
     committed_offsets,
     config_of,
@@ -27,39 +25,6 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
-
-put: dict[str, list[str]] = {}
-"""Values that each sink of these tests has got, by connector."""
-
-
-class Collecting(Sink):
-    """Keeps its records; fails as its config says."""
-
-    config = (key("fail", default=""),)
-
-    def __init__(self) -> None:
-        self.attempts = 0
-
-    def start(self, task: SinkTaskContext) -> None:
-        """Make a place for the values."""
-        put.setdefault(task.connector, [])
-
-    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep the values, or fail as the config says."""
-        self.attempts += bool(records)
-        if records and task.config["fail"] == "once" and self.attempts == 1:
-            task.retry_after(0.01)
-            raise RetriableError("later")
-        if records and task.config["fail"] == "always":
-            raise ValueError("no more")
-        put[task.connector] += [str(record.value) for record in records]
-
-    def flush(self, task: SinkTaskContext, offsets: Any) -> None:
-        """Fail once if the config says so."""
-        del offsets
-        if task.config["fail"] == "flush" and put[task.connector] and self.attempts == 1:
-            self.attempts += 1
-            raise ValueError("no flush")
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +39,10 @@ def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:
 
 async def test_records_arrive_and_offsets_are_committed() -> None:
     """A sink gets every record; its group commits behind the last one; the topic is active."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a", "b", "c")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
         await until(lambda: put.get("s") == ["a", "b", "c"])
         await until(lambda: committed(worker, "connect-s") == {("t", 0): 3})
         await until(lambda: [*plane.state.status.active_topics.get("s", {})] == ["t"])
@@ -89,10 +54,10 @@ async def test_records_arrive_and_offsets_are_committed() -> None:
 
 async def test_offsets_are_altered_and_reset() -> None:
     """A stopped sink reads again from altered offsets, and everything after a reset."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a", "b", "c")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
         await until_state(worker, "s", "RUNNING", "RUNNING")
         await until(lambda: put.get("s") == ["a", "b", "c"])
         await plane.execute(StopConnector("s"))
@@ -110,9 +75,9 @@ async def test_offsets_are_altered_and_reset() -> None:
 
 async def test_tasks_share_the_partitions() -> None:
     """Two tasks get each record once, also when the topic appears after them."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
-        config = config_of(Collecting, topics_regex="t.*", tasks_max="2")
+        config = config_of(CollectingSink, topics_regex="t.*", tasks_max="2")
         await plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
         values = [str(number) for number in range(20)]
@@ -124,9 +89,9 @@ async def test_tasks_share_the_partitions() -> None:
 async def test_new_partitions_are_consumed() -> None:
     """A topic gets another partition while a sink consumes it."""
     log = MemoryLog()
-    async with running(Collecting, log=log) as worker:
+    async with running(CollectingSink, log=log) as worker:
         await produce(log, "t", "a")
-        await worker.plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await worker.plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
         await until(lambda: put.get("s") == ["a"])
         await log.add_partitions("t", 2)
         await log.append([Record("t", 1, 1_000, None, b"b")])
@@ -135,30 +100,36 @@ async def test_new_partitions_are_consumed() -> None:
 
 async def test_a_retriable_failure_puts_the_same_batch_again() -> None:
     """The task gets the same batch again; no record is lost, and the task stays RUNNING."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a", "b")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t", fail="once")))
+        await plane.execute(
+            CreateConnector("s", config_of(CollectingSink, topics="t", fail="once"))
+        )
         await until(lambda: put.get("s") == ["a", "b"])
         await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
 async def test_a_failing_flush_rewinds() -> None:
     """A failed flush rewinds: records since the last commit are put again."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a", "b")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t", fail="flush")))
+        await plane.execute(
+            CreateConnector("s", config_of(CollectingSink, topics="t", fail="flush"))
+        )
         await until(lambda: put.get("s") == ["a", "b", "a", "b"])
         await until(lambda: committed(worker, "connect-s") == {("t", 0): 2})
 
 
 async def test_a_failing_put_fails_the_task() -> None:
     """The status has Kafka's sentence and the author's; no offset of the batch is committed."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t", fail="always")))
+        await plane.execute(
+            CreateConnector("s", config_of(CollectingSink, topics="t", fail="always"))
+        )
         await until_state(worker, "s", "RUNNING", "FAILED")
         trace = plane.state.status.tasks["s"][0].trace or ""
         assert "Exiting WorkerSinkTask due to unrecoverable exception." in trace
@@ -166,7 +137,7 @@ async def test_a_failing_put_fails_the_task() -> None:
         assert committed(worker, "connect-s") == {}
 
 
-class UnopenedSink(Collecting):
+class UnopenedSink(CollectingSink):
     """Fails at its start, and again when it is stopped."""
 
     def start(self, task: SinkTaskContext) -> None:
@@ -191,10 +162,10 @@ async def test_a_failing_stop_hides_no_failing_start() -> None:
 
 async def test_a_paused_sink_gets_nothing() -> None:
     """The sink gets records of a pause after it."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
         await until(lambda: put.get("s") == ["a"])
         await plane.execute(PauseConnector("s"))
         await until_state(worker, "s", "PAUSED", "PAUSED")
@@ -206,10 +177,10 @@ async def test_a_paused_sink_gets_nothing() -> None:
 
 async def test_offsets_of_an_active_group_cannot_be_changed() -> None:
     """Changes of offsets are refused for a sink that is not stopped."""
-    async with running(Collecting) as worker:
+    async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")
-        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
         await until_state(worker, "s", "RUNNING", "RUNNING")
         with pytest.raises(Refusal, match="STOPPED"):
             await plane.execute(ResetOffsets("s"))

@@ -24,6 +24,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.plane import Refusal, Settings
+from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
@@ -36,22 +37,6 @@ from tests.worker.worker_fixture import (
     until_values,
     values_in,
 )
-
-
-class CountingSource(Source):
-    """Counts from the committed number on, up to `count` of the config."""
-
-    config = (key("topic"), key("count", "INT", 3))
-
-    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield the numbers behind the committed offset, as text."""
-        part = {"source": "numbers"}
-        at = int(str((task.offset(part) or {"at": 0})["at"]))
-        while True:
-            while at < int(task.config.get("count", "3")):
-                at += 1
-                yield task.record(str(at), part, {"at": at})
-            yield task.idle(0.01)
 
 
 class PlainCountingSource(CountingSource):

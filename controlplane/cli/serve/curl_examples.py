@@ -72,7 +72,7 @@ def _has_offsets(state: ClusterState, name: str) -> bool:
 
 
 async def find_contrast(log: ReadableLog, topics: Topics, ends: Ends) -> Contrast | None:
-    """Find a difference between two releases: now, else at the latest moment that has one."""
+    """Find a difference between two releases at the end of the log, or else the latest one."""
     names = [topic for topic in (topics.config, topics.status) if topic in ends]
     starts = await log.starts(names)
     if sum(sum(ends[topic]) - sum(starts[topic]) for topic in names) > SEARCHED_RECORDS:

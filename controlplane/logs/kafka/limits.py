@@ -80,7 +80,7 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     ms are negligible. They block the event loop for at most 20 ms."""
 
     confirmation_max_age_ms: int = 3_600_000
-    """Age of the last transaction after which the next append is a transaction, too: its
+    """Age of the last transaction, or of a record, after which an append is a transaction. Its
     coordinator compares the epoch. Coordinators forget a writer without transactions after
     `transactional.id.expiration.ms` (a week). The next writer then gets a new id, and markers of
     the new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a

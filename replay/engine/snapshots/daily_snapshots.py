@@ -60,7 +60,7 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
 
 
 def _retained_day(cluster: ArchivedCluster) -> int:
-    """Last day, since 1970, that ends before a cut of retention; states then are not certain."""
+    """Last day (since 1970) before the cut of a retention; states up to it are not certain."""
     cuts = (part.removed.cut_ms for part in cluster.parts.values() if part.removed)
     return max(cuts, default=0) // DAY_MS - 1
 

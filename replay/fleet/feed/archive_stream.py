@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from replay.engine.spark.session import NoSpark, root_cause
 from replay.errors import NoArchive
 from replay.fleet.archive_source import ArchiveSource
-from replay.fleet.feed.positions import ClusterLook, followed_names, looks_at
+from replay.fleet.feed.positions import ClusterLook, cluster_looks, followed_names
 
 if TYPE_CHECKING:
     from replay.fleet.feed.change_feed import ArchiveFeed
@@ -45,7 +45,7 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     def looks(self, before: Mapping[str, ClusterLook]) -> dict[str, ClusterLook]:
         """Look at the ends of all clusters; those without a new manifest are not opened."""
         store = self.source.store
-        return looks_at(store, followed_names(store, self.clusters, before), before)
+        return cluster_looks(store, followed_names(store, self.clusters, before), before)
 
     def since(
         self, before: Mapping[str, ClusterLook], looks: Mapping[str, ClusterLook]

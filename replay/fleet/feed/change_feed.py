@@ -39,8 +39,8 @@ from replay.fleet.feed.positions import (
     CheckpointMismatch,
     ClusterLook,
     check_follows,
+    cluster_looks,
     followed_names,
-    looks_at,
 )
 from replay.tables.cells import RowDocument
 
@@ -127,7 +127,7 @@ class ArchiveFeed:
             self.check()
         store = self.context.source.store
         names = followed_names(store, self.clusters, self.last_looks)
-        looks = looks_at(store, names, {} if self._is_first else self.last_looks)
+        looks = cluster_looks(store, names, {} if self._is_first else self.last_looks)
         if not self._has_news(looks):
             self._is_first = False
             return None

@@ -98,10 +98,10 @@ def _difference(cluster: ArchivedCluster, position: ClusterPosition) -> str:
 # --- looks at an archive --------------------------------------------------------------------
 
 
-def looks_at(
+def cluster_looks(
     store: ArchiveStore, names: Iterable[str], before: Mapping[str, ClusterLook]
 ) -> dict[str, ClusterLook]:
-    """Look at the ends of clusters. A cluster without a new manifest since `before` is not opened.
+    """Read the end of each cluster. Without a new manifest since `before`, it is not opened.
 
     An unreadable cluster has its reason in place of a position.
     """

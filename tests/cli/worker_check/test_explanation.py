@@ -104,7 +104,7 @@ def test_another_state_of_a_task_is_no_order_edge() -> None:
     assert explanation.reason == "the worker answers as before this record"
 
 
-def test_an_offset_in_two_partitions() -> None:
+def test_an_offset_in_two_partitions_is_explained() -> None:
     """Another writer has put a key into another partition than Kafka's partitioner."""
     key = '["c",{"f":1}]'
     entries = log(TASKS[0], ("offsets", 0, key, b'{"at":1}'), ("offsets", 3, key, b'{"at":2}'))

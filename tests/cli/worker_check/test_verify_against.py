@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_calls import CommandResult, call
-from tests.cli.test_serve_command import running
+from tests.cli.running_service import running
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
 from tests.client.client_calls import ClusterCalls
 
@@ -115,7 +115,7 @@ async def test_a_worker_that_starts_and_rebalances(tmp_path: Path) -> None:
     assert (result.code, result.out) == (0, f"{url} (2.2.0): 1 of 1 answer agrees with the log\n")
 
 
-async def test_an_endless_rebalance(tmp_path: Path) -> None:
+async def test_an_endless_rebalance_is_no_difference(tmp_path: Path) -> None:
     """A rebalance is no difference: exit code 5 with the worker's own message."""
     refused = [PreparedAnswer(500, {"error_code": 500, "message": REBALANCE})]
     words = ("--settle", "0", "--timeout", "1", "-o", "json")
@@ -190,7 +190,7 @@ def test_bad_options_are_refused(tmp_path: Path, words: list[str], sentence: str
     assert sentence in result.err
 
 
-def test_story_or_workers(histories: Path) -> None:
+def test_verify_takes_a_story_or_workers(histories: Path) -> None:
     """`verify` takes a story or workers, and refuses options of the other."""
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
     both = call("verify", log, story, "--against", "http://w1")

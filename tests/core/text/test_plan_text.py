@@ -38,7 +38,7 @@ def test_the_text_of_a_stop() -> None:
     assert indent(text, "    ") in (plan_text_.__doc__ or "")
 
 
-def test_the_text_of_a_tombstone() -> None:
+def test_a_tombstone_has_its_own_sign() -> None:
     """A tombstone has its own sign, and a step's name occurs once."""
     plan = planned(LIVE, DeleteConnector("orders"))
     assert plan_text(plan, STATE).splitlines()[1:3] == [

@@ -59,7 +59,7 @@ def test_source_partitions_with_lone_surrogates_are_distinguished() -> None:
 @pytest.mark.parametrize(
     ("release", "danger"), [("2.5.0", Danger.PARTITION_ORDER), ("2.5.1", Danger.STOPS_WORKER)]
 )
-def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
+def test_a_config_topic_of_two_partitions_is_a_hazard(release: str, danger: Danger) -> None:
     """Up to 2.5.0 the order is undefined; later releases refuse to start."""
     log = [*config(connector("a")), *records("connect-configs", connector("b"), partition=1)]
     assert [hazard.danger for hazard in hazards(log, Profile.of(release))] == [danger]

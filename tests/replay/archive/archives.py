@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
@@ -13,11 +15,12 @@ from controlplane.projection.loader import load
 from controlplane.projection.past_states import cut_at, ends_now
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.segments.segment_files import SCHEMA, SegmentSizes, opened, row_groups
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy, kept_secrets
 from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.kernels.batches import batch
 
 NAME = "fleet-1"
 
@@ -99,3 +102,22 @@ def replayed(
     """States of the log's archive at a moment, one per profile."""
     local = LocalEngine(cluster, options)
     return local.states(local.plan(moment, profiles), profiles)
+
+
+def archived(cluster: ArchivedCluster) -> list[Entry]:
+    """Records of an archive by topic, partition and offset."""
+    return [
+        entry
+        for (topic, partition), part in cluster.parts.items()
+        for segment in part.segments
+        for group in row_groups(opened(cluster.store, segment.stored))
+        for entry in batch(topic, partition, group.read(*SCHEMA.names)).entries()
+    ]
+
+
+def lasting_days(log: list[Entry]) -> list[Entry]:
+    """Copy of a log whose timestamps are stretched over weeks."""
+    first_ms = log[0].timestamp
+    return [
+        replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log
+    ]

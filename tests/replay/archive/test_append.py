@@ -11,30 +11,17 @@ from msgspec.structs import replace
 from controlplane.core.entry import Entry, Position, batch_of
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
-from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.segments.segment_files import SCHEMA, opened, row_groups
+from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.capture.secrets import dropped_secrets
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
-from replay.kernels.batches import batch
 from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import NAME, archive, capture, cluster_in, log_of
+from tests.replay.archive.archives import NAME, archive, archived, capture, cluster_in, log_of
 
 CONFIG = "connect-configs"
-
-
-def archived(cluster: ArchivedCluster) -> list[Entry]:
-    """Records of an archive by topic, partition and offset."""
-    return [
-        entry
-        for (topic, partition), part in cluster.parts.items()
-        for segment in part.segments
-        for group in row_groups(opened(cluster.store, segment.stored))
-        for entry in batch(topic, partition, group.read(*SCHEMA.names)).entries()
-    ]
 
 
 def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:

@@ -10,7 +10,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
 from replay.archive.segments import segment_writer
@@ -18,7 +17,7 @@ from replay.archive.segments.segment_files import SegmentSizes, encoded_rows, ta
 from replay.archive.segments.winners import winners as winners_of
 from replay.archive.verification import verified
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archive.archives import NAME, archive, cluster_in
+from tests.replay.archive.archives import NAME, archive, cluster_in, lasting_days
 from tests.replay.cli.replay_calls import call, content, refusal
 
 Damage = Callable[[Path], None]
@@ -214,14 +213,6 @@ def test_a_damaged_snapshot_is_not_used(ending: str, tmp_path: Path) -> None:
     for command in ("state", "verify"):
         assert f"{path.name} was altered" in refusal(call(command, tmp_path))
     assert call("state", tmp_path, "--from-segments") == sound
-
-
-def lasting_days(log: list[Entry]) -> list[Entry]:
-    """Copy of a log whose timestamps are stretched over weeks."""
-    first_ms = log[0].timestamp
-    return [
-        replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log
-    ]
 
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))

@@ -7,9 +7,8 @@ from pathlib import Path
 from controlplane.core.releases.profiles import Profile
 from replay.archive.verification import verified
 from tests.recorded_requests import HISTORIES
-from tests.replay.archive.archives import capture, cluster_in, log_of, replayed, served
+from tests.replay.archive.archives import archived, capture, cluster_in, log_of, replayed, served
 from tests.replay.archive.history_crashes import FEW, first_of
-from tests.replay.archive.test_append import archived
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
 from tests.tidy.source import ROOT
 

@@ -15,9 +15,8 @@ from replay.archive.verification import verified
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import archive, capture, cluster_in, log_of
+from tests.replay.archive.archives import archive, capture, cluster_in, lasting_days, log_of
 from tests.replay.archive.merges import LARGER, looks, merge_answers, merged, states_at
-from tests.replay.archive.test_damage import lasting_days
 
 pytestmark = pytest.mark.slow
 

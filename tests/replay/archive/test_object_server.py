@@ -47,7 +47,7 @@ def test_a_name_is_taken_once(server: ObjectServer) -> None:
     check_names_are_taken_once(HadoopSettings(server.bucket.hadoop), "s3a://fleet/names")
 
 
-def test_concurrent_captures(server: ObjectServer) -> None:
+def test_one_of_several_concurrent_captures_archives(server: ObjectServer) -> None:
     """One of several captures of a cluster archives it; the others name the reason."""
     url = "s3a://fleet/together"
     words = [sys.executable, "-m", "replay", "capture", LOGS[0], url, *server.bucket.conf()]

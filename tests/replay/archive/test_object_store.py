@@ -285,7 +285,9 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
     assert store.system.get_file_info(["fleet/x"])[0].type == fs.FileType.NotFound
 
 
-def test_a_missing_or_unreadable_core_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_unreadable_core_site_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing `core-site.xml` is ignored; an unreadable one is an error."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert "is no archive" in refusal(call("state", tmp_path))
@@ -340,7 +342,7 @@ def test_a_server_that_refuses_checksums() -> None:
     assert explanation.endswith("AWS_REQUEST_CHECKSUM_CALCULATION=when_required")
 
 
-def test_a_refusal_without_a_message() -> None:
+def test_a_refusal_without_a_message_names_its_kind() -> None:
     """The error names its kind, and the settings to check."""
     error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
@@ -402,7 +404,7 @@ def test_a_claimed_name_cannot_be_taken(objects: BucketStore) -> None:
     assert objects.take("a/c", b"")
 
 
-def test_a_first_append_that_died(objects: BucketStore) -> None:
+def test_a_first_append_that_died_leaves_no_cluster(objects: BucketStore) -> None:
     """A name that only a crashed first append has used is no cluster; the others can be opened."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
     objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")

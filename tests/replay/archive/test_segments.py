@@ -11,7 +11,7 @@ ROWS = 200_000
 """Number of rows whose keys outgrow Parquet's own limit of a dictionary, 1 MB."""
 
 
-def test_encodings_of_columns() -> None:
+def test_columns_have_dictionaries_and_differences() -> None:
     """Each row group has its keys once, offsets and times as differences, and is compressed."""
     keys = [
         b'["connector-%05d",{"table":"inventory.customers"}]' % (row // 4) for row in range(ROWS)

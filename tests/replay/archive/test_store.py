@@ -14,13 +14,13 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import (
     NAME,
     capture_into,
+    lasting_days,
     log_of,
     open_clusters,
     replayed,
     served,
 )
 from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store
-from tests.replay.archive.test_damage import lasting_days
 
 HISTORY = "aborted-3.9"
 

@@ -45,7 +45,7 @@ def test_exit_codes_depend_on_severity() -> None:
     assert run(LIFE, "--kind", "config-changed").exit_code == 0
 
 
-def test_findings_as_a_table() -> None:
+def test_the_table_has_a_row_for_each_finding() -> None:
     """The table has a row for each finding, each advice once, and the number of findings."""
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
     assert "warning   offsets-inherited  pages" in result.stdout
@@ -55,7 +55,7 @@ def test_findings_as_a_table() -> None:
     assert run(MIRROR, "--least", "danger", "--cluster", "lab").stdout == "lab: no findings\n"
 
 
-def test_findings_as_json() -> None:
+def test_json_has_all_fields_of_a_finding() -> None:
     """JSON has all fields of a finding; with several logs each finding names its cluster."""
     result = run(LIFE, MIRROR, "--cluster", "east", "--cluster", "west", "-o", "json")
     document: dict[str, Any] = json.loads(result.stdout)
@@ -180,7 +180,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
         ([], "Missing argument 'LOG|ARCHIVE...'"),
     ],
 )
-def test_bad_input(words: list[str], sentence: str) -> None:
+def test_bad_input_is_refused_in_one_sentence(words: list[str], sentence: str) -> None:
     """The command prints one clear sentence and exits with code 2."""
     result = run(*words)
     assert result.exit_code == 2

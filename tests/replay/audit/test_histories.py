@@ -94,7 +94,7 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
         assert [place.offset for place in back.evidence] == offsets
 
 
-def test_tasks_without_a_worker() -> None:
+def test_a_connector_without_running_tasks_is_found() -> None:
     """An audit finds a connector without running tasks after another program stopped it.
 
     It was resumed later, but its task set had not been emptied. `pages` of `odd-records-3.9` is

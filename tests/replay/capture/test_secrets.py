@@ -25,8 +25,7 @@ from replay.capture.secrets import (
 from replay.errors import NotCapturable
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import capture, cluster_in, log_of, replayed, served
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived, capture, cluster_in, log_of, replayed, served
 
 KEY = bytes(range(64))
 KIP = [Profile.of("kip")]
@@ -216,7 +215,7 @@ def test_no_secret_is_left_in_a_header(topic: str, key_file: Path) -> None:
         assert batch.values == [b"{}"]
 
 
-def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
+def test_archive_and_service_differ_in_secrets_alone(tmp_path: Path) -> None:
     """Archive and service differ in secrets alone; a second capture adds no record."""
     entries = recorded_entries("life-3.9")
     secret = config(PASSWORD, b"connector-secretive", entries[-1].offset + 1_000)
@@ -237,7 +236,7 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
     ("content", "why"),
     [(b"\xff", "holds no key"), (b64encode(bytes(20)), "a key of 20 bytes")],
 )
-def test_a_file_without_a_key(tmp_path: Path, content: bytes, why: str) -> None:
+def test_a_file_without_a_key_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
     """The error says how to make a key."""
     path = tmp_path / "key"
     path.write_bytes(content)

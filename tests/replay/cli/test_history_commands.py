@@ -51,7 +51,7 @@ def test_a_timeline_groups_releases_with_equal_rows(archive: Path) -> None:
     ]
 
 
-def test_a_timeline_as_a_table_for_people(archive: Path) -> None:
+def test_a_timeline_shows_changed_settings(archive: Path) -> None:
     """A changed config is shown as its changed settings."""
     result = call("timeline", archive, "--cluster", "roll", "--connector", "pages")
     assert result.code == 0
@@ -62,7 +62,7 @@ def test_a_timeline_as_a_table_for_people(archive: Path) -> None:
     assert 'source offset {"page":0}' in with_offsets.out
 
 
-def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
+def test_a_timeline_in_parquet_has_the_rows_of_json(archive: Path, tmp_path: Path) -> None:
     """Parquet has the rows of JSON; values that Parquet cannot hold are refused without a file."""
     file = tmp_path / "timeline.parquet"
     assert call("timeline", archive, "-o", "parquet", "--to", file).code == 0
@@ -99,7 +99,7 @@ def test_digests_after_every_config_record(archive: Path) -> None:
     assert result.out.count("config@") == 19
 
 
-def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
+def test_digests_in_parquet_have_the_rows_of_json(archive: Path, tmp_path: Path) -> None:
     """The Parquet file has the same rows as JSON."""
     words = ("timeline", archive, "--cluster", "roll", "--digests", "--profile", "all")
     file = tmp_path / "digests.parquet"
@@ -108,7 +108,7 @@ def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
     assert pq.read_table(file).to_pylist() == timeline["digests"]
 
 
-def test_diff_between_moments(archive: Path) -> None:
+def test_diff_shows_differences_between_moments(archive: Path) -> None:
     """Each difference has its causing record; exit code 1 means that there are differences."""
     result = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     assert result.code == 1
@@ -133,7 +133,7 @@ def test_diff_between_releases(archive: Path) -> None:
     )
 
 
-def test_diff_between_clusters(archive: Path) -> None:
+def test_diff_compares_a_connector_in_two_clusters(archive: Path) -> None:
     """One connector is compared in both clusters."""
     words = ("--cluster", "roll", "--to-cluster", "life", "--connector", "paused", "-o", "json")
     result = call("diff", archive, *words)
@@ -143,7 +143,7 @@ def test_diff_between_clusters(archive: Path) -> None:
     assert {change["connector"] for change in diff["changes"]} == {"paused"}
 
 
-def test_diff_as_of_a_moment(archive: Path) -> None:
+def test_as_of_ends_a_diff(archive: Path) -> None:
     """`--as-of` ends a diff, also between releases or clusters."""
     words = ("diff", archive, "--cluster", "roll", "-o", "json")
     assert call(*words, "--from", "config@9", "--as-of", "config@11") == call(
@@ -220,7 +220,7 @@ def test_a_diff_reads_both_sides_from_snapshots(archive: Path) -> None:
     assert before["ends"]["connect-configs"] == [4]
 
 
-def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
+def test_diff_and_history_in_parquet_have_the_rows_of_json(archive: Path, tmp_path: Path) -> None:
     """Parquet has the rows of JSON; values are JSON text."""
     words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     file = tmp_path / "rows.parquet"

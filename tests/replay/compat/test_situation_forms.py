@@ -19,7 +19,7 @@ from tests.replay.compat.pairs import (
 from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
 
 
-def test_offsets_of_aborted_transactions() -> None:
+def test_some_workers_use_offsets_of_aborted_transactions() -> None:
     """Situation 14, second form: workers without exactly-once support use aborted offsets."""
     pair = PAIRS[14]
     log = running().offset("a", 1).abort().offset("a", 2).commit()
@@ -330,7 +330,7 @@ def test_a_session_key_matters_only_in_rolling_changes() -> None:
     assert observation.sighting.sentence.endswith("it ignores the session key")
 
 
-def test_active_topics_of_a_downgrade() -> None:
+def test_active_topics_of_a_downgrade_are_information() -> None:
     """The active topics of a living connector are information only."""
     pair = PAIRS[11]._replace(start="2.8", goal="2.4")
     (observation,) = observed_situations(pair, running().active("a", "t"), 11)

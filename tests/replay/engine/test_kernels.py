@@ -10,7 +10,7 @@ from controlplane.core.fold.live_statuses import live_records
 from controlplane.core.order import running_max
 from controlplane.core.releases.profiles import Profile
 from replay.archive.segments.segment_files import table_of
-from replay.kernels.last_value import last_times, last_values
+from replay.kernels.last_value import last_times, last_values, last_values_of_parts
 from replay.kernels.row_runs import HeldRows, NumberedKeys
 from replay.kernels.status_rows import counting_rows
 from tests.laws.entries import logs, profiles, statuses
@@ -42,7 +42,7 @@ cuts = st.lists(st.integers(0, 40), max_size=4)
 
 
 @given(partitions, cuts, st.booleans(), st.booleans())
-def test_the_last_row_of_each_key(
+def test_the_kernel_keeps_the_last_row_of_each_key(
     entries: list[Entry], where: list[int], aborted: bool, encoded: bool
 ) -> None:
     """The kernel keeps the rows of a dict in offset order, with null keys and tombstones."""
@@ -58,6 +58,16 @@ def test_the_last_row_of_each_key(
         times = dict(enumerate(running_max(entry.timestamp for entry in entries)))
         ranked = last_times(runs, aborted=aborted).to_pydict()
         assert ranked["timestamp"] == [times[offset] for offset, *_ in expected]
+
+
+@given(st.lists(st.tuples(partitions.filter(bool), cuts), min_size=1, max_size=3), st.booleans())
+def test_several_partitions_at_once(
+    parts: list[tuple[list[Entry], list[int]]], encoded: bool
+) -> None:
+    """The result for each of several partitions is that of `last_values`."""
+    runs = [runs_of(entries, where, encoded=encoded) for entries, where in parts]
+    expected = [last_values(part, aborted=True).to_pydict() for part in runs]
+    assert [table.to_pydict() for table in last_values_of_parts(runs)] == expected
 
 
 @given(partitions, cuts, profiles, profiles)

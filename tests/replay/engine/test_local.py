@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, Topics
 from controlplane.scenario.story import StoryStep, read_story
+from replay.archive.manifest import StoredFile
 from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import FolderStore
+from replay.engine import partition_reader
 from replay.engine.local_engine import LocalOptions
+from replay.engine.partition_reader import GROUP_ROWS, PartitionReader
+from replay.engine.plans.read_plan import FileRows, PartitionPlan
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs, profiles, statuses
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.archive.archives import archive, capture, cluster_in, log_of, replayed, served
+from tests.replay.fleet.fleets import CLUSTERS
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +86,7 @@ def test_recorded_clusters_for_every_release(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["offsets.storage.topic", "\\u006fffsets.storage\\u002etopic"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-be"])
-def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -> None:
+def test_a_connectors_own_topic_is_found(setting: str, encoding: str, tmp_path: Path) -> None:
     """The engine finds a connector's own topic, however its setting is written."""
     config = f'{{"properties":{{"name":"a","{setting}":"own"}}}}'.encode(encoding)
     log = [
@@ -170,3 +176,30 @@ def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataO
                 replayed(cluster, moment, KIP)
         else:
             assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)
+
+
+def _part(topic: str, partition: int, rows: int, *, aborted: bool = False) -> PartitionPlan:
+    piece = FileRows(StoredFile(f"{topic}-{partition}", 1, "", rows), 0, rows, "segment", aborted)
+    return PartitionPlan(topic, partition, (piece,))
+
+
+def test_groups_of_partitions(tmp_path: Path) -> None:
+    """Small partitions of offsets form groups of limited size; others are reduced alone."""
+    config, small, own = _part("connect-configs", 0, 9), _part("connect-offsets", 0, 9), "own"
+    limit = _part("connect-offsets", 1, GROUP_ROWS - 9)
+    hidden, status = _part(own, 1, 9, aborted=True), _part("connect-status", 0, 9)
+    parts = [config, small, limit, small, _part(own, 0, 9), hidden, small, status, status]
+    reader = PartitionReader(FolderStore(str(tmp_path)), Topics(), PROFILES)
+    assert list(reader.groups(parts)) == [
+        *([config], [small, limit], [small, _part(own, 0, 9)]),
+        *([hidden], [small], [status], [status]),
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(CLUSTERS.values()))
+def test_groups_change_no_state(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The states are the same if each partition is reduced alone."""
+    cluster = archive(tmp_path, recorded_entries(name))
+    together = replayed(cluster, None, PROFILES, LocalOptions())
+    monkeypatch.setattr(partition_reader, "GROUP_ROWS", 0)
+    assert replayed(cluster, None, PROFILES, LocalOptions()) == together

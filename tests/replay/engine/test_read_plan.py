@@ -87,7 +87,7 @@ def test_without_snapshots_every_row_before_the_moment_is_read(
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_every_hour_with_snapshots_and_without(
+def test_states_with_and_without_snapshots_are_equal(
     cluster: ArchivedCluster,
     log: list[Entry],
     exactly_once: bool,

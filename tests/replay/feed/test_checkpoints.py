@@ -18,7 +18,7 @@ from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import ClusterBatch, ClusterWork
 from replay.fleet.feed.feed_lock import LEASES, LeaseLost, locked
 from replay.fleet.feed.fleet_checkpoint import OtherReading
-from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
+from replay.fleet.feed.positions import CheckpointMismatch, cluster_looks, followed_names
 from replay.fleet.open_archive import OpenArchive
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of
@@ -245,7 +245,7 @@ def test_a_later_cluster_is_followed(tmp_path: Path) -> None:
     assert "two-clusters-one-topic" in kinds
 
 
-def test_selected_clusters_only(tmp_path: Path) -> None:
+def test_only_selected_clusters_have_rows(tmp_path: Path) -> None:
     """Clusters that are not selected have no rows."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
@@ -255,7 +255,7 @@ def test_selected_clusters_only(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path, clusters=["a"]))
 
 
-def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
+def test_a_damaged_cluster_alone_is_reported(tmp_path: Path) -> None:
     """The batch reports the problem, and has no rows."""
     archived(tmp_path, ENTRIES, "a")
     damage_files(tmp_path / "archive", "a")
@@ -285,7 +285,7 @@ def test_merges_between_batches(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path / "merged"))
 
 
-def test_retention_between_batches(tmp_path: Path) -> None:
+def test_a_retention_between_batches_takes_no_row_back(tmp_path: Path) -> None:
     """A removed record takes no row back: the feed has states and findings of the whole log."""
     removed = 0
     for folder, removes in ((tmp_path / "thin", True), (tmp_path / "plain", False)):
@@ -348,7 +348,7 @@ def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
         archived(tmp_path, ENTRIES[:end])
     feed = feed_in(tmp_path)
     store = feed.context.source.store
-    looks = looks_at(store, followed_names(store, ()), {})
+    looks = cluster_looks(store, followed_names(store, ()), {})
     digest = archive_in(tmp_path).summaries().column("digest").to_pylist()
     archived(tmp_path, ENTRIES)
     merged(tmp_path / "archive")
@@ -393,7 +393,7 @@ def objects(request: pytest.FixtureRequest) -> Iterator[FeedInBucket]:
 
 
 @pytest.mark.slow
-def test_two_feeds_in_a_bucket(objects: FeedInBucket) -> None:
+def test_two_feeds_share_no_checkpoint_in_a_bucket(objects: FeedInBucket) -> None:
     """A running feed owns its checkpoint in a bucket; once it ends, the other feed continues."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
@@ -412,7 +412,7 @@ def test_a_feed_whose_lease_was_taken_writes_nothing(objects: FeedInBucket) -> N
     """Tasks and commit of the former feed write no file."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
-    look = looks_at(feed.context.source.store, [NAME], {})[NAME]
+    look = cluster_looks(feed.context.source.store, [NAME], {})[NAME]
     assert look.position is not None
     work = ClusterWork(NAME, None, look.position)
     with locked(checkpoint) as lock:
@@ -427,7 +427,7 @@ def test_a_feed_whose_lease_was_taken_writes_nothing(objects: FeedInBucket) -> N
 
 
 @pytest.mark.prove
-def test_everything_in_a_bucket(objects: FeedInBucket) -> None:
+def test_archive_tables_and_checkpoint_may_be_objects(objects: FeedInBucket) -> None:
     """Archive, tables and checkpoint are objects; the feed repeats an interrupted batch."""
     for end in (60, None):
         objects.archived(ENTRIES[:end])

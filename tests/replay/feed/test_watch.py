@@ -32,7 +32,7 @@ def rows_in(result: CommandResult, table: str) -> list[dict[str, Any]]:
     return [row for row in rows if row.pop("rows_of") == table]
 
 
-def test_lines_for_people(tmp_path: Path) -> None:
+def test_each_row_is_a_line(tmp_path: Path) -> None:
     """A line per row has cluster, connector, change and record; the last line has the batch."""
     archived(tmp_path, ENTRIES[:60])
     progress = ("--checkpoint", tmp_path / "checkpoint")
@@ -97,7 +97,7 @@ def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
     assert batch["finding_changes"] > len(rows_in(printed, "finding_changes"))
 
 
-def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
+def test_tables_in_a_folder_of_their_own_need_a_checkpoint(tmp_path: Path) -> None:
     """Tables in a folder of their own need a durable checkpoint, too."""
     archived(tmp_path, ENTRIES)
     places = ("--checkpoint", tmp_path / "checkpoint", "--folder", tmp_path / "out")

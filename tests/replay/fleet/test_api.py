@@ -317,7 +317,7 @@ def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
     assert {*table.column_names} == {*STATE_SCHEMAS["topics"].names}
 
 
-def test_views_in_duckdb(archive: OpenArchive[pa.Table]) -> None:
+def test_one_call_registers_views_in_duckdb(archive: OpenArchive[pa.Table]) -> None:
     """One call registers all tables; SQL joins them."""
     connection = duckdb.connect()
     names = archive.register_views(connection.register, release="3.9", prefix="now_")

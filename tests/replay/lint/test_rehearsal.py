@@ -147,7 +147,7 @@ KINDS: dict[str, tuple[str, Planted, Planted]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_finding(kind: str) -> None:
+def test_each_kind_of_finding_is_found_once(kind: str) -> None:
     """Each kind is found once, with existing records as evidence."""
     release, planted, _ = KINDS[kind]
     (finding,) = (

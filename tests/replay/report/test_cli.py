@@ -19,7 +19,7 @@ def fleet(tmp_path: Path) -> Path:
     return tmp_path / "fleet"
 
 
-def test_a_page_of_an_archive(fleet: Path, tmp_path: Path) -> None:
+def test_a_page_has_all_clusters_of_an_archive_or_one(fleet: Path, tmp_path: Path) -> None:
     """A page has all clusters, or one; it names the head of the archive."""
     result = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
     assert (result.code, result.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")

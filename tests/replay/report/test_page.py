@@ -191,7 +191,7 @@ def test_findings_releases_and_compaction() -> None:
     assert "appends its task configs and their commit again" in reasons.text
 
 
-def test_the_page_of_a_fleet() -> None:
+def test_the_page_of_a_fleet_has_a_row_per_cluster() -> None:
     """The page has a row per cluster, findings between clusters, and unreadable clusters."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
@@ -258,7 +258,7 @@ def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
-def test_pages_of_recorded_clusters(name: str) -> None:
+def test_pages_of_recorded_clusters_are_reproducible(name: str) -> None:
     """The page of a recorded cluster is equal each time, and has a card for every connector."""
     facts = cluster_facts(recorded_entries(name))
     shown = "".join(page([facts]))
@@ -270,7 +270,7 @@ def test_pages_of_recorded_clusters(name: str) -> None:
 @pytest.mark.parametrize(
     "log", [PlantedLog(), PlantedLog().timeless().running("a").offset("a", {"n": 1})]
 )
-def test_pages_without_known_times(log: PlantedLog) -> None:
+def test_pages_without_known_times_have_no_chart(log: PlantedLog) -> None:
     """Without known times no chart is drawn; the text is complete."""
     shown = pictured(log)
     assert "at times unknown" in shown.text

@@ -16,9 +16,8 @@ from replay.engine.plans.moment_cut import ends_within
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import capture, cluster_in, log_of
+from tests.replay.archive.archives import capture, cluster_in, lasting_days, log_of
 from tests.replay.archive.merges import LARGER, looks, merged
-from tests.replay.archive.test_damage import lasting_days
 from tests.replay.retention.retention_archives import answers_from, doubts_at, retained, states_at
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from tests.kafka.producer import NewTopic, TopicProducer, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import HEADERS, decided, removed
 from tests.logs.reading_contract import by_position
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 
 pytestmark = [
     pytest.mark.java,
@@ -130,7 +130,7 @@ async def test_removed_records_are_a_gap(two_captures: TwoCaptures, broker: Brok
     assert archived(other) == archived(plain_cluster)
 
 
-async def test_topics_and_secrets(
+async def test_the_capture_finds_topics_of_single_connectors(
     two_captures: TwoCaptures, broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """The capture finds topics of single connectors while it reads the configs."""
@@ -150,7 +150,9 @@ async def test_topics_and_secrets(
     assert (await two_captures.by_spark(secrets)).added == 0
 
 
-async def test_a_time_beyond_sparks_range(two_captures: TwoCaptures, broker: Broker) -> None:
+async def test_a_time_beyond_sparks_range_is_refused(
+    two_captures: TwoCaptures, broker: Broker
+) -> None:
     """Spark counts microseconds in a timestamp, and cannot read a record with a later time."""
     async with writer(broker) as out:
         await out.put(two_captures.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)

@@ -126,7 +126,7 @@ def assert_named(result: CommandResult) -> None:
     assert "cannot be read (Permission denied)" in line
 
 
-def test_states_without_access(
+def test_states_without_access_are_reported(
     cluster: StandaloneCluster, without_access: Path, tmp_path: Path
 ) -> None:
     """`state` writes the other clusters; the summaries have the problem."""
@@ -142,7 +142,7 @@ def test_states_without_access(
     assert problems.keys() == {"life"}
 
 
-def test_a_feed_without_access(
+def test_a_feed_without_access_continues_with_access(
     cluster: StandaloneCluster, without_access: Path, tmp_path: Path
 ) -> None:
     """The batch has the rows of the others; with access, the next run adds those of the cluster."""

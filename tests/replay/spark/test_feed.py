@@ -121,7 +121,7 @@ def test_a_stream_follows_the_archive(spark: SparkSession, tmp_path: Path) -> No
 
 
 @pytest.mark.prove
-def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_watch_continues_after_a_kill_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     """`watch` continues after a kill before a batch counts, and before Spark has its commit."""
     look(tmp_path, None)
     progress = tmp_path / "progress"

@@ -128,7 +128,7 @@ def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -
         assert summary_table(summaries, names).column("digest").to_pylist() == expected
 
 
-def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
+def test_rows_of_buckets_end_at_the_moment(spark: SparkSession, folder: Path) -> None:
     """The rows of buckets end at the moment, also within segments and after snapshots."""
     archive = replay.open(str(folder), clusters=["life"])
     counts = set()
@@ -242,7 +242,7 @@ def test_views_are_registered_by_one_call(spark_archive: OpenArchive[DataFrame])
 # --- unreadable clusters ------------------------------------------------------------------------
 
 
-def test_a_damaged_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_cluster_in_the_middle_is_named(spark: SparkSession, tmp_path: Path) -> None:
     """The damaged cluster is named with the reason; the others have rows and files."""
     folder = fleet_in(tmp_path / "archive")
     expected = [row for row in rows_of(replay.open(str(folder)).state()) if "'life'" not in row]
@@ -256,7 +256,9 @@ def test_a_damaged_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) ->
     assert written == {f"cluster={name}" for name in CLUSTERS if name != "life"}
 
 
-def test_a_damaged_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_slice_removes_the_rows_of_all_buckets(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A damaged slice removes the rows of all buckets, or ends the query with the reason."""
     folder = fleet_in(tmp_path)
     expected = {row["cluster"] for row in replay.open(str(folder)).state("offsets").to_pylist()}

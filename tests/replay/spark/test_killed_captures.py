@@ -14,7 +14,7 @@ from replay.archive.verification import verified
 from replay.capture.spark_capture import KafkaFrames
 from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.topic_histories import TopicHistory, removed
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at, killed_when
 from tests.replay.spark.capture_process import capture, little_at_a_time
 

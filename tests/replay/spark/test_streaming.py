@@ -28,7 +28,7 @@ from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import TopicHistory, removed
 from tests.logs.reading_contract import by_position
 from tests.patience import PATIENCE_S
-from tests.replay.archive.test_append import archived
+from tests.replay.archive.archives import archived
 from tests.replay.cli.replay_calls import started, wait_for
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
 from tests.replay.spark.capture_process import little_at_a_time

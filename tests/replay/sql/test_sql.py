@@ -178,7 +178,7 @@ def digest(lines: set[TableLine]) -> str:
     return sha256(repr(sorted(lines)).encode()).hexdigest()
 
 
-def test_a_larger_archive_by_digest(oracle: SqlOracle, tmp_path: Path) -> None:
+def test_a_larger_archive_has_equal_digests(oracle: SqlOracle, tmp_path: Path) -> None:
     """SQL, engine and service have equal digests at the end and in the middle of the archive."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))

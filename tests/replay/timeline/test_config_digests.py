@@ -113,7 +113,7 @@ def test_each_digest_is_that_of_a_fold_from_the_start(
     assert digests_found == expected
 
 
-def test_a_recorded_cluster(tmp_path: Path) -> None:
+def test_the_last_digest_of_a_recorded_cluster_is_that_of_a_fold(tmp_path: Path) -> None:
     """The digest after the last record equals that of a fold, for every release."""
     log = [entry for entry in recorded_entries("life-3.9") if entry.topic in CONFIGS]
     digests_found = digests_by_record(archive(tmp_path, log))

@@ -77,7 +77,7 @@ async def client_of(release: str) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize(("release", "name"), NAMES.items())
-async def test_a_whole_life(release: str, name: str) -> None:
+async def test_each_method_of_the_client_works(release: str, name: str) -> None:
     """The client creates, changes and deletes a connector with each of its methods."""
     async with client_of(release) as client:
         assert (await client("getConnectServerVersion"))["version"] == release

@@ -29,7 +29,7 @@ class LibraryClient:
 
 
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.0"])
-async def test_a_whole_life(release: str) -> None:
+async def test_each_method_of_the_library_works(release: str) -> None:
     """The library creates, changes and deletes a connector with each of its methods."""
     async with running_plane_of(release, files=FILES) as world:
         library = LibraryClient(world)
@@ -85,7 +85,7 @@ async def _check_deletion(library: LibraryClient) -> None:
         await library.ask(orders.delete)
 
 
-async def test_offsets_plugins_and_loggers() -> None:
+async def test_plain_requests_reach_offsets_plugins_and_loggers() -> None:
     """The library's plain requests reach offsets and plugins; its methods set logger levels."""
     async with running_plane_of("3.9.1", files=FILES) as world:
         library = LibraryClient(world)

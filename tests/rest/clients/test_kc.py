@@ -51,7 +51,7 @@ def _status(state: str, *tasks: str) -> dict[str, Any]:
     }
 
 
-async def test_a_whole_life() -> None:
+async def test_each_command_of_kc_works() -> None:
     """`kc` creates, changes and deletes a connector with each of its commands."""
     async with running_plane_of("3.9.1", files=FILES) as world:
         kc = Kc(world)
@@ -130,7 +130,7 @@ async def test_plugins_are_listed_and_configs_validated() -> None:
         assert failed.startswith("500 Server Error: Internal Server Error for url: ")
 
 
-async def test_validating_and_stopping_by_the_library() -> None:
+async def test_the_library_under_kc_validates_and_stops() -> None:
     """The library under `kc` validates and stops; the `kc` command cannot."""
     async with running_plane_of("3.9.1", files=FILES) as world:
         client = KafkaConnect(world.url)

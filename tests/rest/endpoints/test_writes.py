@@ -176,7 +176,7 @@ def test_restart_flags() -> None:
     assert command_from("POST", twice) == commands.RestartConnector("a", False, False)
 
 
-def test_task_numbers() -> None:
+def test_task_numbers_are_read_as_in_java() -> None:
     """Task numbers are read as Java reads an integer; anything else is an unknown path."""
     for number in ("1", "+1", "01", "%31"):
         target = f"/connectors/a/tasks/{number}/restart"
@@ -271,7 +271,7 @@ def test_a_change_returns_the_config() -> None:
         assert (answer.status, answer.body, answer.headers) == (200, INFO, {})
 
 
-def test_created_with_offsets() -> None:
+def test_a_creation_with_offsets_gets_200_and_a_location() -> None:
     """A creation with offsets gets 200, the offsets' outcome and the usual `Location` (KIP-995)."""
     command = commands.CreateConnector("a", {}, initial_offsets=(OffsetChange({}),))
     outcome = Outcome(created=True, facts={"initial_offsets_response": "done"})

@@ -18,7 +18,7 @@ async def test_a_target_state_is_a_difference() -> None:
         assert page["next"] is None
 
 
-async def test_differences_page_by_page() -> None:
+async def test_pages_hold_all_differences() -> None:
     """The pages together hold all differences."""
     async with orders_plane() as (_, client):
         await client.patch("/connectors/orders/config", json={"topic": "x", "password": "s3cret"})

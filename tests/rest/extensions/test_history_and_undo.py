@@ -25,7 +25,7 @@ def events_of_first_record(events: list[Any]) -> int:
     return sum(event["at"] == events[0]["at"] for event in events)
 
 
-async def test_history_page_by_page() -> None:
+async def test_pages_are_the_whole_history() -> None:
     """Events of one record stay on one page; the pages together are the whole history."""
     async with orders_plane() as (_, client):
         for state in ("pause", "resume", "pause"):
@@ -71,7 +71,7 @@ async def test_history_begins_behind_a_record_of_another_connector() -> None:
         assert "no record at config@999" in refused.json()["message"]
 
 
-async def test_history_of_the_past_and_of_unknown_connectors() -> None:
+async def test_as_of_ends_the_history() -> None:
     """`as_of=` ends the history; a connector without records is not found."""
     async with orders_plane() as (_, client):
         await client.put("/connectors/orders/pause")
@@ -96,7 +96,7 @@ async def test_undo_restores_config_and_target_state() -> None:
         assert plane.state.config.targets.get("orders", Target.STARTED) is Target.STARTED
 
 
-async def test_undo_of_a_deletion_and_of_a_creation() -> None:
+async def test_undo_restores_a_deleted_connector_and_deletes_a_new_one() -> None:
     """Undo restores a deleted connector, and deletes one created since: 204."""
     async with orders_plane() as (_, client):
         await client.delete("/connectors/orders")

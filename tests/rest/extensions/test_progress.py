@@ -43,7 +43,7 @@ class SilentBroker(SimulatedBroker):
         raise ExternalActionFailed("no broker answers")
 
 
-async def test_progress_of_a_source() -> None:
+async def test_each_offset_has_its_last_change() -> None:
     """Each offset has the time and the record of its last change; equal records count once."""
     assert NOW_MS == 1_700_000_000_000
     async with orders_plane() as (_, client):

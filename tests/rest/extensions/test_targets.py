@@ -3,7 +3,7 @@
 from tests.rest.plane import ORDERS, orders_plane
 
 
-async def test_targets_now_and_in_the_past() -> None:
+async def test_targets_are_listed_now_and_in_the_past() -> None:
     """Targets of all connectors, of one, at a past moment, and of a topic without targets."""
     async with orders_plane() as (_, client):
         for name, state in (("p", "PAUSED"), ("s", "STOPPED")):

@@ -50,7 +50,7 @@ async def test_filters_are_combined(query: str, commands: list[str]) -> None:
         assert [command["command"] for command in trail] == commands
 
 
-async def test_the_trail_page_by_page() -> None:
+async def test_the_trail_comes_page_by_page() -> None:
     """`next` is the value for `after=`; the last page has none."""
     async with orders_plane() as (_, client):
         for number in range(5):

@@ -96,13 +96,13 @@ async def test_a_watcher_that_reconnects_misses_nothing() -> None:
             assert read(await blocks.get())["data"]["after"] == "STARTED"
 
 
-async def test_from_the_beginning() -> None:
+async def test_an_empty_vector_starts_at_the_first_record() -> None:
     """An empty vector starts the stream at the first record."""
     async with orders_plane() as (plane, _), watching(plane.app, "since=%7B%7D") as blocks:
         assert read(await blocks.get())["data"]["record"]["offset"] == 0
 
 
-async def test_from_a_moment_on() -> None:
+async def test_a_stream_may_start_at_a_moment() -> None:
     """`as_of=` and `since=` both start with all changes since that moment."""
     async with orders_plane() as (plane, client):
         await client.put("/connectors/orders/pause")

@@ -149,7 +149,7 @@ async def test_requests_that_do_not_wait(
 
 
 @pytest.mark.parametrize("number", [0, 3])
-async def test_the_refusal_after_a_response(
+async def test_the_refusal_after_a_response_is_the_same(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], number: int
 ) -> None:
     """The refusal is the same as after any other response: the client speaks HTTP/1.1."""

@@ -133,7 +133,7 @@ async def test_a_preflight_at_the_root_needs_no_credentials(tmp_path: Path) -> N
         ("null", False),
     ],
 )
-async def test_patterns_of_origins(origin: str, may: bool) -> None:
+async def test_the_star_is_the_only_wildcard_of_origins(origin: str, may: bool) -> None:
     """In a pattern, the star is the only wildcard."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/connectors", headers={"origin": origin})

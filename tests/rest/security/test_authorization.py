@@ -266,7 +266,7 @@ async def test_the_principal_is_on_record(tmp_path: Path) -> None:
         assert accepted.principal == "ada"
 
 
-async def test_beneath_a_mount(tmp_path: Path) -> None:
+async def test_roles_are_the_same_beneath_a_mount(tmp_path: Path) -> None:
     """Beneath a mount, the roles are the same: the mount is no part of a path."""
     async with ControlPlane.open("memory:") as plane:
         inner = protected(plane.app, Protection(auth_settings(tmp_path)))

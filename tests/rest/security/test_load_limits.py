@@ -206,7 +206,7 @@ async def test_watchers_above_the_limit_are_refused() -> None:
     await task
 
 
-async def test_a_slow_body() -> None:
+async def test_a_slow_body_gets_408() -> None:
     """A body that stops half-way gets 408 with the application's message."""
     async with guarded(Protection(limits=LIMITS)) as client:
 

@@ -104,7 +104,7 @@ async def until_the_end(reader: asyncio.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-async def test_too_many_connections() -> None:
+async def test_too_many_connections_get_503() -> None:
     """Idle connections count, too; a connection above the limit gets 503 and is closed."""
     async with served(HttpLimits(connections_max=3)) as address:
         resting = [await asyncio.open_connection(*address) for _ in range(2)]
@@ -276,7 +276,7 @@ async def test_administrators_may_be_shown_another_key(
             assert await ask(address, GET, trusting(made[name])) == b"HTTP/1.1 200 OK\r\n"
 
 
-async def test_clients_with_certificates(tmp_path: Path) -> None:
+async def test_clients_without_certificates_are_refused(tmp_path: Path) -> None:
     """`ssl.client.auth=required` refuses clients without a trusted certificate."""
     made, friend, stranger = (
         IssuedCertificate.of("mine"),
@@ -307,7 +307,7 @@ def _showing(
     return client
 
 
-def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
+def test_one_key_with_the_prefix_replaces_all_ssl_keys(tmp_path: Path) -> None:
     """One `listeners.https.` key replaces all `ssl.` keys of the worker, as in Kafka."""
     settings = pkcs12(tmp_path, IssuedCertificate.of("mine")) | {
         "listeners_https_ssl_client_auth": "none"
@@ -324,7 +324,7 @@ def test_without_https_there_is_no_tls() -> None:
     assert Protection.from_configuration(Configuration()).tls is None
 
 
-def test_the_url_of_an_encrypted_listener() -> None:
+def test_the_url_of_an_encrypted_listener_begins_with_https() -> None:
     """The printed address of an encrypted listener begins with `https`."""
     with listen("127.0.0.1", 0) as listening:
         assert url_of(listening, encrypted=True).startswith("https://127.0.0.1:")

@@ -24,8 +24,8 @@ from controlplane.worker.standalone.offset_file import OffsetFile
 from controlplane.worker.standalone.standalone_commands import StandaloneCommands
 from controlplane.worker.worker import ConnectWorker
 from tests.patience import PATIENCE_S
+from tests.worker.numbered_records import CountingSource
 from tests.worker.standalone.standalone_fixture import standalone
-from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import QUICK, config_of, offsets, task_states, until, until_state
 
 released = Event()

@@ -181,8 +181,8 @@ class AppendQueue:
     async def _append_group(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
         """Append a group at once; return the appends that must be repeated one by one.
 
-        After a refusal these are all appends of the transaction or batch, because a broker does not
-        tell whose record it refuses.
+        A broker does not tell whose record it refuses. So after a refusal, these are all appends of
+        the transaction or batch.
         """
         appends = [queued.records or () for queued in group]
         try:

@@ -65,8 +65,8 @@ class _InitProducerIdStruct(RequestStruct):  # type: ignore[misc]
 class BumpEpochRequest(Request[_InitProducerIdStruct]):  # type: ignore[misc]
     """InitProducerId with the producer's present epoch; returns the next one (KIP-360, Kafka 2.5).
 
-    The coordinator refuses it (90, `PRODUCER_FENCED`) if another producer has taken the id.
-    aiokafka's own InitProducerId carries no epoch, so it would fence that producer.
+    The coordinator refuses it (90, `PRODUCER_FENCED`) if another producer has taken the id. The
+    InitProducerId of aiokafka carries no epoch, so it would fence that producer.
     """
 
     API_KEY = _INIT_PRODUCER_ID
@@ -95,15 +95,8 @@ class TransactionCoordinator:
         """End the producer's transaction; return the error code.
 
         0: it has ended as requested, now or before. 48 (`INVALID_TXN_STATE`): no transaction is
-        open, or it has ended the other way. A repeated request changes nothing.
-        """
-        response = await self._ask_coordinator(EndTxnRequest(self._id, *identity, commit))
-        return int(response.error_code)
-
-    async def ended(self, identity: ProducerIdentity, *, commit: bool) -> int:
-        """Wait until an ended transaction has its markers; return the error code.
-
-        Until then, a partition refuses a batch of this producer outside of transactions.
+        open, or it has ended the other way. A repeated request waits until the transaction has its
+        markers. Until then, a partition refuses a batch of this producer outside of transactions.
         """
         request = EndTxnRequest(self._id, *identity, commit)
         return int((await self._ask_coordinator(request, _MARKERS_MS)).error_code)

@@ -1,22 +1,17 @@
 """Appends of single record batches under a claimed identity: atomic and fenced, by one request."""
 
-import asyncio
 import math
+import time
 from collections.abc import Mapping, Sequence
 
 from aiokafka.errors import BrokerResponseError, ProducerFenced
 
 from controlplane.core.entry import Position, TopicPartition
-from controlplane.logs.kafka.appends.producer import (
-    SEND_FAILURES,
-    KafkaProducer,
-    ProducerOwner,
-    SendFailed,
-)
+from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, start_error
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal
 from controlplane.logs.log import Fenced, LogError, LogUnavailable, Record
 
 BatchOutcome = list[Position] | LogError
@@ -24,12 +19,17 @@ BatchOutcome = list[Position] | LogError
 `NotAppended` or `Unknown`."""
 
 
+EPOCH_MAX = 32_000
+"""Last epoch with batches. After epoch 32766 a claim gets a new producer id. Markers of the new id
+do not refuse batches of the old one. The difference leaves room for claims that are cut off."""
+
+
 class NotAppended(LogUnavailable):
-    """A batch was refused for a reason that may pass, or aborted: it may be sent again."""
+    """A batch or transaction is not in the log, and will not be: it may be sent again."""
 
 
 class Unknown(LogUnavailable):
-    """A batch got no answer: a broker may append it until its partition is established again."""
+    """A batch may be in the log, or may arrive until its partition is established again."""
 
     def __init__(self, message: str, start_offset: int) -> None:
         super().__init__(message)
@@ -41,13 +41,14 @@ class FencedBatches(ProducerOwner):
     """Appends of single record batches under the identity of a transactional producer.
 
     A broker appends a batch whole or not at all, so a batch needs no transaction. A coordinator
-    compares the epochs of transactions; a partition compares the epoch of a batch with the newest
+    compares the epochs of transactions. A partition compares the epoch of a batch with the newest
     one that it has seen. So batches go only to *established* partitions: they have a record or a
     marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
     Batches of older epochs go to no others, so brokers refuse all of them from then on.
 
-    Brokers forget the epochs of idle writers. So the last transaction, in which a coordinator has
-    confirmed the epoch, must not be older than `confirmation_max_age_ms`.
+    Partitions forget the epoch of a writer some time after its last marker or record. So the last
+    transaction, in which a coordinator has confirmed the epoch, may not be older than
+    `confirmation_max_age_ms`. The same holds for the records of a batch.
     """
 
     def __init__(
@@ -65,35 +66,39 @@ class FencedBatches(ProducerOwner):
         self._topics = topics
         self._established: dict[TopicPartition, int] = {}
         """Established partitions, each with an offset that its next batch has at least."""
-        self._confirmed_s = -math.inf
-        """Time of the event loop at which a coordinator last confirmed the epoch."""
+        self._confirmed_ms = -math.inf
+        """Time of day at which a coordinator last confirmed the epoch. The clock of the event loop
+        stands still while a host is suspended."""
         self.unknown: set[TopicPartition] = set()
-        """Partitions with a batch that is under way, or has no answer. A batch without an answer is
-        refused once its partition is established again."""
+        """Partitions with a batch that is under way, or of unknown outcome. The latter is refused
+        once its partition is established again."""
 
-    async def partitions(self) -> set[TopicPartition]:
-        """All partitions that a claim must establish."""
+    async def missing_partitions(self) -> set[TopicPartition]:
+        """Partitions that exist and are not established."""
         if not self._topics:
             return set()
         layout = await self._cluster.layout(self._topics)
-        return {(topic, number) for topic, leaders in layout.leaders.items() for number in leaders}
+        leaders = layout.leaders.items()
+        existing = {(topic, number) for topic, numbers in leaders for number in numbers}
+        return existing - self._established.keys()
 
     def establish(self, ends: Mapping[TopicPartition, int]) -> None:
         """Note that a transaction of the present epoch has ended in these partitions.
 
         `ends`: an offset of each partition, behind all records that this writer has appended.
         """
-        established = {place: end for place, end in ends.items() if place[0] in self._topics}
-        self._established |= established
-        self.unknown -= established.keys()
-        self._confirmed_s = asyncio.get_running_loop().time()
+        self._established |= {place: end for place, end in ends.items() if place[0] in self._topics}
+        self._confirmed_ms = time.time() * 1_000
 
-    def accept(self, appends: Sequence[Sequence[Record]]) -> bool:
+    def accept(self, appends: Sequence[Sequence[Record]], epoch: int) -> bool:
         """True if each append goes to one established partition, and the epoch is confirmed."""
-        age_s = asyncio.get_running_loop().time() - self._confirmed_s
-        return age_s * 1_000 < self._limits.confirmation_max_age_ms and all(
+        now_ms = time.time() * 1_000
+        oldest_ms = now_ms - self._limits.confirmation_max_age_ms
+        confirmed = epoch <= EPOCH_MAX and oldest_ms < self._confirmed_ms <= now_ms
+        return confirmed and all(
             len(places := {(record.topic, record.partition) for record in records}) == 1
             and places <= self._established.keys()
+            and max(record.timestamp for record in records) > oldest_ms
             for records in appends
         )
 
@@ -146,10 +151,7 @@ class FencedBatches(ProducerOwner):
     async def _started(self, identified: KafkaProducer) -> KafkaProducer:
         if self._producer is None:
             producer = KafkaProducer(self._cluster, self._limits)
-            try:
-                await producer.start_beside(identified)
-            except SEND_FAILURES as failure:
-                raise start_error(None, failure) from failure
+            await producer.start_beside(identified)
             self._producer = producer
         return self._producer
 
@@ -158,11 +160,13 @@ def _outcome(batch: RecordBatch, answer: int | SendFailed, start_offset: int) ->
     if isinstance(answer, int):
         return [Position(*batch.place, answer + number) for number in range(len(batch.indexes))]
     topic, partition = batch.place
+    text = f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})"
+    if answer.resent:
+        return Unknown(text, start_offset)
     if isinstance(answer.cause, ProducerFenced):
         return Fenced(f"topic {topic}, partition {partition}: another writer has claimed it")
     if is_refusal(answer.cause):
         return append_error(topic, answer.cause)
-    message = f"topic {topic}, partition {partition}: not acknowledged ({answer.cause!r})"
     if isinstance(answer.cause, BrokerResponseError):
-        return NotAppended(message)
-    return Unknown(message, start_offset)
+        return NotAppended(text)
+    return Unknown(text, start_offset)

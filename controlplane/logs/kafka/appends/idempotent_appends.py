@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from aiokafka.errors import KafkaError
-
 from controlplane.core.entry import Position
 from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, positions, record_batches
 from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
-from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, start_error
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal
 from controlplane.logs.log import LogError, LogUnavailable, Record
 
 
@@ -103,10 +101,7 @@ class IdempotentAppends(ProducerOwner):
                 # Raises the reason of a failure, which aiokafka hides.
                 await self._cluster.layout([])
                 producer = KafkaProducer(self._cluster, self._limits)
-                try:
-                    await producer.start()
-                except (KafkaError, AssertionError, OSError) as failure:
-                    raise start_error(None, failure) from failure
+                await producer.start()
                 self._producer = producer
             return self._producer
 

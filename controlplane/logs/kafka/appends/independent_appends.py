@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from aiokafka.errors import KafkaError
-
 from controlplane.core.entry import Position
 from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerOwner, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
@@ -78,7 +76,7 @@ class IndependentAppends(ProducerOwner):
             try:
                 async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
                     await producer.start()
-            except (KafkaError, AssertionError, OSError) as failure:
+            except TimeoutError as failure:
                 raise start_error(None, failure) from failure
             self._producer = producer
         return self._producer

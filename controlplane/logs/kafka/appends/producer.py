@@ -2,7 +2,7 @@
 
 aiokafka retries without end, commits a transaction even if its sends failed, and cannot stop while
 a broker is gone. So callers set deadlines, and `send` awaits every batch. After any failure callers
-drop the producer: a failed batch leaves a gap in the sequence numbers, so the next one would fail.
+drop the producer. A failed batch leaves a gap in the sequence numbers, so the next one would fail.
 Only this file uses private attributes of aiokafka's producer.
 """
 
@@ -21,6 +21,7 @@ from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.appends.record_batches import RecordBatch
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.protocol.errors import start_error
 from controlplane.logs.log import LogError
 
 # A broker answers a commit before it has written the markers, and refuses the next transaction
@@ -40,12 +41,19 @@ class ProducerIdentity(NamedTuple):
 
 
 class SendFailed(Exception):
-    """A batch was not appended, or it is unknown whether it was; `cause` is aiokafka's error."""
+    """A batch was not appended, or it is unknown whether it was.
 
-    def __init__(self, place: TopicPartition, cause: BaseException) -> None:
+    `cause` is aiokafka's error. If the batch was `resent`, this is only the last failure. An
+    earlier request without an answer may have appended it.
+    """
+
+    def __init__(
+        self, place: TopicPartition, cause: BaseException, *, resent: bool = False
+    ) -> None:
         super().__init__(f"{place}: {cause!r}")
         self.place = place
         self.cause = cause
+        self.resent = resent
 
 
 class KafkaProducer:
@@ -56,6 +64,7 @@ class KafkaProducer:
     ) -> None:
         compression = None if limits.compression == "none" else limits.compression
         self._limits = limits
+        self._id = transactional_id
         self._producer = AIOKafkaProducer(
             **cluster.client_options,
             enable_idempotence=True,
@@ -85,13 +94,19 @@ class KafkaProducer:
         """Connect under the given identity, or request a new one.
 
         A new identity of a transactional producer fences all other producers of its id.
+
+        Raises:
+            LogNotUsable: the brokers refuse the producer.
+            LogUnavailable: it cannot start now.
         """
         try:
             if identity is not None:
                 self._producer._txn_manager.set_pid_and_epoch(*identity)  # noqa: SLF001
             await self._producer.start()
-        except BaseException:
+        except BaseException as failure:
             await self.drop()
+            if isinstance(failure, SEND_FAILURES):
+                raise start_error(self._id, failure) from failure
             raise
 
     async def start_beside(self, other: "KafkaProducer") -> None:
@@ -153,6 +168,8 @@ class KafkaProducer:
         """
         (topic, partition) = topic_partition = batches[indexes[0]].place
         sent: list[asyncio.Future[Any]] = []
+        queue = self._producer._message_accumulator._batches  # noqa: SLF001
+        tracked: list[Any] = []
         refusal: Exception = KafkaError("a batch before it was not sent")
         try:
             for index in indexes:
@@ -160,13 +177,15 @@ class KafkaProducer:
                 async with self._queue_locks[topic_partition]:
                     queued = self._producer.send_batch(builder, topic, partition=partition)
                     sent.append(await queued)
+                    tracked.append(queue[topic_partition][-1])  # not drained before the next await
         except SEND_FAILURES as failure:
             refusal = failure
         # Batches that were queued before the failure may still be written.
         answers = await asyncio.gather(*sent, return_exceptions=True)
         answers += [refusal] * (len(indexes) - len(sent))
-        for index, answer in zip(indexes, answers, strict=True):
-            outcomes[index] = _outcome(topic_partition, answer)
+        counts = [batch.retry_count for batch in tracked] + [0] * (len(indexes) - len(sent))
+        for index, answer, count in zip(indexes, answers, counts, strict=True):
+            outcomes[index] = _outcome(topic_partition, answer, resent=count > 1)
 
     async def stop(self) -> None:
         """Send queued batches and close the connections; `drop` after `close_timeout_ms`."""
@@ -218,10 +237,10 @@ SEND_FAILURES = (KafkaError, IllegalOperation, AssertionError, OSError)
 """Failures of aiokafka to queue or append a batch. `IllegalOperation`: another batch has failed."""
 
 
-def _outcome(topic_partition: TopicPartition, answer: Any) -> int | SendFailed:
+def _outcome(topic_partition: TopicPartition, answer: Any, *, resent: bool) -> int | SendFailed:
     """Return the first offset of a batch, or its failure."""
     if isinstance(answer, SEND_FAILURES):
-        failed = SendFailed(topic_partition, answer)
+        failed = SendFailed(topic_partition, answer, resent=resent)
         failed.__cause__ = answer
         return failed
     if isinstance(answer, BaseException):

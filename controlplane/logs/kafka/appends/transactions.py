@@ -1,12 +1,11 @@
 """Appends under one `transactional.id`: all records or none, decided after each failure."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import NoReturn
 
 import msgspec
-from aiokafka.errors import KafkaError
 
 from controlplane.core.entry import Position, TopicPartition
 from controlplane.event_loop import backoff
@@ -33,7 +32,6 @@ from controlplane.logs.kafka.protocol.errors import (
     is_refusal,
     is_refused_id,
     refused_id,
-    start_error,
     write_error,
 )
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
@@ -67,11 +65,11 @@ class Transactions(ProducerOwner):
 
     An append is a batch if `FencedBatches` accepts it, else a transaction. After any failure the
     producers are dropped. `settle` decides the interrupted append before the next write. Requests
-    to the coordinator carry the identity of the dropped producer, so they do not fence a writer
+    to the coordinator carry the identity of the dropped producer. So they do not fence a writer
     that has taken over. One gap remains: while that writer has an open transaction, the coordinator
-    does not compare identities. The coordinator then fences both writers; neither
-    has written a wrong record. After `close` a broker aborts an interrupted transaction when its
-    time-out has passed.
+    does not compare identities. The coordinator then fences both writers; neither has written a
+    wrong record. After `close` a broker aborts an interrupted transaction when its time-out has
+    passed.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """
@@ -107,8 +105,9 @@ class Transactions(ProducerOwner):
         """Request a new epoch: it fences all other writers and ends an open transaction.
 
         Raises:
+            Fenced: another writer has claimed the id meanwhile.
             LogNotUsable: this user may not use the id, or the brokers refuse the time-out.
-            LogUnavailable: no coordinator answers in time.
+            LogUnavailable: no coordinator answers in time, or a partition takes no marker in time.
         """
         # Raises the reason if no broker can be reached; aiokafka hides it.
         await self._cluster.layout([])
@@ -121,7 +120,7 @@ class Transactions(ProducerOwner):
         self._interrupted = None
         # If this claim ends here, partitions may still accept batches of another writer.
         self._fenced = True
-        await self._establish(await self._batches.partitions())
+        await self._establish_all()
         self._fenced = False
 
     async def append(self, records: Sequence[Record]) -> list[Position]:
@@ -133,20 +132,16 @@ class Transactions(ProducerOwner):
             LogUnavailable: `append_timeout_ms` has passed. The outcome is unknown until `settle`
                 returns.
         """
-        deadline = asyncio.get_running_loop().time() + self._limits.append_timeout_ms / 1000
-        pauses = backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS)
-        try:
-            async with asyncio.timeout_at(deadline):
-                while True:
-                    outcomes = await self._append_batches([records])
-                    outcome = outcomes[0] if outcomes else await self._transact(records)
-                    if isinstance(outcome, list):
-                        return outcome
-                    if not isinstance(outcome, NotAppended):
-                        raise outcome
-                    await asyncio.sleep(next(pauses))
-        except TimeoutError:
-            raise self.too_late() from None
+        async with self._in_time():
+            for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):
+                outcomes = await self._append_batches([records])
+                outcome = outcomes[0] if outcomes else await self._transact(records)
+                if isinstance(outcome, list):
+                    return outcome
+                if not isinstance(outcome, NotAppended):
+                    raise outcome
+                await asyncio.sleep(pause)
+        raise AssertionError("backoff never ends")
 
     async def append_batches(
         self, appends: Sequence[Sequence[Record]]
@@ -155,21 +150,19 @@ class Transactions(ProducerOwner):
 
         None: they need a transaction, and nothing was written. Raises the same as `append`.
         """
-        try:
-            async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
-                return await self._append_batches(appends)
-        except TimeoutError:
-            raise self.too_late() from None
+        async with self._in_time():
+            return await self._append_batches(appends)
 
     async def _append_batches(
         self, appends: Sequence[Sequence[Record]]
     ) -> list[BatchOutcome] | None:
         await self.settle()
-        if not self._batches.accept(appends):
-            return None
         assert self._producer is not None
+        identity = self._producer.identity
+        if not self._batches.accept(appends, identity.epoch):
+            return None
         if not self._has_markers:
-            self._check_epoch(await self._coordinator.ended(self._producer.identity, commit=True))
+            self._check_epoch(await self._coordinator.end(identity, commit=True))
             self._has_markers = True
         outcomes = await self._send_batches(appends, self._producer)
         if outcomes is None:
@@ -199,14 +192,17 @@ class Transactions(ProducerOwner):
         return outcomes
 
     async def _decided(self, records: Sequence[Record], outcome: BatchOutcome) -> BatchOutcome:
-        """Return the outcome of a batch, after a search for its records if it got no answer."""
+        """Return the outcome of a batch, after a search for its records if it may be in the log."""
         if isinstance(outcome, Fenced):
             return self._fenced_error()
         if not isinstance(outcome, Unknown):
             return outcome
-        with suppress(Fenced):  # the markers of the other writer refuse the batch
-            await self.settle()
-        first = await self._read_back.position(records[0], outcome.start_offset)
+        try:
+            with suppress(Fenced):  # the markers of the other writer refuse the batch
+                await self.settle()
+            first = await self._read_back.position(records[0], outcome.start_offset)
+        except LogError:
+            return outcome
         if first is None:
             return self._fenced_error() if self._fenced else NotAppended(str(outcome))
         return [first._replace(offset=first.offset + number) for number in range(len(records))]
@@ -284,10 +280,23 @@ class Transactions(ProducerOwner):
         """Build the error for a write that the brokers have not finished in time."""
         return too_late("finish a write", self._limits, self._cluster)
 
-    async def _establish(self, partitions: set[TopicPartition]) -> None:
+    async def _establish_all(self) -> None:
+        """Establish all partitions, also those that the coordinator does not know at first."""
+        pauses = backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS)
+        async with self._in_time():
+            while missing := await self._batches.missing_partitions():
+                if not await self._establish(missing):
+                    await asyncio.sleep(next(pauses))
+
+    async def _establish(self, partitions: set[TopicPartition]) -> bool:
         """Write a marker of the present epoch to each partition: it refuses older epochs then.
 
-        The end of an empty transaction writes markers. Missing topics are left out.
+        The end of an empty transaction writes markers. Missing topics are left out; return False if
+        there are any.
+
+        Raises:
+            Fenced: another writer has claimed the id.
+            LogUnavailable: the coordinator does not confirm that the markers are written.
         """
         assert self._producer is not None
         identity = self._producer.identity
@@ -296,12 +305,16 @@ class Transactions(ProducerOwner):
         ends: Mapping[TopicPartition, int] = {}
         if present:
             await self._coordinator.end(identity, commit=False)
-            self._check_epoch(await self._coordinator.ended(identity, commit=False))
+            code = await self._coordinator.end(identity, commit=False)
+            self._check_epoch(code)
+            if code:
+                raise LogUnavailable(f"{self._id} cannot write its markers: {described(code)}")
             ends = await self._read_back.ends(present)
         self._interrupted = None
         self._has_markers = True
         self._batches.establish(ends)
         self._batches.unknown -= partitions
+        return present == partitions
 
     async def _begin_in(
         self, partitions: set[TopicPartition], identity: ProducerIdentity
@@ -369,14 +382,18 @@ class Transactions(ProducerOwner):
     async def _start(self, identity: ProducerIdentity | None) -> None:
         """Start a producer, with a deadline: aiokafka looks for a coordinator without end."""
         producer = KafkaProducer(self._cluster, self._limits, self._id)
+        async with self._in_time():
+            await producer.start(identity)
+        self._producer = producer
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Cancel the block after `append_timeout_ms`, and raise `LogUnavailable`."""
         try:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
-                await producer.start(identity)
+                yield
         except TimeoutError:
             raise self.too_late() from None
-        except (KafkaError, AssertionError, OSError) as failure:
-            raise start_error(self._id, failure) from failure
-        self._producer = producer
 
     async def close(self) -> None:
         """Stop the producers; they send queued batches first."""

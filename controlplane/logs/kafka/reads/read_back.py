@@ -67,6 +67,7 @@ class ReadBackReader:
             async for batch in self._reader.read([topic], {topic: start})
             for entry in batch.entries()
             if entry.partition == partition
+            and not entry.aborted
             and (entry.key, entry.value) == (record.key, record.value)
         ]
         return Position(topic, partition, offsets[-1]) if offsets else None

@@ -29,7 +29,7 @@ def stores() -> Iterator[Bucket]:
         yield made
 
 
-def test_the_result_as_json(small: Path) -> None:
+def test_json_has_the_numbers_before_and_after(small: Path) -> None:
     """JSON has the numbers before and after, the removed files, and the last manifest's hash."""
     files = len(content(small))
     (done,) = call("compact-archive", small, "-o", "json").json
@@ -41,7 +41,7 @@ def test_the_result_as_json(small: Path) -> None:
     assert len(content(small)) == done["files"][1] + 1  # and the place of the first manifest
 
 
-def test_the_result_as_a_table(small: Path) -> None:
+def test_the_table_prints_numbers_before_and_after(small: Path) -> None:
     """The table prints each number as `before → after`."""
     result = call("compact-archive", small)
     assert result.code == 0

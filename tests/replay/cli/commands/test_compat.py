@@ -117,7 +117,7 @@ def test_the_table_has_reasons_and_plan(dump: Any) -> None:
     assert "When all workers are changed:\n  controlplane stop a\n" in result.stdout
 
 
-def test_the_assessment_as_json(dump: Any) -> None:
+def test_json_has_the_same_assessment(dump: Any) -> None:
     """JSON has the same content; positions have the form that `--as-of` takes."""
     path = dump(DISAGREEING)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "-o", "json")
@@ -143,7 +143,7 @@ def test_the_assessment_as_json(dump: Any) -> None:
     assert [step_of_plan["command"] for step_of_plan in step["plan"]] == ["controlplane stop a"]
 
 
-def test_the_assessment_as_junit(dump: Any) -> None:
+def test_junit_has_a_case_per_connector(dump: Any) -> None:
     """JUnit has a suite per release change and a case per connector; only compatible ones pass."""
     planted = QUIET.config("b").tasks("b", 1)
     result = run("compat", dump(planted), "--from", "3.4", "--to", "3.9", "-o", "junit")
@@ -157,7 +157,7 @@ def test_the_assessment_as_junit(dump: Any) -> None:
     assert "older-tasks (KAFKA-17719)" in (failure.text or "")
 
 
-def test_junit_of_an_unreadable_cluster(dump: Any, tmp_path: Path) -> None:
+def test_an_unreadable_cluster_is_an_error_in_junit(dump: Any, tmp_path: Path) -> None:
     """An unreadable cluster is an error in JUnit, so that CI sees it was not assessed."""
     good, bad = dump(stopped()), tmp_path / "bad.log.jsonl"
     bad.write_text("{", encoding="utf-8")
@@ -267,7 +267,7 @@ def test_a_log_that_is_not_there() -> None:
 # --- lint -----------------------------------------------------------------------------------------
 
 
-def test_lint_exit_codes(dump: Any) -> None:
+def test_findings_that_need_action_set_the_exit_code_of_lint(dump: Any) -> None:
     """Exit code 1: a finding needs action. Exit code 0: no finding does."""
     path = dump(QUIET)
     result = run("lint", path, "--release", "3.9", "--cluster", "lab")
@@ -280,7 +280,7 @@ def test_lint_exit_codes(dump: Any) -> None:
     assert well.stdout == "lab, compacted and read by a worker of 3.4.1: no findings\n"
 
 
-def test_lint_as_json(dump: Any) -> None:
+def test_json_of_lint_has_each_finding(dump: Any) -> None:
     """`-o json` has each finding with its evidence."""
     document = json.loads(run("lint", dump(QUIET), "--release", "3.9", "-o", "json").stdout)
     (finding,) = document["findings"]

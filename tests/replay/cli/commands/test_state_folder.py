@@ -38,7 +38,7 @@ def test_a_folder_has_all_tables(fleet: Path, tmp_path: Path) -> None:
         assert rows_of(written) == rows_of(expected)
 
 
-def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
+def test_the_other_clusters_of_a_damaged_one_are_written(damaged: Path, tmp_path: Path) -> None:
     """`state` writes the other clusters, names the damaged one and exits with code 2."""
     result = call("state", damaged, "-o", "parquet", "--folder", tmp_path / "states")
     assert result.code == 2
@@ -47,14 +47,14 @@ def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "states" / "tasks" / "cluster=life").exists()
 
 
-def test_a_folder_with_damaged_clusters_only(damaged: Path, tmp_path: Path) -> None:
+def test_damaged_clusters_alone_are_refused(damaged: Path, tmp_path: Path) -> None:
     """`state` refuses a damaged cluster and writes no file."""
     words = ("--cluster", "life", "-o", "parquet", "--folder", tmp_path / "states")
     assert "was altered" in refusal(call("state", damaged, *words))
     assert content(tmp_path) == {}
 
 
-def test_options_of_a_folder(fleet: Path, tmp_path: Path) -> None:
+def test_a_folder_needs_parquet_and_whole_tables(fleet: Path, tmp_path: Path) -> None:
     """`--folder` needs Parquet, writes whole tables, and needs a new folder."""
     folder = tmp_path / "states"
     folder.mkdir()

@@ -85,7 +85,7 @@ def test_a_given_file_mode_applies_to_archives(
 # --- selected clusters --------------------------------------------------------------------------
 
 
-def test_all_clusters_and_a_summary(fleet: Path) -> None:
+def test_the_table_has_all_clusters_and_a_summary(fleet: Path) -> None:
     """The table has a row per cluster and a summary; the worst cluster sets the exit code."""
     result = call(*COMPAT, fleet)
     assert result.code == 1
@@ -110,7 +110,7 @@ def test_findings_are_counted_by_cluster(words: tuple[str, ...], code: int, flee
         assert row == [str(mine.count(word)) for word in ("danger", "warning", "info")]
 
 
-def test_one_cluster_of_an_archive(fleet: Path) -> None:
+def test_one_cluster_of_an_archive_is_printed_as_a_log(fleet: Path) -> None:
     """The output for one cluster of an archive is that of a log."""
     result = call(*COMPAT, fleet, "--cluster", "west")
     assert (result.code, "north" in result.out, "CLUSTER" in result.out) == (0, False, False)
@@ -160,7 +160,7 @@ def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
 # --- a moment -----------------------------------------------------------------------------------
 
 
-def test_up_to_a_moment(tmp_path: Path) -> None:
+def test_as_of_hides_later_records(tmp_path: Path) -> None:
     """`--as-of` hides later records, in an archive as in a log."""
     call("capture", f"roll={ROLL}", tmp_path / "fleet", "--once")
     for words in (AUDIT, LINT, COMPAT):

@@ -149,7 +149,7 @@ def test_state_prints_the_digest_of_the_service(archive: Path) -> None:
     ]
 
 
-def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
+def test_table_and_parquet_have_the_same_rows(archive: Path, tmp_path: Path) -> None:
     """Table and Parquet file have the same rows; the printed vector is a valid moment."""
     shown = call("state", archive, "--cluster", "roll", "--profile", "3.4")
     file = tmp_path / "state.parquet"
@@ -164,7 +164,7 @@ def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
         assert msgspec.json.decode(row["config"])["name"] == row["connector"]
 
 
-def test_one_connector_at_a_moment(archive: Path) -> None:
+def test_a_record_selects_the_clusters_of_its_connector(archive: Path) -> None:
     """`--as-of` a record selects the clusters that had the connector then."""
     result = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
     connectors = [cluster["states"][0]["connectors"] for cluster in result.json]
@@ -228,12 +228,12 @@ def test_duckdb_reads_segments_as_a_table(archive: Path) -> None:
     assert by_itself.count_rows() == 354 + 108
 
 
-def test_an_archive_by_its_url(archive: Path) -> None:
+def test_an_archive_may_be_given_as_a_url(archive: Path) -> None:
     """A folder may be given as a URL."""
     assert call("state", archive.as_uri()) == call("state", archive)
 
 
-def test_the_history_of_two_connectors(archive: Path) -> None:
+def test_the_history_has_each_connector_once(archive: Path) -> None:
     """Each connector appears once, in the requested order."""
     words = ("history", archive, "--cluster", "life", "-o", "json")
     both = call(*words, "--connector", "orders", "--connector", "pages", "--connector", "orders")
@@ -263,7 +263,7 @@ def test_a_folder_without_archive_is_an_error(command: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("arguments", [(), ("l.db",)])
-def test_a_capture_without_archive(arguments: tuple[str, ...]) -> None:
+def test_a_capture_without_archive_is_refused(arguments: tuple[str, ...]) -> None:
     """The error names both arguments: click would report the first one as missing."""
     result = call("capture", *arguments)
     assert (result.code, result.err.splitlines()[-1]) == (2, "Error: give LOG and ARCHIVE")

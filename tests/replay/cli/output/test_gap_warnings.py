@@ -66,7 +66,9 @@ def vector(end: int) -> str:
         (at(LOST.stop), True),
     ],
 )
-def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_reported: bool) -> None:
+def test_a_time_reports_the_gap_before_it(
+    archive: Path, moment: str | None, *, is_reported: bool
+) -> None:
     """A time also reports the gap right before it, because the lost records have no known time."""
     gaps = missing(cluster_in(archive), moment)
     assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_reported else ())
