@@ -164,3 +164,14 @@ def test_one_offset_is_altered_in_the_words_of_kcctl(stopped: ClusterCalls) -> N
     assert position(stopped) == 9
     stopped.output(*ALTER, *partition, "--source-offset", "null")
     assert position(stopped) is None
+
+
+@pytest.mark.parametrize("bad", ["--source-partition", "--source-offset"])
+def test_bad_json_is_reported_with_its_option(stopped: ClusterCalls, bad: str) -> None:
+    """The message names the option whose value is no JSON; nothing is sent."""
+    pair = {"--source-partition": "{}", "--source-offset": "{}", bad: "{x"}
+    words = [word for option in pair.items() for word in option]
+    result = stopped.ask(*ALTER, *words)
+    assert result.code == 2
+    assert f"Error: {bad}: '{{x' is no JSON" in result.err
+    assert position(stopped) == 5

@@ -169,7 +169,10 @@ def _single(flags: dict[str, Any]) -> OffsetEntry:
     source = flags["source_partition"], flags["source_offset"]
     sink = flags["kafka_topic"], flags["kafka_partition"], flags["kafka_offset"]
     if None not in source and not any(value is not None for value in sink):
-        return {"partition": _json(source[0]), "offset": _json(source[1])}
+        return {
+            "partition": _json("--source-partition", source[0]),
+            "offset": _json("--source-offset", source[1]),
+        }
     if None not in sink and not any(value is not None for value in source):
         topic, partition, offset = sink
         return {
@@ -182,11 +185,11 @@ def _single(flags: dict[str, Any]) -> OffsetEntry:
     )
 
 
-def _json(text: str) -> Any:
+def _json(option: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise click.UsageError(f"{quoted(text)} is no JSON ({error})") from None
+        raise click.UsageError(f"{option}: {quoted(text)} is no JSON ({error})") from None
 
 
 def _of_file(file: str) -> list[OffsetEntry]:
