@@ -390,7 +390,10 @@ class Pipelines:
         setting = f"{role}.converter"
         name = config.get(setting) or default
         if name is None:
-            raise ConnectError(f"Neither the connector nor the worker has a {setting}")
+            raise ConnectError(
+                f"Neither the connector nor the worker has a {setting}: set it in the config "
+                "of the connector, or in the worker's file"
+            )
         own = prefixed(config, f"{setting}.")
         of_worker = prefixed(self._settings.converter_settings, f"{setting}.")
         converter: Converter = converter_for(name)
