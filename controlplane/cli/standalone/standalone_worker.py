@@ -14,7 +14,7 @@ from controlplane.observe import Logger
 from controlplane.plane import Settings
 from controlplane.projection.retention import DAY_MS, RetentionSettings
 from controlplane.rest.service import Service
-from controlplane.settings import Configuration
+from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.errors import SettingsError
 from controlplane.terminal.output import note
 from controlplane.worker.connector_classes import ConnectorClasses
@@ -37,9 +37,10 @@ def runnable_classes(configuration: Configuration) -> ConnectorClasses:
     """
     classes = classes_of(configuration)
     if classes.is_empty:
+        entries = ", ".join(configuration.settings(WorkerSettings).plugin_path) or "empty"
         raise SettingsError(
-            "plugin.path names no Python module or directory with connectors, so none can run: add "
-            "controlplane.connectors for those that ship, or a module of your own"
+            f"plugin.path names no Python module or directory with connectors ({entries}), so none "
+            "can run: add controlplane.connectors for those that ship, or a module of your own"
         )
     return classes
 

@@ -111,7 +111,11 @@ _TABLE: tuple[tuple[int, str, str], ...] = (
     (35, "UNSUPPORTED_VERSION", "the broker does not support this version of the request"),
     (36, "TOPIC_ALREADY_EXISTS", "there is such a topic already"),
     (37, "INVALID_PARTITIONS", "the number of partitions is invalid"),
-    (38, "INVALID_REPLICATION_FACTOR", "the cluster has too few brokers for so many replicas"),
+    (
+        38,
+        "INVALID_REPLICATION_FACTOR",
+        "the cluster has too few brokers for so many replicas: lower the replication factor",
+    ),
     (39, "INVALID_REPLICA_ASSIGNMENT", "the replicas cannot be placed like this"),
     (40, "INVALID_CONFIG", "the broker refuses a setting of the topic: check its value"),
     (41, "NOT_CONTROLLER", "another broker is the controller now: try again"),
