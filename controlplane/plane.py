@@ -25,7 +25,7 @@ from controlplane.controller import (
     StepListener,
     WriterEnvironment,
 )
-from controlplane.controller.external import sink_offsets, sink_progress
+from controlplane.controller.external import sink_offsets, sink_progress, with_remote_offsets
 from controlplane.core.codec.command_log import command_of
 from controlplane.core.commands import (
     AnyCommand,
@@ -373,6 +373,10 @@ class ControlPlane:
         """
         config = self.state.config.connectors.get(connector, {})
         return await sink_offsets(connector, config, self.context, self._around.outside)
+
+    async def with_remote_offsets(self, state: ClusterState, connector: str) -> ClusterState:
+        """Return a state with a source's remote offsets; see `external.with_remote_offsets`."""
+        return await with_remote_offsets(state, connector, self.context, self._around.outside)
 
     async def group_progress(self, connector: str) -> GroupProgress:
         """Read the committed offsets of a sink's consumer group, with the lag in each partition.

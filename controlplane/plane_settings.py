@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from controlplane.controller import CommandLimits
 from controlplane.core.releases.profiles import KIP
 from controlplane.plane import Partitions, Settings
@@ -61,6 +63,14 @@ def plane_settings(
         catalogue=worker.plugins_catalogue,
         trust_unknown_classes=worker.plugins_trust_unknown,
     )
+
+
+def with_brokers(settings: Settings, bootstrap: str) -> Settings:
+    """Return the settings of a plane on these brokers; empty: those of the settings."""
+    if not bootstrap:
+        return settings
+    worker = msgspec.structs.replace(settings.worker, bootstrap_servers=bootstrap)
+    return msgspec.structs.replace(settings, worker=worker)
 
 
 def _partitions(worker: WorkerSettings, *, on_kafka: bool) -> Partitions:

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from controlplane.controller.external import ExternalActions
+from controlplane.controller.external import ExternalActions, remote_reader
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -20,6 +20,7 @@ from controlplane.core.decide.prediction import hook_assumption
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
+    AskRemoteOffsets,
     HookOutcome,
     HookSuccess,
     Plan,
@@ -50,6 +51,12 @@ def _group_unreadable(command: AnyCommand, cause: str) -> Rejected:
         return Rejected(Reason.FAILED, cause)
     text = "Failed to list offsets prior to resetting offsets for sink connector"
     return Rejected(Reason.FAILED, f"{text} {command.connector}", cause)
+
+
+def _remote_unreadable(question: AskRemoteOffsets, cause: str) -> Rejected:
+    """Refusal for offsets on another cluster that cannot be read."""
+    text = f"Failed to read the offsets of source connector {question.connector}"
+    return Rejected(Reason.FAILED, text, cause)
 
 
 class Decider:
@@ -105,6 +112,16 @@ class Decider:
                     except Exception as failure:  # noqa: BLE001 - any failure is a refusal
                         return _group_unreadable(command, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
+                case AskRemoteOffsets():
+                    reader = remote_reader(self._outside)
+                    if reader is None:
+                        return decision.refusal
+                    try:
+                        remote = await reader.remote_offsets(decision, context.profile)
+                    except Exception as failure:  # noqa: BLE001 - any failure is a refusal
+                        return _remote_unreadable(decision, str(failure) or type(failure).__name__)
+                    context = msgspec.structs.replace(context, remote=remote)
+                    size += len(remote.values)
 
     async def with_complete_outcome(
         self, state: ClusterState, command: AnyCommand, plan: Plan

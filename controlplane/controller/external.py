@@ -12,10 +12,21 @@ from msgspec import UNSET
 
 from controlplane.core.context import Context
 from controlplane.core.decide.sink_offsets import admin_overrides, group_of
+from controlplane.core.decide.source_offsets import missing_remote
 from controlplane.core.entry import TopicPartition
-from controlplane.core.plan import AdminOverrides, AlterGroup, AnyAction, GroupOffsets
+from controlplane.core.plan import (
+    AdminOverrides,
+    AlterGroup,
+    AnyAction,
+    AskRemoteOffsets,
+    GroupOffsets,
+    WriteOffsets,
+)
 from controlplane.core.records import Properties
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, OffsetState
 from controlplane.core.text.override_refusal import override_refusal
+from controlplane.core.topics.remote_offsets import with_remote
 from controlplane.core.validation.override_policy import SINK_OFFSET_CLIENTS
 from controlplane.core.views.group_progress import GroupProgress, LogEnd, group_progress
 
@@ -83,6 +94,29 @@ class HasLogEnds(Protocol):
         ...
 
 
+@runtime_checkable
+class HasRemoteOffsets(Protocol):
+    """External actions that also read offsets of sources on the cluster of their producer."""
+
+    @property
+    def reads_remote(self) -> bool:
+        """False: there is no such cluster, so the log has the offsets of every source."""
+        ...
+
+    async def remote_offsets(self, question: AskRemoteOffsets, profile: Profile) -> OffsetState:
+        """Offsets in the topic; empty if there is no such topic.
+
+        Raises:
+            ExternalActionFailed: they cannot be read.
+        """
+        ...
+
+
+def remote_reader(outside: ExternalActions) -> HasRemoteOffsets | None:
+    """Return the reader of offsets on other clusters; None: they are not read."""
+    return outside if isinstance(outside, HasRemoteOffsets) and outside.reads_remote else None
+
+
 def known_policy(context: Context) -> Context:
     """Return the context of a reader: without a policy in its settings, every override is allowed.
 
@@ -107,6 +141,25 @@ async def sink_offsets(
     if forbidden is not None:
         raise OverridesForbidden(forbidden)
     return await outside.group_offsets(group_of(name, config, context), admin_overrides(config))
+
+
+async def with_remote_offsets(
+    state: ClusterState, name: str, context: Context, outside: ExternalActions
+) -> ClusterState:
+    """Return the state with a source's offsets on the cluster of its producer.
+
+    The state is unchanged if they are on the worker's cluster, or if nothing can read them.
+
+    Raises:
+        ExternalActionFailed: the offsets cannot be read.
+    """
+    config = state.config.connectors.get(name)
+    question = config and missing_remote(state, name, config, context)
+    reader = remote_reader(outside)
+    if not question or reader is None:
+        return state
+    offsets = await reader.remote_offsets(question, state.profile)
+    return with_remote(state, question.topic, offsets)
 
 
 async def sink_progress(
@@ -135,8 +188,13 @@ class NoExternalSystems:
         """Do nothing.
 
         Raises:
-            ExternalActionFailed: the action sets offsets of a group.
+            ExternalActionFailed: the action sets offsets of a group, or of another cluster.
         """
+        if isinstance(action, WriteOffsets):
+            raise ExternalActionFailed(
+                f"Failed to write the offsets of connector {action.connector}: this control plane "
+                "has no Kafka cluster"
+            )
         if isinstance(action, AlterGroup) and action.put:
             raise ExternalActionFailed(
                 f"Failed to alter consumer group offsets for connector {action.connector}: this "

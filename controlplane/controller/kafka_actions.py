@@ -6,16 +6,22 @@ from contextlib import asynccontextmanager
 from msgspec import UNSET
 
 from controlplane.controller.external import STILL_ACTIVE, ExternalActionFailed
+from controlplane.controller.remote_offsets import RemoteOffsetTopics
 from controlplane.core.entry import TopicPartition
 from controlplane.core.plan import (
     AdminOverrides,
     AlterGroup,
     AnyAction,
+    AskRemoteOffsets,
     DeleteGroup,
     FenceProducers,
     GroupOffsets,
     RestartInstances,
+    WriteOffsets,
 )
+from controlplane.core.records import Properties
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import OffsetState
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
@@ -30,8 +36,12 @@ class KafkaActions:
     restart records from the log.
     """
 
-    def __init__(self, clusters: ConnectorClusters) -> None:
+    def __init__(
+        self, clusters: ConnectorClusters, remote: RemoteOffsetTopics | None = None
+    ) -> None:
+        """`remote`: offsets of sources on other clusters; None: they are not read or written."""
         self._clusters = clusters
+        self._remote = remote
 
     async def perform(self, action: AnyAction) -> None:
         """Perform an action; repeating it has no further effect.
@@ -48,6 +58,8 @@ class KafkaActions:
                 await self._fence(action)
             case RestartInstances():
                 pass
+            case WriteOffsets():
+                await self._write(action)
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group; empty if there is no such group.
@@ -58,6 +70,25 @@ class KafkaActions:
         async with self._groups(admin) as groups:
             committed = await groups.committed(group)
         return tuple((*partition, offset) for partition, offset in committed.items())
+
+    @property
+    def reads_remote(self) -> bool:
+        """True if offsets of sources on other clusters are read and written."""
+        return self._remote is not None
+
+    async def remote_offsets(self, question: AskRemoteOffsets, profile: Profile) -> OffsetState:
+        """Offsets of a source on the cluster of its producer; empty if the topic is missing.
+
+        Raises:
+            ExternalActionFailed: they cannot be read.
+        """
+        assert self._remote is not None, "see `reads_remote`"
+        topic, clients = question.topic, _texts(question.clients)
+        try:
+            # The markers of a commit are written after it, so the last one may look open.
+            return await self._remote.read(topic, clients, profile, awaits_transactions=True)
+        except (LogError, SettingsError) as failure:
+            raise ExternalActionFailed("", str(failure)) from failure
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
@@ -83,11 +114,36 @@ class KafkaActions:
         async with self._groups(action.admin, answer, action.connector, "reset") as groups:
             await groups.delete(action.group)
 
+    async def _write(self, action: WriteOffsets) -> None:
+        answer = f"Failed to write the offsets of source connector {action.connector}"
+        if self._remote is None:
+            raise ExternalActionFailed(answer, "this control plane writes to one cluster only")
+        clients = _texts(action.clients)
+        try:
+            await self._remote.write(action.topic, action.records, clients, action.transactional_id)
+        except (LogError, SettingsError) as failure:
+            raise ExternalActionFailed(answer, str(failure)) from failure
+
     async def _fence(self, action: FenceProducers) -> None:
         answer = "Failed to perform zombie fencing for source connector prior to modifying offsets"
-        async with self._groups(action.admin, answer) as groups:
+        async with self._fencing_groups(action, answer) as groups:
             for transactional_id in action.transactional_ids:
                 await groups.fence(transactional_id)
+
+    @asynccontextmanager
+    async def _fencing_groups(
+        self, action: FenceProducers, answer: str
+    ) -> AsyncIterator[GroupAdmin]:
+        """Open the cluster of the producers to fence."""
+        if action.clients is UNSET or self._remote is None:
+            async with self._groups(action.admin, answer) as groups:
+                yield groups
+            return
+        try:
+            async with self._remote.opened("admin", _texts(action.clients)) as cluster:
+                yield GroupAdmin(cluster, self._remote.reading)
+        except (LogError, SettingsError) as failure:
+            raise ExternalActionFailed(answer, str(failure)) from failure
 
     @asynccontextmanager
     async def _groups(
@@ -100,9 +156,8 @@ class KafkaActions:
                 worker only logs. Groups with members get `STILL_ACTIVE`.
         """
         settings = {} if admin is UNSET else admin
-        overrides = {key: value for key, value in settings.items() if isinstance(value, str)}
         try:
-            async with self._clusters.groups(overrides) as groups:
+            async with self._clusters.groups(_texts(settings)) as groups:
                 yield groups
         except GroupRefusal as refusal:
             if verb and refusal.is_active:
@@ -111,3 +166,8 @@ class KafkaActions:
             raise ExternalActionFailed(answer, str(refusal)) from refusal
         except (LogError, SettingsError) as failure:
             raise ExternalActionFailed(answer, str(failure)) from failure
+
+
+def _texts(settings: Properties) -> dict[str, str]:
+    """Return the client settings that are texts; a config may have nulls."""
+    return {key: value for key, value in settings.items() if isinstance(value, str)}

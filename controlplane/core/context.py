@@ -5,6 +5,7 @@ import msgspec
 from controlplane.core.plan import GroupOffsets, HookOutcome
 from controlplane.core.plugins import UNCHECKED, Plugins
 from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import OffsetState
 
 
 class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,6 +16,8 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`consumer.group.id`: group of all sinks without an override."""
     bootstrap_servers: str = ""
     """`bootstrap.servers` of the worker; a connector's own offsets topic may be elsewhere."""
+    producer_bootstrap_servers: str = ""
+    """`producer.bootstrap.servers`: brokers of all producers without an override."""
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
     override_policy: str | None = None
@@ -40,3 +43,5 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Answers of the `alterOffsets` hook, one for each `AskHook` so far, in order."""
     group: GroupOffsets | None = None
     """Committed offsets of a sink's consumer group, once `decide` has asked for them."""
+    remote: OffsetState | None = None
+    """Offsets of a source on the cluster of its producer, once `decide` has asked for them."""

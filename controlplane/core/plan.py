@@ -67,6 +67,9 @@ class FenceProducers(Action, frozen=True, tag="fence-producers"):
     connector: str
     transactional_ids: tuple[str, ...]
     admin: AdminOverrides = msgspec.UNSET
+    clients: Properties | msgspec.UnsetType = msgspec.UNSET
+    """As in `WriteOffsets`, for producers on another cluster; unset: `admin` selects the cluster.
+    """
 
 
 class RestartInstances(Action, frozen=True, tag="restart-instances"):
@@ -79,7 +82,22 @@ class RestartInstances(Action, frozen=True, tag="restart-instances"):
     instances: tuple[int | None, ...]
 
 
-AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances
+class WriteOffsets(Action, frozen=True, tag="write-offsets"):
+    """Write offsets of a source to a topic on the cluster of its producer (KIP-618).
+
+    The topic is created if it is missing.
+    """
+
+    connector: str
+    topic: str
+    records: tuple[Draft, ...]
+    clients: Properties
+    """`producer.override.*` and so on of the connector's config, which select the cluster."""
+    transactional_id: str = ""
+    """Producer id of a transaction, which also fences a leftover task; empty: no transaction."""
+
+
+AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances | WriteOffsets
 
 
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -250,7 +268,30 @@ class AskGroup(msgspec.Struct, frozen=True):
     admin: AdminOverrides = msgspec.UNSET
 
 
-Question = AskHook | AskGroup
+class AskRemoteOffsets(msgspec.Struct, frozen=True):
+    """Question: the offsets in a topic on the cluster of a source's producer (KIP-618).
+
+    Decide again with the answer. `servers`: brokers of that cluster. `clients`: as in
+    `WriteOffsets`.
+    """
+
+    connector: str
+    topic: str
+    servers: str
+    clients: Properties
+
+    @property
+    def refusal(self) -> "Rejected":
+        """Refusal of a control plane that cannot read or write there."""
+        text = (
+            f"The offsets of connector {self.connector} lie on the Kafka cluster {self.servers}, "
+            "where this control plane does not write: use a control plane of that cluster, or "
+            "remove producer.override.bootstrap.servers"
+        )
+        return Rejected(Reason.FAILED, text)
+
+
+Question = AskHook | AskGroup | AskRemoteOffsets
 
 
 class HookSuccess(msgspec.Struct, frozen=True):

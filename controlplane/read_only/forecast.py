@@ -19,6 +19,7 @@ from controlplane.core.decide.prediction import hook_assumption, predicted_state
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
+    AskRemoteOffsets,
     GroupOffsets,
     HookOutcome,
     HookSuccess,
@@ -72,6 +73,8 @@ def forecast(  # noqa: PLR0913 - options, by name only
                 assumed += decision.assumed
                 assumed += _class_assumption(command, after, context.plugins, advises=advises)
             return Forecast(command, decision, state, after, tuple(dict.fromkeys(assumed)))
+        if isinstance(decision, AskRemoteOffsets):
+            return Forecast(command, decision.refusal, state, state)
         if isinstance(decision, AskGroup):
             assumed.append(_group_assumption(decision.group, group, advises=advises))
             context = msgspec.structs.replace(context, group=group or ())

@@ -53,7 +53,7 @@ from controlplane.rest.extensions import (
     watch,
 )
 from controlplane.rest.requests import Call
-from controlplane.rest.service import Commands, Planner
+from controlplane.rest.service import Commands, HasRemoteStates, Planner
 from controlplane.rest.signatures import Signature
 
 Responder = Callable[[Call], Awaitable[Answer]]
@@ -82,6 +82,8 @@ def _view_responder(route: reads.ReadRoute) -> Responder:
             _check_readable(call, reading.state, *call.names)
             if reads.is_sink(reading, *call.names):
                 reading = reading._replace(group=await _group(call, *call.names))
+            else:
+                reading = reading._replace(state=await _with_remote(call, reading, *call.names))
         viewing = partial(_view_answer, route.view, reading, call.names)
         answered = (await in_thread_if_large(viewing, _visited(route, state))).with_notices(notices)
         return answered._replace(pure=not route.reads_group and call.request.as_of is None)
@@ -138,6 +140,18 @@ async def _group(call: Call, connector: str) -> GroupOffsets | None:
         raise RequestFailed(
             words if call.profile.release != KIP else f"{words}: {error}"
         ) from error
+
+
+async def _with_remote(call: Call, reading: reads.ReadInputs, connector: str) -> ClusterState:
+    """Return the state with a source's present offsets on the cluster of its producer."""
+    plane: object = call.service.commands
+    if not isinstance(plane, HasRemoteStates) or call.request.as_of is not None:
+        return reading.state
+    try:
+        return await plane.with_remote_offsets(reading.state, connector)
+    except ExternalActionFailed as error:
+        words = f"Failed to retrieve offsets for source connector {connector}"
+        raise RequestFailed(f"{words}: {error}") from error
 
 
 # --- commands -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Dependencies of the endpoints: what a service needs to answer."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context, DecisionSettings
@@ -137,6 +137,19 @@ class Commands(Planner, Protocol):
 
         Raises:
             ExternalActionFailed: the broker cannot be reached.
+        """
+        ...
+
+
+@runtime_checkable
+class HasRemoteStates(Protocol):
+    """Commands that also read offsets of sources on the cluster of their producer."""
+
+    async def with_remote_offsets(self, state: ClusterState, connector: str) -> ClusterState:
+        """Return a state with these offsets; unchanged if a source has none there.
+
+        Raises:
+            ExternalActionFailed: they cannot be read.
         """
         ...
 

@@ -17,6 +17,7 @@ from controlplane.core.plan import (
     DeleteGroup,
     FenceProducers,
     RestartInstances,
+    WriteOffsets,
 )
 from controlplane.core.state import Topics
 from controlplane.rest.errors import Answer
@@ -193,3 +194,6 @@ def action(done: AnyAction) -> str:
                 for task in done.instances
             ]
             return printable(f"restarted: {', '.join(named)}")
+        case WriteOffsets():
+            keys = [draft.key.decode("utf-8", "replace") for draft in done.records]
+            return printable(f"offsets written to another cluster: {', '.join(keys)}")

@@ -98,6 +98,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Consumer group of every sink connector that does not override it; default
     `connect-<name>`."""
 
+    producer_bootstrap_servers: str = ""
+    """Brokers of the producers of sources that do not override them; default: the worker's."""
+
     key_converter: Annotated[str | None, REFUSED] = None
     """Converter of keys for connectors that name none; their configs are validated with it, too.
     The settings for values and headers are alike."""
@@ -226,6 +229,7 @@ def decision_settings(settings: WorkerSettings) -> DecisionSettings:
         group_id=settings.group_id,
         consumer_group_id=settings.consumer_group_id,
         bootstrap_servers=settings.bootstrap_servers or "",
+        producer_bootstrap_servers=settings.producer_bootstrap_servers,
         topic_tracking_enable=settings.topic_tracking_enable,
         topic_tracking_allow_reset=settings.topic_tracking_allow_reset,
         override_policy=_policy(settings.connector_client_config_override_policy),

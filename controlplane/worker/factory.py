@@ -1,5 +1,6 @@
 """Makes connectors and tasks from their configs."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,7 +14,8 @@ from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
 from controlplane.core.plugins.catalogue import UNDEFINED_VERSION, Plugin
 from controlplane.core.state import ClusterState
-from controlplane.core.topics.source_partitions import topics_of
+from controlplane.core.topics.remote_offsets import with_remote
+from controlplane.core.topics.source_partitions import is_remote, topics_of
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
@@ -174,13 +176,31 @@ class InstanceFactory:
 
     async def _read_offsets(self, name: str, config: Mapping[str, Any]) -> SourceOffsetStore:
         """Read the offsets topics to their ends, and return the connector's offsets."""
-        plane = self._plane
+        plane, offsets = self._plane, self._clients.offsets
+        if offsets.remote_topic(config) is not None:  # its brokers may be a reference
+            config = (await asyncio.to_thread(self._resolver.resolved, config)).config
         topics = topics_of(plane.state, config)
+        if offsets.remote_topic(config) is not None:
+            topics = topics[-1:]
         for topic in topics[:-1]:  # its own, which may be new
-            await self._clients.offsets.create(topic, topics[-1])
+            await offsets.create(topic, topics[-1])
         await plane.follower.follow(topics)
         await plane.follower.wait_for(await plane.log.ends(topics))
-        return SourceOffsetStore(plane.state, name, config)
+        # Transactions of killed tasks are open until their successors begin.
+        state = await self._with_remote(config, awaits_transactions=False)
+        return SourceOffsetStore(state, name, config)
+
+    async def _with_remote(
+        self, config: Mapping[str, str], *, awaits_transactions: bool
+    ) -> ClusterState:
+        """Return the state with the offsets on the cluster of a connector's producer, if any."""
+        remote = self._clients.offsets.remote_topic(config)
+        if remote is None:
+            return self._plane.state
+        offsets = await self._clients.offsets.read_remote(
+            remote, config, awaits_transactions=awaits_transactions
+        )
+        return with_remote(self._plane.state, remote, offsets)
 
     async def task(
         self, name: str, number: int, assignment: Assignment, *, paused: bool
@@ -273,14 +293,19 @@ class InstanceFactory:
     ) -> AsyncIterator[Delivery]:
         """Open the producer, which fences its predecessor; then read what that has committed."""
         async with self._clients.transactional_producer(task, config) as producer:
-            await loaded.offsets.read_again(partial(self._state_with, loaded.offsets.topics))
+            reading = partial(self._state_with, loaded.offsets.topics, config)
+            await loaded.offsets.read_again(reading)
             yield ExactlyOnce(loaded, producer)
 
-    async def _state_with(self, offsets_topics: Sequence[str]) -> ClusterState:
+    async def _state_with(
+        self, offsets_topics: Sequence[str], config: Mapping[str, str]
+    ) -> ClusterState:
         """Return the state when all transactions that these topics contain now have ended."""
-        ends = await until_available(partial(self._clients.offsets.ends, offsets_topics))
+        own_cluster = [topic for topic in offsets_topics if not is_remote(topic)]
+        ends = await until_available(partial(self._clients.offsets.ends, own_cluster))
         await self._plane.follower.wait_for(ends)
-        return self._plane.state
+        reading = partial(self._with_remote, config, awaits_transactions=True)
+        return await until_available(reading)
 
     async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
         name, number = draft.identity

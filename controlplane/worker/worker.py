@@ -13,23 +13,29 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 from prometheus_client.metrics_core import Metric
 
 from controlplane.connect.errors import ConnectError
-from controlplane.controller.external import ExternalActionFailed
+from controlplane.controller.external import ExternalActionFailed, remote_reader
 from controlplane.core.codec.config import decode_config
 from controlplane.core.commands import PublishTasks
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.plan import (
     AdminOverrides,
     AnyAction,
+    AskRemoteOffsets,
+    FenceProducers,
     GroupOffsets,
     Outcome,
     Rejected,
     RestartInstances,
+    WriteOffsets,
 )
-from controlplane.core.records import ConnectorConfig, RestartRequest
+from controlplane.core.records import ConnectorConfig, Properties, RestartRequest
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import OffsetState
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import cancel_all
 from controlplane.failure_text import message_of, shortened
@@ -58,8 +64,10 @@ FAILURE_POLL_S = 1.0
 class WorkerActions:
     """Actions outside of the logs (`ExternalActions`): those on clients of tasks, and restarts."""
 
-    def __init__(self, clients: ClientActions) -> None:
+    def __init__(self, clients: ClientActions, resolver: ConfigResolver) -> None:
+        """`resolver`: replaces the references in client settings, which plans keep."""
         self._clients = clients
+        self._resolver = resolver
         self.worker: ConnectWorker | None = None
 
     async def perform(self, action: AnyAction) -> None:
@@ -68,7 +76,10 @@ class WorkerActions:
         Raises:
             ExternalActionFailed: the connector cannot be started, or the group not be changed.
         """
-        if not isinstance(action, RestartInstances):
+        if isinstance(action, WriteOffsets | FenceProducers) and action.clients is not UNSET:
+            clients = await self._resolved(action.clients)
+            await self._clients.perform(msgspec.structs.replace(action, clients=clients))
+        elif not isinstance(action, RestartInstances):
             await self._clients.perform(action)
         elif self.worker is not None:
             await self.worker.restart(action)
@@ -76,6 +87,30 @@ class WorkerActions:
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group."""
         return await self._clients.group_offsets(group, admin)
+
+    @property
+    def reads_remote(self) -> bool:
+        """True if sources may have offsets on other clusters than the worker's."""
+        return remote_reader(self._clients) is not None
+
+    async def remote_offsets(self, question: AskRemoteOffsets, profile: Profile) -> OffsetState:
+        """Offsets of a source on the cluster of its producer.
+
+        Raises:
+            ExternalActionFailed: they cannot be read.
+        """
+        reader = remote_reader(self._clients)
+        assert reader is not None, "see `reads_remote`"
+        clients = await self._resolved(question.clients)
+        resolved_question = msgspec.structs.replace(question, clients=clients)
+        return await reader.remote_offsets(resolved_question, profile)
+
+    async def _resolved(self, settings: Properties) -> Properties:
+        """Return client settings without references. In a thread: a provider may read a file."""
+        try:
+            return (await asyncio.to_thread(self._resolver.resolved, settings)).config
+        except ConnectError as failure:
+            raise ExternalActionFailed("", str(failure)) from failure
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
@@ -167,7 +202,7 @@ class ConnectWorker:
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
             cluster = cluster or LogCluster(log, around.now_ms, environment.settings.producer)
-            actions = WorkerActions(cluster.actions)
+            actions = WorkerActions(cluster.actions, ConfigResolver(environment.providers))
             around = around._replace(
                 outside=actions, plugins=around.plugins or environment.classes.plugins()
             )

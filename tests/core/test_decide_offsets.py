@@ -7,7 +7,14 @@ import pytest
 
 from controlplane.core.commands import AlterOffsets, OffsetChange
 from controlplane.core.context import DecisionSettings
-from controlplane.core.plan import AskHook, HookFailure, Outcome, Reason, Rejected
+from controlplane.core.plan import (
+    AskHook,
+    AskRemoteOffsets,
+    HookFailure,
+    Outcome,
+    Reason,
+    Rejected,
+)
 from controlplane.core.plugins import UNCHECKED
 from tests.core.decisions import SOURCE, decided, planned, refused
 from tests.core.logs import offsets, tasks
@@ -164,10 +171,10 @@ OWN = '"offsets.storage.topic":"own"'
         ([OWN], True, "near:9092", True),
     ],
 )
-def test_offsets_on_another_cluster_are_refused(
+def test_offsets_on_another_cluster_are_asked_for(
     members: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
-    """Offsets on another cluster are refused if the connector's producers write them."""
+    """A decision asks for offsets on another cluster if the connector's producers write them."""
     worker = DecisionSettings(bootstrap_servers=ours)
     decision = decided(
         [connector(*members), STOPPED], ONE, exactly_once=exactly_once, worker=worker
@@ -175,9 +182,10 @@ def test_offsets_on_another_cluster_are_refused(
     if reached:
         assert isinstance(decision, AskHook)
         return
-    assert isinstance(decision, Rejected)
-    assert decision.reason is Reason.FAILED
-    assert "lie on the Kafka cluster far:9092, b:9" in str(decision.text)
+    assert isinstance(decision, AskRemoteOffsets)
+    assert decision.topic == ("own" if OWN in members else "connect-offsets")
+    assert decision.clients == {"producer.override.bootstrap.servers": "far:9092, b:9"}
+    assert "lie on the Kafka cluster far:9092, b:9" in str(decision.refusal.text)
 
 
 # --- the hook -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.notices import Notices
 from controlplane.plane import Surroundings
-from controlplane.plane_settings import plane_settings
+from controlplane.plane_settings import plane_settings, with_brokers
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.sources import flag_values
 from controlplane.worker.connector_classes import AnyConnectorClass, ConnectorClasses
@@ -51,7 +51,7 @@ async def worker_on(
         async with ConnectWorker.open(
             log,
             RuntimeEnvironment(ConnectorClasses(classes, others=others), runtime),
-            plane_settings(configuration, on_kafka=True),
+            with_brokers(plane_settings(configuration, on_kafka=True), bootstrap),
             Surroundings(notices=notices),
             BrokerCluster(bootstrap, configuration, clusters),
         ) as worker:

@@ -196,9 +196,23 @@ async def test_a_failed_search_concerns_its_own_append(
         raise LogNotUsable("the topic may not be read")
 
     interrupt(monkeypatch, second_answer_lost)
-    monkeypatch.setattr(ReadBackReader, "position", unreadable)
+    monkeypatch.setattr(ReadBackReader, "positions", unreadable)
     appends = [log.append([put(topic, f"{number}", number)], epoch) for number in (0, 1)]
     written, unknown = await asyncio.gather(*appends, return_exceptions=True)
     assert isinstance(written, list)
     assert isinstance(unknown, LogUnavailable)
     assert await keys(log, topic) == ["0", "1", "before"]
+
+
+async def test_appends_that_begin_alike_are_told_apart(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records of an append are looked for, because another one may begin with its first."""
+    epoch = await log.claim()
+    interrupt(monkeypatch, _losing((topic, 0), is_sent=True))
+    pair, single = [put(topic, "a"), put(topic, "b")], [put(topic, "a")]
+    written = await asyncio.gather(log.append(pair, epoch), log.append(single, epoch))
+    offsets = [[position.offset for position in positions] for positions in written]
+    (first, second), (last,) = offsets
+    assert (second, last) == (first + 1, first + 2)
+    assert await keys(log, topic) == ["a", "a", "b"]

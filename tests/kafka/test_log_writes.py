@@ -285,6 +285,17 @@ async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: New
         assert {entry.headers for entry in await committed(log, ours)} == {headers}
 
 
+async def test_a_topic_that_is_created_after_the_claim(
+    log: KafkaLog, topic: str, new_topic: NewTopic
+) -> None:
+    """A transaction to a topic of before and a new one waits for no time-out."""
+    epoch = await log.claim()
+    later = await new_topic(1)
+    async with asyncio.timeout(WriteLimits().request_timeout_ms / 2_000):
+        await log.append([put(topic, "b"), put(later, "c")], epoch)
+    assert [await keys(log, name) for name in (topic, later)] == [["b"], ["c"]]
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 async def test_every_codec_is_written(broker: Broker, topic: str, codec: str) -> None:
     """Every codec of Kafka, in both kinds of appends."""

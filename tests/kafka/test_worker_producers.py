@@ -216,19 +216,6 @@ async def test_settings_without_effect_are_named(broker: Broker, own_topics: Top
     assert warned == [{"task": "s-0", "settings": keys}]
 
 
-@NEWEST
-async def test_offsets_on_another_cluster_are_refused(broker: Broker, own_topics: Topics) -> None:
-    """An offsets topic on another cluster is refused: this worker would not read it."""
-    config = config_of(CountingSource, topic=unused_name()) | {
-        "offsets.storage.topic": unused_name(),
-        "producer.override.bootstrap.servers": "127.0.0.2:1",
-    }
-    async with worker_on(broker, own_topics, CountingSource) as worker:
-        await worker.plane.execute(CreateConnector("s", config))
-        await until_state(worker, "s", "RUNNING", "FAILED")
-        assert "would lie on the Kafka cluster 127.0.0.2:1" in task_trace(worker, "s")
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 

@@ -144,34 +144,6 @@ async def test_a_source_continues_from_altered_offsets(
     assert sorted(await values_in(elsewhere, name)) == ["1", "2", "3", "3"]
 
 
-@pytest.mark.parametrize("refused", ["offsets.storage.topic", "exactly.once.support", ""])
-async def test_offsets_on_another_cluster_are_refused(
-    broker: Broker, own_topics: Topics, elsewhere: Broker, refused: str
-) -> None:
-    """A source fails whose offsets would lie there; neither cluster gets a record of it.
-
-    Empty: a source without such a setting, on a worker with exactly-once support.
-    """
-    name = unused_name()
-    config = pipeline(name)[f"{name}-source"] | prefixed(".override.", access_to(elsewhere))
-    support, setting = "disabled", {refused: f"{name}-offsets"}
-    if refused != "offsets.storage.topic":
-        support, setting = "enabled", {refused: "requested"} if refused else {}
-    async with worker_on(
-        broker, own_topics, CountingSource, exactly__once__source__support=support
-    ) as worker:
-        await worker.plane.execute(CreateConnector(name, config | setting))
-        await until_state(worker, name, "RUNNING", "FAILED")
-        servers = config["producer.override.bootstrap.servers"]
-        assert (
-            f"The offsets of connector {name} would lie on the Kafka cluster {servers}, "
-            "which this worker does not read: remove producer.override.bootstrap.servers"
-        ) in task_trace(worker, name)
-    for cluster in (broker, elsewhere):
-        async with reading(cluster.bootstrap) as reader:
-            assert name not in await reader.topics()
-
-
 async def test_a_relative_path_survives_a_change_of_the_directory(
     broker: Broker,
     own_topics: Topics,

@@ -13,6 +13,7 @@ from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.names import brokers_of
 from controlplane.plane import Settings, Surroundings
+from controlplane.plane_settings import with_brokers
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.kafka_clients import BrokerCluster
@@ -46,6 +47,7 @@ async def own_service(
         await log.check_readable(msgspec.structs.astuple(worker.topics))
         brokers = BrokerCluster(brokers_of(where), configuration, clusters)
         worker_log = WorkerLog(log, worker_id, brokers)
+        settings = with_brokers(settings, brokers_of(where))
         async with service_with_connectors(worker_log, settings, around, configuration) as own:
             yield own
     finally:

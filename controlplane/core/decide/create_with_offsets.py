@@ -18,6 +18,7 @@ from controlplane.core.decide.offsets import NOTHING_GIVEN, hook_answer, request
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
+    AskRemoteOffsets,
     Decision,
     HookSuccess,
     Offsets,
@@ -44,7 +45,7 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
     if not command.initial_offsets:
         return Rejected(Reason.INVALID, NOTHING_GIVEN)
     store = store_of(state, command.connector, config, context)
-    if isinstance(store, Rejected):
+    if isinstance(store, Rejected | AskRemoteOffsets):
         return store
     requested = requested_of(store, command.connector, command.initial_offsets)
     if isinstance(requested, Rejected):

@@ -13,10 +13,11 @@ from controlplane.core.commands import AlterOffsets, ConnectorCommand, OffsetCha
 from controlplane.core.context import Context
 from controlplane.core.decide.connectors import not_found
 from controlplane.core.decide.sink_offsets import SinkOffsets
-from controlplane.core.decide.source_offsets import SourceOffsets, unreachable
+from controlplane.core.decide.source_offsets import SourceOffsets, missing_remote
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
+    AskRemoteOffsets,
     Decision,
     FenceProducers,
     HookFailure,
@@ -89,7 +90,7 @@ def alter(state: ClusterState, command: AlterOffsets, context: Context) -> Decis
     if not command.offsets:
         return Rejected(Reason.INVALID, NOTHING_GIVEN)
     store = _store_of_stopped(state, command, context)
-    if isinstance(store, Rejected):
+    if isinstance(store, Rejected | AskRemoteOffsets):
         return store
     requested = requested_of(store, command.connector, command.offsets)
     if isinstance(requested, Rejected):
@@ -107,7 +108,7 @@ def reset(state: ClusterState, command: ResetOffsets, context: Context) -> Decis
     if not context.profile.alters_offsets:
         return Rejected(Reason.NOT_OFFERED, None)
     store = _store_of_stopped(state, command, context)
-    if isinstance(store, Rejected):
+    if isinstance(store, Rejected | AskRemoteOffsets):
         return store
     stored = store.removals()
     if isinstance(stored, Rejected | AskGroup):
@@ -123,11 +124,11 @@ NOTHING_GIVEN = "Partitions / offsets need to be provided for an alter offsets r
 
 def store_of(
     state: ClusterState, name: str, config: Properties, context: Context
-) -> ConnectorOffsets | Rejected:
+) -> ConnectorOffsets | AskRemoteOffsets | Rejected:
     """Store of the offsets of a connector with this config, or the refusal.
 
-    Refused: an invalid class, a class of unknown type, overrides that the policy forbids, offsets
-    on another cluster.
+    Refused: an invalid class, a class of unknown type, overrides that the policy forbids. Returns a
+    question if the caller must read the offsets of another cluster first.
     """
     plugin = find_connector(ValidationSubject.of(config, context))
     if isinstance(plugin, ValidationFailure):
@@ -143,8 +144,8 @@ def store_of(
     forbidden = _forbidden_overrides(store, state, config, context)
     if forbidden is not None:
         return Rejected(Reason.FAILED, forbidden)
-    refused = unreachable(state, name, config, context) if kind is SourceOffsets else None
-    return refused or store
+    question = missing_remote(state, name, config, context) if kind is SourceOffsets else None
+    return question or store
 
 
 def reading_failure(state: ClusterState, name: str, context: Context) -> str | None:
@@ -220,8 +221,8 @@ def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) 
 
 def _store_of_stopped(
     state: ClusterState, command: ConnectorCommand, context: Context
-) -> ConnectorOffsets | Rejected:
-    """Store of a stopped connector without tasks, or the refusal.
+) -> ConnectorOffsets | AskRemoteOffsets | Rejected:
+    """Store of a stopped connector without tasks, the refusal, or a question (`store_of`).
 
     The checks have the order of `DistributedHerder#modifyConnectorOffsetsChecks`.
     """

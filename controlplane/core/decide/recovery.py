@@ -27,6 +27,7 @@ from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.plan import (
     AskGroup,
+    AskRemoteOffsets,
     Decision,
     HookSuccess,
     Outcome,
@@ -34,10 +35,11 @@ from controlplane.core.plan import (
     Reason,
     Rejected,
     Step,
+    WriteOffsets,
 )
 from controlplane.core.records import CommandAccepted
 from controlplane.core.releases.profiles import KIP, Profile
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, OffsetState
 
 INTERRUPTED = "interrupted: the worker ended before the command did"
 """Message of a command that is not run again."""
@@ -99,7 +101,10 @@ def recover(
             RecoveryKind.TAKEN_BACK, Plan(_steps_up_to(plan, failed.step)), _reported(failed)
         )
     # Exceptions 3 and 5: the present state determines the steps.
-    if isinstance(command, commands.RestoreConnector) or undoable:
+    decided_anew = isinstance(command, commands.RestoreConnector) or undoable
+    # Offsets on another cluster are unknown here: the accepted plan has those to remove.
+    writes_remotely = any(isinstance(step.action, WriteOffsets) for step in plan.steps)
+    if decided_anew and not writes_remotely:
         return Recovery(
             RecoveryKind.REPEATED, Plan(decision.steps, plan.outcome, decision.commit_point)
         )
@@ -175,6 +180,8 @@ def _decision_without_hooks(
         if isinstance(decision, AskGroup):
             # Deleting a group removes all of its offsets, so they need not be read.
             context = msgspec.structs.replace(context, group=())
+        elif isinstance(decision, AskRemoteOffsets):
+            context = msgspec.structs.replace(context, remote=OffsetState())
         else:
             hooks = (*context.hooks, HookSuccess(definite=False))
             context = msgspec.structs.replace(context, hooks=hooks)

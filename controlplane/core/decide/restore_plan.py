@@ -41,7 +41,15 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.decide import connectors, offsets, target_states
 from controlplane.core.decide.prediction import predicted_state
-from controlplane.core.plan import Decision, Outcome, Plan, Reason, Rejected, Step
+from controlplane.core.plan import (
+    AskRemoteOffsets,
+    Decision,
+    Outcome,
+    Plan,
+    Reason,
+    Rejected,
+    Step,
+)
 from controlplane.core.records import Properties, Target
 from controlplane.core.state import ClusterState
 
@@ -156,6 +164,8 @@ def _plan_of_part(state: ClusterState, command: UndoPart, context: Context) -> D
     """Decision on one command; a plan's step names get the command's word as prefix."""
     word, decide = _PARTS[type(command)]
     decision = decide(state, command, context)
+    if isinstance(decision, AskRemoteOffsets):
+        return Rejected(Reason.INVALID, _REMOTE_REFUSED.format(decision.connector))
     if not isinstance(decision, Plan):
         return decision
     named = (msgspec.structs.replace(step, name=f"{word}-{step.name}") for step in decision.steps)
@@ -284,6 +294,10 @@ def _offset_changes(state: ClusterState, command: RestoreConnector) -> Iterator[
 _SINK_REFUSED = (
     "The offsets of sink connector {0} lie in its consumer group, whose past is in no log of "
     "Connect: undo without them"
+)
+_REMOTE_REFUSED = (
+    "The offsets of source connector {0} are on the cluster of its producer, whose past this log "
+    "does not have: undo without them"
 )
 _RUNS_BRIEFLY = (
     "{0} may run for a moment before the command {1} reaches it: {2} creates connectors only as "

@@ -22,10 +22,31 @@ from controlplane.core.decide.requested_offsets import as_map, ordered_for_flush
 from controlplane.core.decide.task_configs import fencing
 from controlplane.core.java import json_codec
 from controlplane.core.java.json_values import fits_long
-from controlplane.core.plan import Draft, Offsets, PlannedOffset, Reason, Rejected, Step
+from controlplane.core.plan import (
+    AskRemoteOffsets,
+    Draft,
+    Offsets,
+    PlannedOffset,
+    Reason,
+    Rejected,
+    Step,
+    WriteOffsets,
+)
 from controlplane.core.records import JsonObject, Properties
 from controlplane.core.state import ClusterState, OffsetState
-from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, listed, spellings, topics_of
+from controlplane.core.topics.remote_offsets import (
+    producer_servers,
+    remote_clients,
+    remote_topic,
+    with_remote,
+)
+from controlplane.core.topics.source_partitions import (
+    cluster_name,
+    is_remote,
+    listed,
+    spellings,
+    topics_of,
+)
 
 
 class SourceOffsets:
@@ -40,6 +61,10 @@ class SourceOffsets:
         self._name = name
         self._context = context
         self._profile = context.profile
+        remote = remote_topic(state, config, context.worker)
+        if remote is not None and context.remote is not None:
+            state = with_remote(state, remote, context.remote)
+        self._clients = remote_clients(config)
         self._topics = topics_of(state, config)
         keys = LoggedKeys if self._profile.writes_log_key else JavaKeys
         self._keys = keys(state, name, self._topics)
@@ -130,7 +155,7 @@ class SourceOffsets:
             if self._profile.writes_removals_first:
                 pairs = self._ordered_part(pair for pair in ordered if pair[1] is not None)
             steps.append(self._step(f"{name}-copy", copy, pairs, best_effort=True))
-        return tuple(step for step in steps if step.records)
+        return tuple(step for step in steps if step.records or step.action is not None)
 
     def _ordered_part(self, offsets: Iterable[PlannedOffset]) -> Offsets:
         return ordered_part(self._name, offsets, self._profile)
@@ -138,8 +163,21 @@ class SourceOffsets:
     def _step(self, name: str, topic: str, offsets: Offsets, *, best_effort: bool = False) -> Step:
         """Step that writes to one topic. With exactly-once support it is one transaction."""
         drafts = tuple(self._draft(topic, *pair) for pair in self._keyed(topic, offsets))
+        if is_remote(topic):
+            return Step(name, action=self._remote_write(topic, drafts) if drafts else None)
         read_back = (topic,) if self._profile.reads_back_offsets else ()
         return Step(name, drafts, read_back=read_back, best_effort=best_effort)
+
+    def _remote_write(self, topic: str, drafts: tuple[Draft, ...]) -> WriteOffsets:
+        """Action that writes to a topic on the cluster of the producer.
+
+        With exactly-once support it is a transaction of the first task's producer, as in Kafka.
+        """
+        name, on_cluster = self._name, cluster_name(topic)
+        records = tuple(msgspec.structs.replace(draft, topic=on_cluster) for draft in drafts)
+        first_task = f"{self._context.worker.group_id}-{name}-0"
+        transactional_id = first_task if self._state.exactly_once else ""
+        return WriteOffsets(name, on_cluster, records, self._clients, transactional_id)
 
     def _keyed(self, topic: str, offsets: Offsets) -> Iterator[tuple[bytes, JsonObject | None]]:
         """Keys and offsets to write: an offset under the best key, a removal under every key."""
@@ -152,38 +190,28 @@ class SourceOffsets:
         return Draft(topic, key, value, self._keys.place(topic, key))
 
 
-def unreachable(
+def missing_remote(
     state: ClusterState, name: str, config: Properties, context: Context
-) -> Rejected | None:
-    """Refuse to write offsets of a source connector that are stored on another cluster, or None.
-
-    A connector's own topic is on the cluster of its producer. With exactly-once support every
-    connector writes offsets with its producer (`Worker#sameOffsetTopicAsWorker`).
-    """
-    servers = config.get("producer.override.bootstrap.servers")
-    ours = context.worker.bootstrap_servers
-    with_producer = state.exactly_once or config.get(OFFSETS_TOPIC) is not None
-    if not with_producer or not isinstance(servers, str) or not ours:
+) -> AskRemoteOffsets | None:
+    """Question about offsets on the cluster of the producer; None: the decision needs no answer."""
+    topic = remote_topic(state, config, context.worker)
+    if topic is None or context.remote is not None:
         return None
-    if _server_set(servers) == _server_set(ours):
-        return None
-    text = (
-        f"The offsets of connector {name} lie on the Kafka cluster {servers}, where this control "
-        "plane does not write: use a control plane of that cluster, or remove "
-        "producer.override.bootstrap.servers"
-    )
-    return Rejected(Reason.FAILED, text)
-
-
-def _server_set(listed_: str) -> set[str]:
-    return {server.strip() for server in listed_.split(",")}
+    servers = producer_servers(config, context.worker)
+    return AskRemoteOffsets(name, topic, servers, remote_clients(config))
 
 
 def _with_undo(step: Step) -> Step:
     """The step with an undo that removes every offset that the step sets."""
-    removals = tuple(msgspec.structs.replace(draft, value=None) for draft in step.records)
-    undo = Step(f"undo-{step.name}", removals, read_back=step.read_back)
+    undo = Step(f"undo-{step.name}", _removals(step.records), read_back=step.read_back)
+    if isinstance(step.action, WriteOffsets):
+        removal = msgspec.structs.replace(step.action, records=_removals(step.action.records))
+        undo = msgspec.structs.replace(undo, action=removal)
     return msgspec.structs.replace(step, undo=undo)
+
+
+def _removals(records: Iterable[Draft]) -> tuple[Draft, ...]:
+    return tuple(msgspec.structs.replace(draft, value=None) for draft in records)
 
 
 _NON_PRIMITIVES: Mapping[type, str] = {dict: "MAP", list: "ARRAY"}

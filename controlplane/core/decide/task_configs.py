@@ -6,6 +6,8 @@ aside until the commit arrives. So a crash between the records has no effect for
 
 from collections.abc import Sequence
 
+import msgspec
+
 from controlplane.core import views
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.context import Context
@@ -23,6 +25,7 @@ from controlplane.core.records import (
 )
 from controlplane.core.state import ClusterState
 from controlplane.core.text.override_refusal import override_refusal
+from controlplane.core.topics.remote_offsets import remote_clients, remote_topic
 
 
 def publish(state: ClusterState, command: PublishTasks, context: Context) -> Plan | Rejected:
@@ -110,6 +113,8 @@ def _fence_producers(
         return ()
     group = context.worker.group_id
     transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(old_count))
-    admin = admin_overrides(state.config.connectors.get(name, {}))
-    action = FenceProducers(name, transactional_ids, admin)
+    config = state.config.connectors.get(name, {})
+    is_remote = remote_topic(state, config, context.worker) is not None
+    clients = remote_clients(config) if is_remote else msgspec.UNSET
+    action = FenceProducers(name, transactional_ids, admin_overrides(config), clients)
     return (Step("fence", action=action, read_back=(state.topics.config,)),)

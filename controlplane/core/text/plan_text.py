@@ -23,6 +23,7 @@ from controlplane.core.plan import (
     Rejected,
     RestartInstances,
     Step,
+    WriteOffsets,
 )
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal, redacted_text, redacted_value
@@ -154,3 +155,6 @@ def _action_text(action: AnyAction) -> str:
         case RestartInstances(connector=name, instances=instances):
             pieces = [name if task is None else f"task {name}-{task}" for task in instances]
             return f"restart {', '.join(pieces)}, where it runs"
+        case WriteOffsets(topic=topic, records=records):
+            written = [f"{bytes_text(draft.key)} {_value(draft.value)}" for draft in records]
+            return f"on the cluster of the producer, topic {topic}: {', '.join(written)}"

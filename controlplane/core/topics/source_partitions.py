@@ -36,12 +36,38 @@ OFFSETS_TOPIC = "offsets.storage.topic"
 """Config key that gives a connector an offsets topic of its own (KIP-618)."""
 
 
+_REMOTE = "@"
+"""Marks a topic on another cluster; no topic can have it in its name."""
+
+
+def remote_name(topic: str) -> str:
+    """Name in a state of an offsets topic on another cluster, that of a connector's producer."""
+    return f"{_REMOTE}{topic}"
+
+
+def is_remote(topic: str) -> bool:
+    """True for the name in a state of a topic on another cluster."""
+    return topic.startswith(_REMOTE)
+
+
+def cluster_name(topic: str) -> str:
+    """Name that a topic has on its cluster, given its name in a state."""
+    return topic.removeprefix(_REMOTE)
+
+
 def topics_of(state: ClusterState, config: Properties) -> list[str]:
-    """Offsets topics of a connector with this config: its own first, if any, then the worker's."""
+    """Offsets topics of a connector with this config: its own first, if any, then the worker's.
+
+    A topic on another cluster takes the place of the own one if the state has its offsets
+    (`remote_offsets.with_remote`).
+    """
     if not state.profile.own_offset_topics:
         return [state.topics.offsets]
-    own = config.get(OFFSETS_TOPIC)
-    if not isinstance(own, str) or own == state.topics.offsets:
+    configured = config.get(OFFSETS_TOPIC)
+    own = configured if isinstance(configured, str) else state.topics.offsets
+    if remote_name(own) in state.offsets:
+        return [remote_name(own), state.topics.offsets]
+    if own == state.topics.offsets:
         return [state.topics.offsets]
     return [own, state.topics.offsets]
 

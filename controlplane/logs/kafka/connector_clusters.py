@@ -108,6 +108,34 @@ def client_access(
     return BrokerAccess(addresses(brokers), layered.make(AccessSettings, kafka_security))
 
 
+def remote_access(
+    bootstrap: str, configuration: Configuration, client: str, overrides: Mapping[str, str]
+) -> BrokerAccess:
+    """Return the access of a connector's client to the cluster of the connector's producer.
+
+    A client with the worker's brokers gets the settings of the producer. Kafka would look for the
+    offsets of the producer on the worker's cluster then. `overrides` have the prefixes of
+    `<client>.override.*`.
+
+    Raises:
+        SettingsError, LogNotUsable: see `client_access`.
+    """
+
+    def access_of(kind: str) -> BrokerAccess:
+        prefix = f"{kind}.override."
+        own = {
+            key.removeprefix(prefix): value
+            for key, value in overrides.items()
+            if key.startswith(prefix)
+        }
+        return client_access(bootstrap, configuration, kind, own)
+
+    access = access_of(client)
+    if {*access.brokers} == {*own_access(bootstrap, configuration).brokers}:
+        return access_of("producer")
+    return access
+
+
 def own_access(bootstrap: str, configuration: Configuration) -> BrokerAccess:
     """Return brokers and security of the worker itself; `bootstrap` as for `client_access`.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.plan import AnyAction, Draft, Plan, Step, WriteOffsets
 from controlplane.core.text.value_text import plain
 
 
@@ -26,10 +26,17 @@ def _step(step: Step) -> dict[str, Any]:
         "records": [_record(draft) for draft in step.records],
     }
     if step.action is not None:
-        shown["action"] = plain(msgspec.to_builtins(step.action))
+        shown["action"] = _action(step.action)
     if step.undo is not None:
         shown["undo"] = _step(step.undo)
     return shown | {"read_back": list(step.read_back), "best_effort": step.best_effort}
+
+
+def _action(action: AnyAction) -> dict[str, Any]:
+    shown: dict[str, Any] = plain(msgspec.to_builtins(action))
+    if isinstance(action, WriteOffsets):
+        shown["records"] = [_record(draft) for draft in action.records]
+    return shown
 
 
 def _record(draft: Draft) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from controlplane.controller.external import ExternalActions, HasLogEnds
 from controlplane.core.entry import Entry, Headers, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
+from controlplane.core.state import OffsetState
 from controlplane.plane import ControlPlane
 from controlplane.worker.task_identity import TaskIdentity
 
@@ -112,6 +113,26 @@ class OffsetTopics(Protocol):
 
         Raises:
             LogError: it cannot be created.
+        """
+        ...
+
+    def remote_topic(self, config: Mapping[str, str]) -> str | None:
+        """Return the offsets topic of a connector on another cluster; None: it has none there.
+
+        `config`: the connector's, resolved. The cluster is that of the connector's producer.
+        """
+        ...
+
+    async def read_remote(
+        self, topic: str, config: Mapping[str, str], *, awaits_transactions: bool
+    ) -> OffsetState:
+        """Create a topic on the cluster of a connector's producer, if missing; return its offsets.
+
+        `awaits_transactions`: wait until the transactions that the topic has now have ended.
+
+        Raises:
+            LogError: they cannot be read.
+            SettingsError: a setting of a client is invalid.
         """
         ...
 

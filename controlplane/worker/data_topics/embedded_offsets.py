@@ -1,9 +1,10 @@
 """Offsets of sources in a log of our own, wherever their records are."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from controlplane.core.order import Ends
+from controlplane.core.state import OffsetState
 from controlplane.worker.data_topics.clients import OffsetWriter
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.settings import ProducerLimits
@@ -31,6 +32,18 @@ class LogOffsets:
     async def create(self, topic: str, like: str) -> None:
         """Create a connector's own topic with the partitions of the worker's topic."""
         await self._topics.create(topic, await self._topics.found_or_created(like))
+
+    def remote_topic(self, config: Mapping[str, str]) -> str | None:
+        """Return None: this log has the offsets of every source."""
+        del config
+        return None
+
+    async def read_remote(
+        self, topic: str, config: Mapping[str, str], *, awaits_transactions: bool
+    ) -> OffsetState:
+        """Return no offsets: no source has a remote topic."""
+        del topic, config, awaits_transactions
+        return OffsetState()
 
     async def ends(self, topics: Sequence[str]) -> Ends:
         """Return the ends: a transaction of a log is never open."""

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
-from controlplane.connect.errors import ConnectError
 from controlplane.controller.kafka_actions import KafkaActions
-from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
+from controlplane.controller.remote_offsets import RemoteOffsetTopics
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
@@ -22,12 +21,12 @@ from controlplane.worker.data_topics.client_settings import (
     AdminSettings,
     ProducerSettings,
     SinkConsumerSettings,
-    client_overrides,
     option_values,
 )
 from controlplane.worker.data_topics.clients import (
     Consumer,
     OffsetTopics,
+    OffsetWriter,
     Producer,
     RebalanceCallbacks,
     TaskClients,
@@ -42,7 +41,11 @@ from controlplane.worker.data_topics.kafka_connections import (
     TaskClient,
 )
 from controlplane.worker.data_topics.kafka_consumer import KafkaTaskConsumer
-from controlplane.worker.data_topics.kafka_offsets import BrokerOffsets, BrokerOffsetWriter
+from controlplane.worker.data_topics.kafka_offsets import (
+    BrokerOffsets,
+    BrokerOffsetWriter,
+    RoutedOffsetWriter,
+)
 from controlplane.worker.data_topics.kafka_producer import (
     IdempotentTaskProducer,
     RecordPlacer,
@@ -87,12 +90,11 @@ class KafkaClients:
         """Open the producer of a source task, and close it at the end of the block."""
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
-        if config.get(OFFSETS_TOPIC):
-            await self._check_offsets_here(client)
         async with (
             self._producing(client, settings, f"connector-producer-{task}") as connection,
             self._creating(task, config) as creator,
-            self._idempotent(connection, creator, settings) as producer,
+            self._offset_writer(connection, settings, config) as offsets,
+            self._idempotent(connection, creator, settings, offsets) as producer,
         ):
             yield producer
 
@@ -118,7 +120,8 @@ class KafkaClients:
         settings = self._connections.settings(client, ProducerSettings)
         async with (
             self._producing(client, settings, f"connector-dlq-producer-{task}") as connection,
-            self._idempotent(connection, no_creation, settings) as producer,
+            self.offsets.writer() as offsets,
+            self._idempotent(connection, no_creation, settings, offsets) as producer,
         ):
             yield producer
 
@@ -135,10 +138,11 @@ class KafkaClients:
         assert self.offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
-        await self._check_offsets_here(client)
+        is_remote = self.offsets.remote_topic(config) is not None
         async with (
             self._producing(client, settings, f"connector-producer-{task}") as connection,
             self._creating(task, config) as creator,
+            self.offsets.writer() as copies,
         ):
             limits = _write_limits(settings)
             transactions = Transactions(
@@ -150,7 +154,9 @@ class KafkaClients:
             )
             placer = self._placer(connection, settings)
             check_claim = partial(_check_claim, self._plane)
-            producer = TransactionalTaskProducer(transactions, placer, creator, check_claim)
+            producer = TransactionalTaskProducer(
+                transactions, placer, creator, check_claim, copies if is_remote else None
+            )
             try:
                 await producer.claim()
                 yield producer
@@ -179,16 +185,6 @@ class KafkaClients:
                 yield KafkaTaskConsumer(consumer)
             finally:
                 await consumer.close()
-
-    async def _check_offsets_here(self, client: TaskClient) -> None:
-        """Raise `ConnectError` if a producer would write offsets on another cluster."""
-        if self.offsets.on_brokers and await self._connections.is_elsewhere(client):
-            servers = client_overrides(client.config, "producer").get("bootstrap.servers")
-            raise ConnectError(
-                f"The offsets of connector {client.task.connector} would lie on the Kafka cluster "
-                f"{servers}, which this worker does not read: remove "
-                "producer.override.bootstrap.servers"
-            )
 
     @asynccontextmanager
     async def _producing(
@@ -221,19 +217,39 @@ class KafkaClients:
             yield KafkaTopicCreator(connection.topics, admin, rules)
 
     @asynccontextmanager
+    async def _offset_writer(
+        self, connection: ClientConnection, settings: ProducerSettings, config: Mapping[str, str]
+    ) -> AsyncIterator[OffsetWriter]:
+        """Open the writer of a task's offsets; `connection`: that of its producer."""
+        async with self.offsets.writer() as home:
+            if self.offsets.remote_topic(config) is None:
+                yield home
+                return
+            appends = IndependentAppends(connection.cluster, _write_limits(settings))
+            check_claim = partial(_check_claim, self._plane)
+            remote = BrokerOffsetWriter(appends, self._placer(connection, settings), check_claim)
+            try:
+                yield RoutedOffsetWriter(home, remote)
+            finally:
+                await remote.close()
+
+    @asynccontextmanager
     async def _idempotent(
-        self, connection: ClientConnection, creator: KafkaTopicCreator, settings: ProducerSettings
+        self,
+        connection: ClientConnection,
+        creator: KafkaTopicCreator,
+        settings: ProducerSettings,
+        offsets: OffsetWriter,
     ) -> AsyncIterator[IdempotentTaskProducer]:
-        async with self.offsets.writer() as offsets:
-            producer = IdempotentTaskProducer(
-                IndependentAppends(connection.cluster, _write_limits(settings)),
-                self._placer(connection, settings),
-                creator,
-                offsets,
-                settings,
-            )
-            async with closing_producer(producer):
-                yield producer
+        producer = IdempotentTaskProducer(
+            IndependentAppends(connection.cluster, _write_limits(settings)),
+            self._placer(connection, settings),
+            creator,
+            offsets,
+            settings,
+        )
+        async with closing_producer(producer):
+            yield producer
 
     def _placer(self, connection: ClientConnection, settings: ProducerSettings) -> RecordPlacer:
         return RecordPlacer(connection.topics, settings, self._plane.now_ms)
@@ -269,7 +285,8 @@ class BrokerCluster:
         """
         self._bootstrap = bootstrap
         self._configuration = configuration
-        self._actions = KafkaActions(clusters)
+        self._remote = RemoteOffsetTopics(bootstrap, configuration)
+        self._actions = KafkaActions(clusters, None if offsets_in_log else self._remote)
         self._offsets_in_log = offsets_in_log
 
     @property
@@ -298,12 +315,7 @@ class BrokerCluster:
                 appends = IndependentAppends(own.cluster, _write_limits(settings))
                 return BrokerOffsetWriter(appends, placer, partial(_check_claim, plane))
 
-            yield BrokerOffsets(
-                own,
-                self._configuration,
-                connections.reading,
-                new_writer,
-            )
+            yield BrokerOffsets(own, self._configuration, new_writer, self._remote, plane)
 
 
 @asynccontextmanager

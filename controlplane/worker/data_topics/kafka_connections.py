@@ -97,15 +97,6 @@ class ClientConnections:
         except SettingsError as failure:
             raise ConnectError(str(failure)) from failure
 
-    async def is_elsewhere(self, client: TaskClient) -> bool:
-        """True if a client has other brokers than the worker.
-
-        Raises:
-            ConnectError: a setting is invalid.
-        """
-        access = await self._access(client)
-        return {*access.brokers} != {*(await self._access(None)).brokers}
-
     @asynccontextmanager
     async def opened(
         self, client: TaskClient | None, options: Mapping[str, Any], max_age_ms: int

@@ -1,19 +1,23 @@
-"""Offsets of sources in topics on brokers."""
+"""Offsets of sources in topics on brokers: the worker's, or those of the connector's producer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
+from controlplane.controller.remote_offsets import RemoteOffsetTopics
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
+from controlplane.core.state import OffsetState
+from controlplane.core.topics.remote_offsets import remote_topic
+from controlplane.core.topics.source_partitions import is_remote
 from controlplane.event_loop import sliced
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
-from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.new_topics import new_topic_defaults
 from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
 from controlplane.logs.log import Fenced, LogError
+from controlplane.plane import ControlPlane
 from controlplane.settings import Configuration
 from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure, ProducerFenced
 from controlplane.worker.data_topics.kafka_connections import ClientConnection
@@ -22,7 +26,7 @@ from controlplane.worker.data_topics.outage_retry import until_available
 
 
 class BrokerOffsets:
-    """Offsets topics on the worker's cluster (`OffsetTopics`)."""
+    """Offsets topics on the worker's cluster, and on other ones (`OffsetTopics`)."""
 
     on_brokers = True
 
@@ -30,15 +34,17 @@ class BrokerOffsets:
         self,
         own: ClientConnection,
         configuration: Configuration,
-        reading: ReadLimits,
         new_writer: Callable[[], "BrokerOffsetWriter"],
+        remote: RemoteOffsetTopics,
+        plane: ControlPlane,
     ) -> None:
         """`own`: the connections of the worker itself; `new_writer` makes a task's producer."""
+        self._remote = remote
+        self._plane = plane
         self._own = own
         self._configuration = configuration
-        self._reading = reading
         self._new_writer = new_writer
-        self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", reading, None)
+        self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", remote.reading, None)
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[OffsetWriter]:
@@ -59,11 +65,41 @@ class BrokerOffsets:
         assert partitions is not None, "the plane has created it"
         configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
         spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
-        await TopicAdmin(own.cluster, self._reading).create([spec])
+        await TopicAdmin(own.cluster, self._remote.reading).create([spec])
+
+    def remote_topic(self, config: Mapping[str, str]) -> str | None:
+        """Return the topic on the cluster of a connector's producer; None: the worker's has it."""
+        return remote_topic(self._plane.state, config, self._plane.context.worker)
+
+    async def read_remote(
+        self, topic: str, config: Mapping[str, str], *, awaits_transactions: bool
+    ) -> OffsetState:
+        """Create a missing topic there, and return its offsets."""
+        await self._remote.create(topic, config)
+        profile = self._plane.context.profile
+        return await self._remote.read(
+            topic, config, profile, awaits_transactions=awaits_transactions
+        )
 
     async def ends(self, topics: Sequence[str]) -> Ends:
         """Return the high watermarks, which lie behind the records of open transactions."""
         return await self._high_watermarks.ends(topics)
+
+
+class RoutedOffsetWriter:
+    """Writes offsets to the worker's cluster, and to a connector's remote topic (`OffsetWriter`).
+
+    The names of drafts tell the cluster. Callers write to one of them at a time, in their order.
+    """
+
+    def __init__(self, home: OffsetWriter, remote: OffsetWriter) -> None:
+        self._home = home
+        self._remote = remote
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns."""
+        await self._home.write_offsets([draft for draft in offsets if not is_remote(draft.topic)])
+        await self._remote.write_offsets([draft for draft in offsets if is_remote(draft.topic)])
 
 
 class BrokerOffsetWriter:

@@ -9,6 +9,7 @@ from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
+from controlplane.core.topics.source_partitions import cluster_name
 from controlplane.event_loop import backoff, sliced
 from controlplane.logs.kafka.admin.client_topics import ClientTopics
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
@@ -77,15 +78,15 @@ class RecordPlacer:
         return Record(record.topic, partition, timestamp, record.key, record.value, record.headers)
 
     async def placed_offset(self, draft: Draft) -> Record:
-        """Return the record of an offset.
+        """Return the record of an offset, for the cluster of this placer.
 
         Raises:
             ProducerFailure: its topic does not exist.
         """
-        partition = draft.partition
+        topic, partition = cluster_name(draft.topic), draft.partition
         if partition is None:
-            partition = partition_of(draft.key, await self.partitions(draft.topic))
-        return Record(draft.topic, partition, self._now_ms(), draft.key, draft.value)
+            partition = partition_of(draft.key, await self.partitions(topic))
+        return Record(topic, partition, self._now_ms(), draft.key, draft.value)
 
     async def partitions(self, topic: str) -> int:
         """Return the number of partitions, as soon as the topic exists (`max.block.ms`).
@@ -226,8 +227,13 @@ class TransactionalTaskProducer:
         placer: RecordPlacer,
         creator: TopicCreator,
         check_claim: Callable[[], Awaitable[None]],
+        copies: OffsetWriter | None = None,
     ) -> None:
-        """`check_claim` raises `Fenced` if another process has claimed the plane's log."""
+        """`check_claim` raises `Fenced` if another process has claimed the plane's log.
+
+        `copies` writes to the worker's topic if that is on another cluster.
+        """
+        self._copies = copies
         self._transactions = transactions
         self._placer = placer
         self._creator = creator
@@ -271,8 +277,10 @@ class TransactionalTaskProducer:
         ]
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets in a transaction of their own."""
-        if offsets:
+        """Append offsets in a transaction of their own, or to the other cluster of the copies."""
+        if self._copies is not None:
+            await self._copies.write_offsets(offsets)
+        elif offsets:
             await self.transact([], offsets)
 
     async def close(self) -> None:

@@ -114,7 +114,8 @@ class SourceOffsetStore:
         try:
             committed = _offsets_in(await read(), self._connector)
         finally:
-            self._newer.remove(newer)
+            # By identity: the commits of two tasks may be equal.
+            self._newer = [others for others in self._newer if others is not newer]
         _apply(newer, committed)  # the state that was read may be older than these commits
         self._committed = committed
 

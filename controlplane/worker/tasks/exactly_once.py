@@ -12,6 +12,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
+from controlplane.core.topics.source_partitions import cluster_name
 from controlplane.event_loop import sliced
 from controlplane.worker.data_topics.clients import (
     ProducerFailure,
@@ -105,7 +106,7 @@ class ExactlyOnce:
             self._dropped.append((record, None))
             return
         # The first topic gets the offsets. As in Kafka, records never go to that topic.
-        if converted.topic in self._loaded.offsets.topics[:1]:
+        if converted.topic == cluster_name(self._loaded.offsets.topics[0]):
             raise ConnectError(
                 f"Source connector {self._loaded.identity.connector} cannot produce to its own "
                 f"offsets topic {converted.topic}"

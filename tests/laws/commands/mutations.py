@@ -375,12 +375,14 @@ MUTATIONS = [
         "the connector is asked before it is looked at",
         OFFSETS,
         "    store = _store_of_stopped(state, command, context)\n"
-        "    if isinstance(store, Rejected):\n        return store\n    requested",
+        "    if isinstance(store, Rejected | AskRemoteOffsets):\n        return store\n"
+        "    requested",
         "    store = _store_of_stopped(state, command, context)\n"
         "    if isinstance(store, Rejected) and not context.hooks:\n"
         "        config = state.config.connectors.get(command.connector, {})\n"
         "        return AskHook(command.connector, config, ())\n"
-        "    if isinstance(store, Rejected):\n        return store\n    requested",
+        "    if isinstance(store, Rejected | AskRemoteOffsets):\n        return store\n"
+        "    requested",
         "O5",
         (239,),
     ),

@@ -147,6 +147,7 @@ class KafkaProducer:
         indexes_by_partition: dict[TopicPartition, list[int]] = {}
         for index, batch in enumerate(batches):
             indexes_by_partition.setdefault(batch.place, []).append(index)
+        self._track({topic for topic, _ in indexes_by_partition})
         outcomes: list[int | SendFailed] = [-1] * len(batches)
         sending = [
             self._send_in_order(batches, indexes, outcomes)
@@ -156,6 +157,15 @@ class KafkaProducer:
             if isinstance(result, BaseException):  # a defect or a cancellation
                 raise result
         return outcomes
+
+    def _track(self, topics: set[str]) -> None:
+        """Let aiokafka refresh the leaders of these topics.
+
+        It refreshes only topics that it did not know at its start. So a refresh for a new topic
+        would drop the leaders of all others. Their batches would wait for the time-out.
+        """
+        client = self._producer.client
+        client._topics |= topics & client.cluster.topics()  # noqa: SLF001
 
     async def _send_in_order(
         self, batches: Sequence[RecordBatch], indexes: list[int], outcomes: list[int | SendFailed]

@@ -200,12 +200,12 @@ class Transactions(ProducerOwner):
         try:
             with suppress(Fenced):  # the markers of the other writer refuse the batch
                 await self.settle()
-            first = await self._read_back.position(records[0], outcome.start_offset)
+            written = await self._read_back.positions(records, outcome.start_offset)
         except LogError:
             return outcome
-        if first is None:
-            return self._fenced_error() if self._fenced else NotAppended(str(outcome))
-        return [first._replace(offset=first.offset + number) for number in range(len(records))]
+        if written:
+            return written
+        return self._fenced_error() if self._fenced else NotAppended(str(outcome))
 
     async def settle(self) -> None:
         """Decide an interrupted transaction or batch, and start a new producer if needed.

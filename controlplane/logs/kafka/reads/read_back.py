@@ -49,25 +49,29 @@ class ReadBackReader:
         ends = await self._reader.ends({topic for topic, _ in places})
         return {(topic, number): ends[topic][number] for topic, number in places}
 
-    async def position(self, record: Record, start_offset: int) -> Position | None:
-        """Return the position of the last such record from an offset on; None: there is none.
+    async def positions(self, records: Sequence[Record], start_offset: int) -> list[Position]:
+        """Return the last positions of a batch of one partition, from an offset on; empty: none.
 
         The partition must have a marker that refuses a late request. `start_offset` must lie behind
-        earlier records with the same key and value. A time could not replace it: records may have
+        earlier records with the same keys and values. A time could not replace it: records may have
         the times of the brokers (`message.timestamp.type=LogAppendTime`).
 
         Raises:
             LogError: the partition cannot be read.
         """
-        topic, partition = record.topic, record.partition
+        topic, partition = records[0].topic, records[0].partition
         start = [*(await self._reader.ends([topic]))[topic]]
         start[partition] = start_offset
-        offsets = [
-            entry.offset
+        entries = [
+            entry
             async for batch in self._reader.read([topic], {topic: start})
             for entry in batch.entries()
-            if entry.partition == partition
-            and not entry.aborted
-            and (entry.key, entry.value) == (record.key, record.value)
+            if entry.partition == partition and not entry.aborted
         ]
-        return Position(topic, partition, offsets[-1]) if offsets else None
+        pairs = [(entry.key, entry.value) for entry in entries]
+        batch_pairs = [(record.key, record.value) for record in records]
+        for first in reversed(range(len(pairs) - len(batch_pairs) + 1)):
+            stop = first + len(batch_pairs)
+            if pairs[first] == batch_pairs[0] and pairs[first:stop] == batch_pairs:
+                return [Position(topic, partition, entry.offset) for entry in entries[first:stop]]
+        return []

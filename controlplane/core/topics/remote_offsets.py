@@ -1,0 +1,55 @@
+"""Offsets of sources on another cluster: that of the connector's producer (KIP-618).
+
+A connector with an offsets topic of its own writes offsets with its producer. With exactly-once
+support, every source does. If this producer has other brokers than the worker, the topic is on
+theirs. The worker's topic then has a copy. A log has one cluster. So the offsets of the other one
+are read when they are needed, and added to a state.
+"""
+
+import msgspec
+
+from controlplane.core.context import DecisionSettings
+from controlplane.core.records import Properties
+from controlplane.core.state import ClusterState, OffsetState
+from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, remote_name
+
+_BOOTSTRAP = "bootstrap.servers"
+_PRODUCER = "producer.override."
+_CLIENTS = (_PRODUCER, "consumer.override.", "admin.override.")
+
+
+def remote_topic(state: ClusterState, config: Properties, worker: DecisionSettings) -> str | None:
+    """Offsets topic on another cluster; None: the offsets are on the worker's.
+
+    Addresses are compared as texts (`Worker#sameOffsetTopicAsWorker`).
+    """
+    own = config.get(OFFSETS_TOPIC) or None
+    with_producer = state.exactly_once or own is not None
+    servers = producer_servers(config, worker)
+    if not (state.profile.own_offset_topics and with_producer and servers):
+        return None
+    if not worker.bootstrap_servers or _server_set(servers) == _server_set(
+        worker.bootstrap_servers
+    ):
+        return None
+    return own if isinstance(own, str) else state.topics.offsets
+
+
+def producer_servers(config: Properties, worker: DecisionSettings) -> str:
+    """Brokers of a connector's producer; empty: those of the worker."""
+    servers = config.get(f"{_PRODUCER}{_BOOTSTRAP}")
+    return servers if isinstance(servers, str) else worker.producer_bootstrap_servers
+
+
+def remote_clients(config: Properties) -> Properties:
+    """Client settings of a connector's config, which select the other cluster."""
+    return {key: value for key, value in config.items() if key.startswith(_CLIENTS)}
+
+
+def with_remote(state: ClusterState, topic: str, offsets: OffsetState) -> ClusterState:
+    """The state of one connector's cluster, with the offsets that its remote topic has."""
+    return msgspec.structs.replace(state, offsets={**state.offsets, remote_name(topic): offsets})
+
+
+def _server_set(listed: str) -> set[str]:
+    return {server.strip() for server in listed.split(",")}
