@@ -19,8 +19,12 @@ from replay.kernels.last_value import last_times, last_values, last_values_of_pa
 from replay.kernels.row_runs import HeldRows, RowRun
 from replay.kernels.status_rows import counting_rows, with_earlier_time
 
+SMALL_ROWS = 10_000
+"""Limit of rows of a partition that is reduced together with others. Alone, a larger one takes less
+time: only values of last rows are read."""
+
 GROUP_ROWS = 65_536
-"""Limit of rows that are reduced together. More rows would need more memory and save no time."""
+"""Limit of rows that are reduced together; it bounds the memory."""
 
 _FOLDED = ("offset", "timestamp", "key", "value", "aborted")
 """Columns that the fold uses."""
@@ -65,17 +69,17 @@ class PartitionReader:
         group: list[PartitionPlan] = []
         for part in parts:
             fits = sum(each.rows for each in (*group, part)) <= GROUP_ROWS
-            if group and not (fits and self._is_simple(group[0]) and self._is_simple(part)):
+            if group and not (fits and self._is_small(group[0]) and self._is_small(part)):
                 yield group
                 group = []
             group.append(part)
         if group:
             yield group
 
-    def _is_simple(self, part: PartitionPlan) -> bool:
-        """True for offsets of which a reader sees all rows."""
+    def _is_small(self, part: PartitionPlan) -> bool:
+        """True for a few offsets of which a reader sees all rows."""
         is_offsets = reducible(part.topic, self._topics) and part.topic != self._topics.status
-        return is_offsets and self._sees_aborted(part)
+        return is_offsets and part.rows <= SMALL_ROWS and self._sees_aborted(part)
 
     def reduced_group(self, group: Sequence[PartitionPlan]) -> list[pa.Table]:
         """Rows that count of each part of a group of `groups`.

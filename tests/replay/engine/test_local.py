@@ -20,7 +20,7 @@ from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import FolderStore
 from replay.engine import partition_reader
 from replay.engine.local_engine import LocalOptions
-from replay.engine.partition_reader import GROUP_ROWS, PartitionReader
+from replay.engine.partition_reader import GROUP_ROWS, SMALL_ROWS, PartitionReader
 from replay.engine.plans.read_plan import FileRows, PartitionPlan
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs, profiles, statuses
@@ -186,12 +186,13 @@ def _part(topic: str, partition: int, rows: int, *, aborted: bool = False) -> Pa
 def test_groups_of_partitions(tmp_path: Path) -> None:
     """Small partitions of offsets form groups of limited size; others are reduced alone."""
     config, small, own = _part("connect-configs", 0, 9), _part("connect-offsets", 0, 9), "own"
-    limit = _part("connect-offsets", 1, GROUP_ROWS - 9)
+    limit, large = (_part("connect-offsets", 1, rows) for rows in (SMALL_ROWS, SMALL_ROWS + 1))
     hidden, status = _part(own, 1, 9, aborted=True), _part("connect-status", 0, 9)
-    parts = [config, small, limit, small, _part(own, 0, 9), hidden, small, status, status]
+    parts = [config, *[limit] * 7, large, small, _part(own, 0, 9), hidden, small, status, status]
     reader = PartitionReader(FolderStore(str(tmp_path)), Topics(), PROFILES)
+    assert GROUP_ROWS // SMALL_ROWS == 6
     assert list(reader.groups(parts)) == [
-        *([config], [small, limit], [small, _part(own, 0, 9)]),
+        *([config], [limit] * 6, [limit], [large], [small, _part(own, 0, 9)]),
         *([hidden], [small], [status], [status]),
     ]
 

@@ -177,7 +177,7 @@ def test_no_row_reaches_the_driver(
     """Files are written with a driver that can neither make rows nor encode them."""
     for place in (
         "replay.tables.cells.batches",
-        "replay.fleet.state_files.batches",
+        "replay.tables.state_tables.StateTable.batches",
         "replay.engine.local_engine.LocalEngine.states",
         "replay.engine.local_engine.LocalEngine.folded",
     ):
