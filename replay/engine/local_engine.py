@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from controlplane.core.entry import Batch
 from controlplane.core.fold import TopicSnapshot
@@ -190,10 +190,11 @@ class LocalEngine:
         )
 
     def own_topics(self, config_ends: Sequence[int]) -> list[str]:
-        """Archived offsets topics of connectors, named before these config ends for any release."""
+        """Dedicated offsets topics named before these config ends, for any release.
+
+        The archive may not have them yet.
+        """
         topics = self.cluster.topics
-        if self.cluster.ends.keys() <= set(astuple(topics)):
-            return []
         reading = LocalEngine(self.cluster, self.options._replace(exactly_once=False))
         cut = {topics.config: config_ends}
         kip = [Profile.of(KIP)]

@@ -19,7 +19,7 @@ from replay.archive.manifest import StoredFile
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import FolderStore
 from replay.engine import partition_reader
-from replay.engine.local_engine import LocalOptions
+from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.partition_reader import GROUP_ROWS, SMALL_ROWS, PartitionReader
 from replay.engine.plans.read_plan import FileRows, PartitionPlan
 from tests.conftest import PROVE, examples
@@ -100,6 +100,8 @@ def test_a_connectors_own_topic_is_found(setting: str, encoding: str, tmp_path: 
         )
         assert state == expected
         assert "own" in state.offsets
+    not_captured_yet = archive(tmp_path / "configs", log[:1])
+    assert LocalEngine(not_captured_yet).own_topics([1]) == ["own"]
 
 
 def spread(log: list[Entry]) -> list[Entry]:
