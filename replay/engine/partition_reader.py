@@ -114,8 +114,8 @@ class PartitionReader:
         return [
             [
                 rows
-                for piece, file in zip(part.pieces, files, strict=False)
-                for rows in row_groups(file, piece.begin, piece.end)
+                for piece in part.pieces
+                for rows in row_groups(next(files), piece.begin, piece.end)
             ]
             for part in parts
         ]

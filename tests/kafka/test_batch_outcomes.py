@@ -209,10 +209,11 @@ async def test_appends_that_begin_alike_are_told_apart(
 ) -> None:
     """All records of an append are looked for, because another one may begin with its first."""
     epoch = await log.claim()
+    await log.append([put(topic, "before")], epoch)  # so that the next ones share a batch
     interrupt(monkeypatch, _losing((topic, 0), is_sent=True))
     pair, single = [put(topic, "a"), put(topic, "b")], [put(topic, "a")]
     written = await asyncio.gather(log.append(pair, epoch), log.append(single, epoch))
     offsets = [[position.offset for position in positions] for positions in written]
     (first, second), (last,) = offsets
     assert (second, last) == (first + 1, first + 2)
-    assert await keys(log, topic) == ["a", "a", "b"]
+    assert await keys(log, topic) == ["a", "a", "b", "before"]
