@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from controlplane.core.fold import Fold
-from controlplane.core.fold.bulk import BulkLoader
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.releases.profiles import Profile
@@ -24,10 +23,10 @@ from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.connector_clusters import remote_access
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.new_topics import new_topic_defaults
-from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
-from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError, LogUnavailable, Record
+from controlplane.projection.loader import load_topics
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import READER, WRITER
 
@@ -65,18 +64,13 @@ class RemoteOffsetTopics:
             if await ClientTopics(cluster, 0).partitions(topic) is None:
                 return OffsetState()
             reader = KafkaReader(cluster, "read_committed", self.reading, None)
-            stop = await reader.ends([topic])
             if awaits_transactions:
                 stop = await self._decided_end(cluster, reader, topic)
+            else:
+                stop = await reader.ends([topic])
             names = Topics(config="", offsets=topic, status="", commands="")
             fold = Fold(profile, topics=names, exactly_once=True)
-            loading = BulkLoader(fold)
-            async for batch in reader.read([topic], stop=stop):
-                loading.add(batch)
-            contested = await asyncio.to_thread(loading.finish)
-            if contested:
-                batches = [batch async for batch in reader.read([topic], stop=stop)]
-                await asyncio.to_thread(loading.settle, batches, contested)
+            await load_topics(reader, fold, [topic], stop)
         return fold.snapshot().offsets[topic]
 
     async def create(self, topic: str, clients: Mapping[str, str]) -> None:
@@ -86,9 +80,7 @@ class RemoteOffsetTopics:
                 return
             worker = self._configuration.settings(WorkerSettings)
             defaults = new_topic_defaults(self._configuration)[worker.topics.offsets]
-            configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
-            partitions = worker.offset_storage_partitions
-            spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
+            spec = defaults.spec(topic, worker.offset_storage_partitions)
             await TopicAdmin(cluster, self.reading).create([spec])
 
     async def write(

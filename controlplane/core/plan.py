@@ -68,8 +68,7 @@ class FenceProducers(Action, frozen=True, tag="fence-producers"):
     transactional_ids: tuple[str, ...]
     admin: AdminOverrides = msgspec.UNSET
     clients: Properties | msgspec.UnsetType = msgspec.UNSET
-    """As in `WriteOffsets`, for producers on another cluster; unset: `admin` selects the cluster.
-    """
+    """Client settings that select the producers' cluster (`WriteOffsets`). Unset: `admin` does."""
 
 
 class RestartInstances(Action, frozen=True, tag="restart-instances"):

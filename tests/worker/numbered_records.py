@@ -1,6 +1,6 @@
 """A source of numbers, and a sink that keeps its records."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from controlplane.connect import RetriableError, Sink, SinkRecord, SinkTaskContext, Source, key
@@ -17,13 +17,19 @@ class CountingSource(Source):
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Yield the numbers behind the committed offset, as text."""
-        part = {"source": "numbers"}
-        at = int(str((task.offset(part) or {"at": 0})["at"]))
-        while True:
-            while at < int(task.config.get("count", "3")):
-                at += 1
-                yield task.record(str(at), part, {"at": at})
-            yield task.idle(0.01)
+        for item in counted(task):
+            yield item
+
+
+def counted(task: SourceRun) -> Iterator[Any]:
+    """Items of a source that counts from its committed offset on, and then idles."""
+    part = {"source": "numbers"}
+    at = int(str((task.offset(part) or {"at": 0})["at"]))
+    while True:
+        while at < int(task.config.get("count", "3")):
+            at += 1
+            yield task.record(str(at), part, {"at": at})
+        yield task.idle(0.01)
 
 
 class CollectingSink(Sink):

@@ -24,7 +24,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.plane import Refusal, Settings
-from tests.worker.numbered_records import CountingSource
+from tests.worker.numbered_records import CountingSource, counted
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
@@ -44,13 +44,7 @@ class PlainCountingSource(CountingSource):
 
     def read(self, task: SourceRun) -> Iterator[Any]:  # type: ignore[override]
         """Yield the numbers behind the committed offset, as text."""
-        part = {"source": "numbers"}
-        at = int(str((task.offset(part) or {"at": 0})["at"]))
-        while True:
-            while at < int(task.config.get("count", "3")):
-                at += 1
-                yield task.record(str(at), part, {"at": at})
-            yield task.idle(0.01)
+        yield from counted(task)
 
 
 @pytest.mark.parametrize("source", [CountingSource, PlainCountingSource])

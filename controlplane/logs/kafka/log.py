@@ -39,6 +39,11 @@ class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = {}
 
+    def spec(self, topic: str, partitions: int) -> TopicSpec:
+        """Return a new topic with these settings."""
+        configs = {**self.configs, _CLEANUP: COMPACT_ONLY}
+        return TopicSpec(topic, partitions, self.replication_factor, configs)
+
 
 class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Identity and limits of a writer on Kafka, and its new topics."""
@@ -152,9 +157,7 @@ class KafkaLog(KafkaReader):
         check_topic(topic, max(partitions, 1))
         if not existing:
             new = self._settings.new_topics.get(topic, TopicDefaults())
-            configs = {**new.configs, _CLEANUP: COMPACT_ONLY}
-            spec = TopicSpec(topic, partitions, new.replication_factor, configs)
-            if await self._admin.create([spec]):
+            if await self._admin.create([new.spec(topic, partitions)]):
                 await self._wait_for_leaders(topic)
                 return
         for problem in await self.check([topic]):

@@ -138,11 +138,10 @@ class KafkaClients:
         assert self.offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
-        is_remote = self.offsets.remote_topic(config) is not None
         async with (
             self._producing(client, settings, f"connector-producer-{task}") as connection,
             self._creating(task, config) as creator,
-            self.offsets.writer() as copies,
+            self._copies(config) as copies,
         ):
             limits = _write_limits(settings)
             transactions = Transactions(
@@ -154,9 +153,7 @@ class KafkaClients:
             )
             placer = self._placer(connection, settings)
             check_claim = partial(_check_claim, self._plane)
-            producer = TransactionalTaskProducer(
-                transactions, placer, creator, check_claim, copies if is_remote else None
-            )
+            producer = TransactionalTaskProducer(transactions, placer, creator, check_claim, copies)
             try:
                 await producer.claim()
                 yield producer
@@ -215,6 +212,15 @@ class KafkaClients:
         async with self._administering(task, config) as connection:
             admin = TopicAdmin(connection.cluster, self._connections.reading)
             yield KafkaTopicCreator(connection.topics, admin, rules)
+
+    @asynccontextmanager
+    async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
+        """Open the writer of the worker's topic; None: the producer's cluster has that topic."""
+        if self.offsets.remote_topic(config) is None:
+            yield None
+            return
+        async with self.offsets.writer() as copies:
+            yield copies
 
     @asynccontextmanager
     async def _offset_writer(

@@ -14,8 +14,7 @@ from controlplane.event_loop import sliced
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.new_topics import new_topic_defaults
-from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
-from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import Fenced, LogError
 from controlplane.plane import ControlPlane
 from controlplane.settings import Configuration
@@ -63,9 +62,8 @@ class BrokerOffsets:
         defaults = new_topic_defaults(self._configuration)[like]
         partitions = await own.topics.partitions(like)
         assert partitions is not None, "the plane has created it"
-        configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
-        spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
-        await TopicAdmin(own.cluster, self._remote.reading).create([spec])
+        admin = TopicAdmin(own.cluster, self._remote.reading)
+        await admin.create([defaults.spec(topic, partitions)])
 
     def remote_topic(self, config: Mapping[str, str]) -> str | None:
         """Return the topic on the cluster of a connector's producer; None: the worker's has it."""
