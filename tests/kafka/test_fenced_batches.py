@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.transaction import InitProducerIdRequest, InitProducerIdResponse_v0
 
 from controlplane.logs.kafka.appends import fenced_batches
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
@@ -222,6 +224,25 @@ async def test_an_incomplete_claim_ends_older_epochs(
     with pytest.raises(Fenced, match=ID):
         await rival.append([put(topic, "zombie")], newest)
     assert await keys(log, topic) == ["claimed", "rival"]
+
+
+async def test_a_claim_that_another_writer_overtakes_is_repeated(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator refuses a new epoch if another request changes it meanwhile; ask again."""
+    send = AIOKafkaClient.send
+    refusals = [47, 47]
+
+    async def overtaken(client: AIOKafkaClient, node: Any, request: Any, **options: Any) -> Any:
+        if isinstance(request, InitProducerIdRequest) and refusals:
+            return InitProducerIdResponse_v0(0, refusals.pop(), -1, -1)
+        return await send(client, node, request, **options)
+
+    monkeypatch.setattr(AIOKafkaClient, "send", overtaken)
+    epoch = await log.claim()
+    assert not refusals
+    await log.append([put(topic, "claimed")], epoch)
+    assert await keys(log, topic) == ["claimed"]
 
 
 async def test_an_old_confirmation_requires_a_transaction(

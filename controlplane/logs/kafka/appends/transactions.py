@@ -28,6 +28,7 @@ from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
 from controlplane.logs.kafka.protocol.errors import (
+    EpochChanged,
     append_error,
     is_refusal,
     is_refused_id,
@@ -380,10 +381,20 @@ class Transactions(ProducerOwner):
         return transaction, None
 
     async def _start(self, identity: ProducerIdentity | None) -> None:
-        """Start a producer, with a deadline: aiokafka looks for a coordinator without end."""
-        producer = KafkaProducer(self._cluster, self._limits, self._id)
+        """Start a producer, with a deadline: aiokafka looks for a coordinator without end.
+
+        The coordinator refuses a request for a new identity if another writer's request changes the
+        epoch at that moment. The next request is newer than both.
+        """
+        pauses = backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS)
         async with self._in_time():
-            await producer.start(identity)
+            while True:
+                producer = KafkaProducer(self._cluster, self._limits, self._id)
+                try:
+                    await producer.start(identity)
+                    break
+                except EpochChanged:
+                    await asyncio.sleep(next(pauses))
         self._producer = producer
 
     @asynccontextmanager

@@ -12,7 +12,7 @@ from aiokafka.errors import (
     KafkaConnectionError,
 )
 
-from controlplane.logs.kafka.protocol.error_codes import described
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 OFFSET_OUT_OF_RANGE = 1
@@ -27,6 +27,10 @@ class NoLeader(LogUnavailable):
 
 class UnsupportedRequest(LogNotUsable):
     """A broker supports no version of a request that this program can send."""
+
+
+class EpochChanged(LogUnavailable):
+    """Another writer changed the epoch of the id while a new one was requested: request again."""
 
 
 class _ErrorMeaning(NamedTuple):
@@ -97,6 +101,7 @@ def write_error(topic: str, code: int) -> LogError:
 
 
 _REFUSED_ID = 53
+_EPOCH_CHANGED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 _START_REFUSALS = {
     31: "may not be used: allow this user WRITE on the topics, or IDEMPOTENT_WRITE on the cluster",
@@ -109,8 +114,11 @@ _START_REFUSALS = {
 
 def start_error(transactional_id: str | None, failure: BaseException) -> LogError:
     """Build the error for a producer that cannot start; None: it has no transactional id."""
-    words = _START_REFUSALS.get(getattr(failure, "errno", 0))
+    code = getattr(failure, "errno", 0)
+    words = _START_REFUSALS.get(code)
     producer = "the producer" if transactional_id is None else f"producer {transactional_id}"
+    if code in _EPOCH_CHANGED:
+        return EpochChanged(f"{producer} cannot start: other writers claim the id all the time")
     if words is None:
         return LogUnavailable(f"{producer} cannot start ({failure!r}): check the brokers")
     name = producer if transactional_id is None else f"transactional.id {transactional_id}"
