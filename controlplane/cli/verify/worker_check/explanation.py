@@ -257,10 +257,13 @@ class Explainer:
         record = evidence.cause(difference)
         if record is None:
             return Explanation(
-                None, "the log has no record about it; compaction may have removed it"
+                None,
+                "the log has no record about the part that differs; compaction may have removed it",
             )
         return Explanation(
-            record, "the last record about it; the worker may know records that compaction removed"
+            record,
+            "the last record about the part that differs; the worker may know records that "
+            "compaction removed",
         )
 
 
