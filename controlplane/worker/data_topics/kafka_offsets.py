@@ -66,7 +66,10 @@ class BrokerOffsets:
         await admin.create([defaults.spec(topic, partitions)])
 
     def remote_topic(self, config: Mapping[str, str]) -> str | None:
-        """Return the topic on the cluster of a connector's producer; None: the worker's has it."""
+        """Return the topic on the cluster of a connector's producer.
+
+        None: the producer uses the worker's cluster.
+        """
         return remote_topic(self._plane.state, config, self._plane.context.worker)
 
     async def read_remote(
@@ -87,7 +90,8 @@ class BrokerOffsets:
 class RoutedOffsetWriter:
     """Writes offsets to the worker's cluster, and to a connector's remote topic (`OffsetWriter`).
 
-    The names of drafts tell the cluster. Callers write to one of them at a time, in their order.
+    The topic's name shows the cluster of a draft. All drafts of a call belong to one cluster: the
+    caller decides which cluster gets its offsets first.
     """
 
     def __init__(self, home: OffsetWriter, remote: OffsetWriter) -> None:

@@ -105,10 +105,10 @@ class AuthorThread:
             return
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
-        """Begin a call; the result may be awaited, too. The future belongs to the caller's loop.
+        """Begin a call, and return the future of its result; it belongs to the caller's loop.
 
-        The future fails with what the function raises, and with `AuthorExit` for `SystemExit` and
-        its like.
+        If the function returns an awaitable, the thread awaits it. The future fails with what the
+        function raises, and with `AuthorExit` for `SystemExit` and its like.
         """
         call = asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
         return asyncio.wrap_future(call)
@@ -116,8 +116,8 @@ class AuthorThread:
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result. A cancelled caller cancels an `async def`.
 
-        In a thread that was left behind, the call follows when the thread is free; None is
-        returned at once.
+        If the thread was left behind, return None at once: the thread calls the function once it
+        is free.
         """
         if self._left_behind:
             asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
@@ -161,7 +161,7 @@ class AuthorThread:
             self._loop.call_soon_threadsafe(self._stop_soon)
 
     def _stop_soon(self) -> None:
-        """Stop the loop behind the calls that came before: each of them begins first."""
+        """Stop the loop once all calls that were submitted before have begun."""
         self._loop.call_soon(self._loop.stop)
 
 
