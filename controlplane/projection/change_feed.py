@@ -53,7 +53,8 @@ class _WatcherQueue:
         if self.failure is not None:
             return
         if self.events.qsize() + len(events) > CHANGES_WAITING:
-            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait in the queue"))
+            remedy = "read the state again, then watch again"
+            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait: {remedy}"))
             return
         for event in events:
             self.events.put_nowait(event)
