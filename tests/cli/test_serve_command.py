@@ -222,7 +222,7 @@ async def test_unreadable_records_are_counted(tmp_path: Path) -> None:
         code, stderr = await service.end()
     assert (code, stderr.count("\n")) == (0, 1)
     assert stderr.startswith("Warning: ")
-    assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in stderr
+    assert "at least 2 records of configs and statuses cannot be read, or are ignored. " in stderr
 
 
 async def test_an_empty_log_is_served(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
         await release_comparison.show(source, scope, self.options.output)
 
     async def hazards(self, source: InputLog) -> None:
-        """Print the hazards, which no view can show."""
+        """Print the hazards of the log; exit with 1 if there are any and `--fail` is given."""
         profile = None if self.options.profile is None else self.profiles[0]
         hazards = await hazard_list.show(
             source, profile, self.options.output, self.options.connector
