@@ -24,10 +24,10 @@ class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time for which a record is sent again while the log is unavailable."""
     retry_first_ms: int = 50
     retry_last_ms: int = 2_000
-    queued_records: int = 20_000
+    queued_records: int = 5_000
     """Records that wait to be appended; then the task waits. Bounds memory."""
-    batch_records: int = 5_000
-    """Maximum records in one append: some 20 ms of work for the log."""
+    batch_records: int = 2_500
+    """Maximum records in one append: some 10 ms of work for the log."""
     create_topics: bool = True
     """False: `topic.creation.*` of connectors has no effect (`topic.creation.enable`)."""
     default_partitions: int = 1
