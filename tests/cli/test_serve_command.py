@@ -169,7 +169,7 @@ async def test_read_only_logs_can_be_planned_for() -> None:
         assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
         refused = await client.put(f"{service.url}/connectors/archive/stop")
         assert refused.status_code == 405
-        assert refused.json()["message"].endswith("; dry_run=true shows what would be written")
+        assert refused.json()["message"].endswith(". dry_run=true shows what would be written")
 
 
 async def test_exactly_once_support() -> None:
