@@ -10,9 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from selectors import DefaultSelector
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import description_of
@@ -51,6 +51,22 @@ def end_if_forked(process: int) -> None:
         os._exit(FORKED_EXIT)
 
 
+_WORKER_PROCESS: ContextVar[int] = ContextVar("process of the worker")
+"""Process id; set in calls of a connector's code, and where their context is copied."""
+
+_exit_process = os._exit
+
+
+def _exit_connector(status: int) -> NoReturn:
+    """`os._exit` of a worker: a connector's code gets `SystemExit`, so the process stays up.
+
+    Child processes of a connector end as usual.
+    """
+    if _WORKER_PROCESS.get(None) == os.getpid():
+        raise SystemExit(status)
+    _exit_process(status)
+
+
 class AuthorThread:
     """Calls functions in one thread with an event loop of its own, one after another.
 
@@ -59,6 +75,7 @@ class AuthorThread:
     """
 
     def __init__(self, name: str, context: Context | None = None) -> None:
+        os._exit = _exit_connector
         self._loop = asyncio.SelectorEventLoop(_OwnSelector())
         self._left_behind = False
         context = context or copy_context()
@@ -151,6 +168,7 @@ class AuthorThread:
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Call a function, and await its result if it is awaitable."""
     process = os.getpid()
+    _WORKER_PROCESS.set(process)
     try:
         result = function(*arguments)
         return await result if inspect.isawaitable(result) else result
