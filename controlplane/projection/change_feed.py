@@ -96,7 +96,8 @@ class ChangeFeed:
     ) -> AsyncGenerator[ChangeEvent, None]:
         """Yield every change from now on, or since an earlier position. Ends when `end` is called.
 
-        A new record costs one comparison of its connector; each watched release costs one state.
+        For each new record, the views of its connector are compared. Each watched release needs a
+        state.
 
         Raises:
             TooSlow: more than `CHANGES_WAITING` changes waited.

@@ -167,8 +167,8 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
 def inspect(log: str, reading: LogOptions, **options: Any) -> None:
     """Show the state that a worker has after reading LOG.
 
-    Without --release, the worker has the profile kip: the newest release without its defects. Exit
-    code 1: there is a hazard, and --fail was given.
+    Without --release, the worker has the profile kip: the newest release, with known defects
+    corrected. Exit code 1: there is a hazard, and --fail was given.
     """
     inspect_options = InspectOptions(**options)
     view = _view(inspect_options)

@@ -339,7 +339,7 @@ _LINES = (
 """Every release line, oldest first, as `line:first patch-last patch`."""
 
 KIP = "kip"
-"""Name of our own profile: reads like the newest release, without its defects."""
+"""Name of our own profile: reads like the newest release, with known defects corrected."""
 
 
 def _releases() -> tuple[str, ...]:
