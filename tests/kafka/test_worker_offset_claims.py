@@ -32,8 +32,9 @@ from tests.kafka.real_kafka import Broker
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+PARTITIONS = 5
 KEYS = 12
-"""Keys of offsets. They lie in all five partitions of the worker's offsets topic."""
+"""Keys of offsets. They lie in all partitions of the worker's offsets topic."""
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ async def test_a_claim_before_the_check_is_noticed(
     has_own_topic: bool,
 ) -> None:
     """No offset is sent, not even to a connector's own topic, which the claim does not include."""
-    topic = await new_topic(5) if has_own_topic else plane.state.topics.offsets
+    topic = await new_topic(PARTITIONS) if has_own_topic else plane.state.topics.offsets
     await offset_writer.write_offsets(_offsets(topic, 1))
     await successor.claim()
     with pytest.raises(ProducerFenced):
@@ -163,7 +164,8 @@ async def test_a_command_overtakes_a_large_commit(
     plane: ControlPlane, offset_writer: OffsetWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offsets are appended in turns, and a command waits for one; each key keeps its order."""
-    monkeypatch.setattr(kafka_offsets, "OFFSETS_PER_APPEND", 2)
+    monkeypatch.setattr(kafka_offsets, "OFFSETS_PER_TURN", 2)
+    monkeypatch.setattr(kafka_offsets, "TURNS_MAX", 1_000)
     topic, count = plane.state.topics.offsets, 100 * KEYS
     commit = asyncio.create_task(offset_writer.write_offsets(_offsets(topic, count)))
     await plane.execute(CreateConnector("s", {"connector.class": FILE_SOURCE, "topic": "t"}))
@@ -174,6 +176,26 @@ async def test_a_command_overtakes_a_large_commit(
         draft.key: [*range(number, count, KEYS)]
         for number, draft in enumerate(_offsets(topic, KEYS))
     }
+
+
+async def test_the_turns_of_a_commit_are_limited(
+    plane: ControlPlane, offset_writer: OffsetWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A very large commit has larger turns, so that slow brokers finish it in time."""
+    monkeypatch.setattr(kafka_offsets, "OFFSETS_PER_TURN", 2)
+    append, attempts = KafkaLog.append, list[int]()
+
+    async def noted(
+        log: KafkaLog, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        attempts.append(len(records))
+        return await append(log, records, epoch)
+
+    monkeypatch.setattr(KafkaLog, "append", noted)
+    count = 100 * KEYS
+    await offset_writer.write_offsets(_offsets(plane.state.topics.offsets, count))
+    assert sum(attempts) == count
+    assert len(attempts) == kafka_offsets.TURNS_MAX * PARTITIONS
 
 
 async def test_only_the_partitions_that_failed_are_appended_again(
