@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Make .venv/ from requirements.lock (the others do it by themselves)
+setup: $(READY) ## Make .venv/ from requirements.lock (other targets do it by themselves)
 
 $(READY): requirements.lock pyproject.toml tools/setup
 	@tools/setup $(VENV)
@@ -74,7 +74,7 @@ lint: $(READY) ## Check style and formatting
 types: $(READY) ## Check types, strictly
 	$(BIN)/mypy
 
-format: $(READY) ## Put the code into its format
+format: $(READY) ## Format the code, and mend what ruff can mend
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -103,7 +103,7 @@ spark-jars: ## Fetch Spark's Kafka source into .cache/spark-jars, for `replay ca
 	@tools/java
 	tools/spark-jars .cache/spark-jars
 
-oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and the catalogues anew
+oracle: $(READY) ## Compare the fold with Kafka's own classes; write docs/releases.md and the catalogues anew
 	@tools/java
 	$(BIN)/python -m tests.oracle.releases
 	$(BIN)/python -m tests.oracle.definitions

@@ -56,7 +56,10 @@ class Loggers:
         return self._hierarchy.getLogger(name)
 
     def levels(self, profile: Profile) -> dict[str, Any]:
-        """`GET /admin/loggers`: loggers with a level of their own; in some releases all but OFF."""
+        """`GET /admin/loggers`: loggers with a level of their own.
+
+        Some releases list all loggers instead, except those whose effective level is OFF.
+        """
         loggers = self._existing_loggers()
         return {
             name: self._logger_body(name, loggers[name], profile)
@@ -102,7 +105,7 @@ class Loggers:
         return sorted(changed if profile.rest_unset_loggers else loggers, key=string_order)
 
     def carry_out(self, command: SetLoggerLevel, profile: Profile) -> None:
-        """Set the level of a command here; the command is meant for the loggers of all workers."""
+        """Set the level of a command in this process; every worker of the cluster does the same."""
         level = level_named(command.level, profile)
         if isinstance(level, str):
             self.change(command.namespace, level, profile)

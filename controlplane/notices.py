@@ -26,7 +26,7 @@ class LeveledNotices:
 def info_check(notices: object) -> Callable[[], bool]:
     """Return a check that is true while a receiver takes `info`.
 
-    A caller asks it before it computes the facts of an event. A receiver without levels takes every
+    Call the check before computing the facts of an event. A receiver without levels takes every
     event.
     """
     return notices.takes_info if isinstance(notices, LeveledNotices) else always

@@ -254,7 +254,7 @@ class ControlPlane:
     def compose_service(
         self, commands: "Commands | None" = None, metrics: "WorkerMetrics | None" = None
     ) -> "Service":
-        """Build the service; `commands` replaces this plane, `metrics` describe connectors."""
+        """Build the service; `commands`: executor (None: this plane), `metrics`: of connectors."""
         from controlplane.rest.endpoints.router import EndpointSet  # noqa: PLC0415 - see `app`
         from controlplane.rest.service import compose  # noqa: PLC0415
 
@@ -401,7 +401,7 @@ class ControlPlane:
     async def watch(self) -> AsyncGenerator[Change, None]:
         """Yield every change of the state from now on, by any writer; end when the plane is closed.
 
-        A new record costs one comparison of its connector.
+        For each new record, one connector is compared: before the record, and after it.
 
         Raises:
             TooSlow: more than `CHANGES_WAITING` changes waited.

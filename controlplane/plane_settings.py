@@ -66,7 +66,7 @@ def plane_settings(
 
 
 def with_brokers(settings: Settings, bootstrap: str) -> Settings:
-    """Return the settings of a plane on these brokers; empty: those of the settings."""
+    """Return the settings with these brokers (`host:port,…`); an empty text changes nothing."""
     if not bootstrap:
         return settings
     worker = msgspec.structs.replace(settings.worker, bootstrap_servers=bootstrap)

@@ -106,9 +106,9 @@ def installed(catalogue: Path | None = None, *, trusting: bool = False) -> Plugi
         raise CatalogueError(unreadable(catalogue, error)) from None
     except CatalogueError as error:
         raise CatalogueError(
-            f"{catalogue} is no catalogue of connector classes ({error}): give the answer of "
-            f"GET /connector-plugins, a list like {_CATALOGUE}, or a file that `controlplane "
-            "plugins harvest` wrote"
+            f"{catalogue} is no catalogue of connector classes ({error}). Give the answer of "
+            f"GET /connector-plugins, a list like {_CATALOGUE}, or a file of `controlplane "
+            "plugins harvest`"
         ) from None
 
 
@@ -164,7 +164,7 @@ def described(connector: type[Any]) -> Plugin:
 
 _KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
-"""Words of a plugin for the boolean attributes of its class about transactions (KIP-618)."""
+"""Kafka's words for the boolean attributes of a class about transactions (KIP-618)."""
 
 
 def _check(kind: object, version: object, config: tuple[object, ...]) -> None:

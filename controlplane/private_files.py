@@ -24,7 +24,7 @@ _PRIVATE = 0o600
 _OCTAL = re.compile(r"0?o?[0-7]{3}")
 
 _DRAFT = ".controlplane-draft"
-"""Suffix of drafts. Its process holds a lock on a draft; an unlocked draft is abandoned."""
+"""Suffix of drafts. A process locks the draft that it writes; an unlocked draft is abandoned."""
 
 _MAX_VANISHED = 10
 """Maximum attempts that fail with `FileNotFoundError` when a draft is created. Another process may
@@ -107,7 +107,7 @@ def sync_file(file: Path) -> None:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Yield a draft that replaces a file, including its mode, if the block succeeds.
+    """Yield a draft that replaces a file if the block succeeds; the mode is that of new files.
 
     Links are followed. A device or pipe is yielded directly. The order of writes makes the change
     atomic and durable: flush the bytes, rename the draft, flush the name.

@@ -31,7 +31,7 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
             otherwise Arrow tables.
         exactly_once: skip records of aborted transactions, as workers with exactly-once support do.
         trust: do not compare the hashes of files.
-        unreadable: `skip` answers about the other clusters, `raise` ends the query.
+        unreadable: for an unreadable cluster: `skip` leaves it out, `raise` ends the query.
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
 
     Raises:

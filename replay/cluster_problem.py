@@ -18,14 +18,14 @@ OF_ONE_CLUSTER = (ReplayError, UnknownMoment)
 
 
 class ClusterProblem(NamedTuple):
-    """A cluster that cannot be answered about, and the reason."""
+    """A cluster without an answer, and the reason."""
 
     cluster: str
     problem: str
 
     @property
     def line(self) -> str:
-        """The reason behind the name of the cluster, as in a list of clusters."""
+        """The name of the cluster, then the reason: a line in a list of clusters."""
         return f"{self.cluster}: {self.problem}"
 
     @property

@@ -16,13 +16,13 @@ class ClusterRecords(NamedTuple):
     topics: Topics
     exactly_once: bool
     entries: Callable[[], Iterable[Entry]]
-    """Entries in the one order; those of an archive are read during the iteration."""
+    """Entries in order (`core.order`); those of an archive are read during the iteration."""
     head: str | None = None
     """Hash of the archive's last manifest; None for a log, which may grow."""
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps of an archive that may affect the entries."""
     doubts: tuple[Doubt, ...] = ()
-    """Doubts about the state at the moment."""
+    """Doubts about the state at the chosen moment."""
     past_doubts: tuple[Doubt, ...] = ()
-    """Doubts about the records before the moment."""
+    """Doubts about the records before that moment."""
     may_be_older: MayBeOlder = never_older

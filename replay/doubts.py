@@ -21,8 +21,9 @@ def never_older(_: Position) -> bool:
 PROMPT_MS = 12 * 60 * 60 * 1000
 """Longest time between two looks within which no deletion can be missed: 12 hours, in ms.
 
-Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has only the time
-at which a look ended. The other 12 hours are for the duration of the look.
+A look reads a partition up to the end of the log. Kafka keeps a tombstone for
+`delete.retention.ms`, by default 24 hours. Manifests have the times at which looks ended, so 12 of
+these hours are left for the duration of a look.
 """
 
 
@@ -101,15 +102,15 @@ def _state_unknown(doubt: Doubt) -> str:
 def _deletions_unknown(doubt: Doubt) -> str:
     hours = PROMPT_MS // 3_600_000
     return (
-        f"a key last seen up to offset {doubt.after} may have been deleted: {_missing(doubt)}, "
-        f"and the captures before and after lie {hours} hours or more apart"
+        f"a key last seen up to offset {doubt.after} may have been deleted. {_missing(doubt)}, "
+        f"and the captures around them lie {hours} hours or more apart"
     )
 
 
 def _earlier_unknown(doubt: Doubt) -> str:
     return (
-        f"from offset {doubt.after} on the last record of each key is known, but tasks and "
-        f"statuses may depend on others: {_missing(doubt)}"
+        f"from offset {doubt.after} on, only the last record of each key is known. Tasks and "
+        f"statuses may depend on earlier ones: {_missing(doubt)}"
     )
 
 

@@ -202,7 +202,7 @@ WRONG = {
     "garbage": (b"\0garbage", PASSWORD, "is no key store"),
     "nothing": (b"", PASSWORD, "is no key store"),
     "PEM": (PEM, PASSWORD, r"is PEM: set ssl\.truststore\.type=PEM"),
-    "password of JKS": (jks_of(), "unlike", "its password is another"),
+    "password of JKS": (jks_of(), "unlike", "the password is wrong"),
     "nobody": (jks_of(), PASSWORD, "no certificates to trust"),
     "no certificate": (jks_of(certificate_entry(b"?")), PASSWORD, "no certificates that can be"),
     "half of JKS": (jks_of(certificate_entry(ROOT.der))[:99], None, "ends too early"),

@@ -6,8 +6,9 @@ A *look* is one capture of all partitions, a *reading* what a look has read of o
 archive has one record per look in each of `--partitions` partitions of the offsets topic. It equals
 an archive that was captured in `--looks` looks (default: a minute for a year) and merged. It is
 made at once, not look by look. With `--markers`, 1 to 30 markers of transactions follow each
-record. So every look has a hole, and the looks read different numbers of offsets. `--earlier`
-writes every reading into the manifest, as earlier versions did. Times are CPU times.
+record. So every look lacks offsets, and the looks read different numbers of offsets. A *doubt* is a
+span of offsets in which the state may be wrong, because offsets are missing. `--earlier` writes
+every reading into the manifest, as earlier versions did. Times are CPU times.
 """
 
 import tempfile
@@ -163,9 +164,9 @@ class Measurement(NamedTuple):
     """Bytes of the file of readings."""
     open_s: float
     end_s: float
-    """Time of the doubts at the end of the archive."""
+    """Time to find the doubts about the state at the end of the archive."""
     middle_s: float
-    """Time of the doubts in the middle of each partition."""
+    """Time to find the doubts about the state at the middle of each partition."""
     past_s: float
     """Time to summarize the doubts about the past of each partition."""
 

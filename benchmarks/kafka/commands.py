@@ -40,7 +40,7 @@ OWN_GOAL, PAUSE_GOAL = 0.5, 2.0
 """Greatest allowed ratio of the time on own topics to Connect's; the second is for a pause."""
 
 ATTACHED_GOAL_MS = 3.0
-"""Most milliseconds that the attached service may add to Connect's median time."""
+"""Maximum time in ms that the attached service may add to Connect's median time."""
 
 ANSWER_TIMEOUT_S = 60
 JSON = {"content-type": "application/json"}
@@ -51,7 +51,7 @@ _numbers = count()
 class CommandPhase(NamedTuple):
     """Kinds of commands that are sent in turn.
 
-    `requests` makes the requests for the connector with a number.
+    `requests` makes the requests for the n-th connector.
     """
 
     kinds: tuple[str, ...]

@@ -23,7 +23,7 @@ SCRIPT_JVM = (
 """Options that `connect-distributed.sh` gives the JVM by default."""
 
 POLL_S = 0.005
-"""Polling interval in seconds for log files and ports; a worker's time is at most this too long."""
+"""Polling interval in seconds for log files and ports: the greatest error of a worker's time."""
 
 PATIENCE_S = 120
 

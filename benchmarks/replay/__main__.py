@@ -106,7 +106,7 @@ GOALS = (
 TAIL_GOAL_S = 0.5
 DIGESTS_GOAL_S = 10
 TABLES_GOAL = 4
-"""Greatest allowed time of writing the state's tables, in times of the scan."""
+"""Greatest allowed ratio of the time to write the state's tables to the time of the scan."""
 MEMORY_GOAL_MB = 2_000
 
 

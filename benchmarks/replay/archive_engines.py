@@ -2,9 +2,9 @@
 
     python -m benchmarks.replay.archive_engines NAME ARCHIVE
 
-The process prints `ready`. It then answers each input line (`final` or `half`) with one line. It
-has the seconds until the rows were in Arrow, their number, their digest, and the shuffled bytes. A
-repeated query is warm. No contestant uses more threads than `CORES`.
+The process prints `ready`. It then answers each input line (`final` or `half`) with one line. The
+answer has the seconds until the rows were in Arrow, their number, their digest, and the shuffled
+bytes. A repeated query is warm. No contestant uses more threads than `CORES`.
 
 The query is the last value of every key of the offsets topic, which has nine tenths of the records.
 `half` is the same query up to the middle of each partition, given by an offset vector.

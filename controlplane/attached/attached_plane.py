@@ -295,9 +295,9 @@ class AttachedPlane:
                 # The comparison is likely to find no difference, and no caller waits for it.
                 await self._idle.wait()
             comparison = await self._compared(accepted, answer)
-        # The next command of the connector may run from here on. Its record in the trail must
-        # follow this one. It does: nothing is awaited before this one is queued, and the trail
-        # keeps the order of appends.
+        # The next command of the connector may run from here on. Its record must follow the
+        # *finished* of this command in the trail. It does: nothing is awaited before that
+        # record is queued, and the trail keeps the order of appends.
         await self._finish(accepted, answer, comparison, **ending_of(answer))
         self._report(job, answer, comparison)
 

@@ -24,7 +24,7 @@ from controlplane.projection.follower import Follower
 from controlplane.worker_api import json_of, reason_of
 
 CONNECTORS_NAMED = 3
-"""Most connectors that a refusal names."""
+"""Maximum number of connectors that a refusal names."""
 
 _ACCESS = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
@@ -120,7 +120,7 @@ async def check_topics(
 ) -> None:
     """Check that the workers' connectors are those of the topics.
 
-    A worker or this service may not have read on, so a difference counts only if it stays.
+    A worker or this service may lag behind, so a difference counts only if it stays.
 
     Raises:
         LogNotUsable: they are of another Connect cluster.
@@ -136,7 +136,7 @@ async def check_topics(
                 break
             if asyncio.get_running_loop().time() > deadline:
                 if difference is None:
-                    break  # it has stopped answering: its answers to commands are still compared
+                    break  # no answer now; later answers to commands are compared
                 raise LogNotUsable(
                     f"{worker.url} is a worker of another Connect cluster than topic "
                     f"{state.topics.config}: {difference}; check --connect-url and --config-topic"

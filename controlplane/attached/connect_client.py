@@ -19,7 +19,7 @@ from controlplane.rest.errors import WorkerAnswer
 from controlplane.worker_api import is_temporary, json_of, reason_of
 
 REDIRECTS = 5
-"""Most redirects that one request follows."""
+"""Maximum number of redirects that one request follows."""
 
 OnSilence = Callable[[Mapping[str, str]], None]
 """Gets the reasons why no worker answers, by URL, when the client begins to wait."""
@@ -105,7 +105,7 @@ class ConnectClient:
     async def ask_each(
         self, on_silence: OnSilence | None = None
     ) -> tuple[dict[str, httpx.Response], dict[str, str]]:
-        """Send `GET /` to every worker; return the answers, and the reasons of those without.
+        """Send `GET /` to every worker; return the answers, and a reason for each missing one.
 
         If no worker answers, starting workers are asked again for a bounded time. Before that,
         `on_silence` is called once with the reasons.
@@ -127,7 +127,7 @@ class ConnectClient:
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
     async def get_from(self, name: str, path: str) -> Any:
-        """JSON body of one worker's answer to a GET; None: it has no such answer at present."""
+        """JSON body of one worker's answer to a GET; None: no answer, an error, or no JSON."""
         try:
             answer = await self._workers[name].get(path)
         except httpx.HTTPError:

@@ -189,7 +189,7 @@ class CommandExecution:
 
         The log shows whether the connector is the one that this command has created. A creation
         that was sent may still lie in a worker's queue, so its record is waited for. A connector
-        that another client has changed since stays as it is.
+        that another client has changed in the meantime is left as it is.
         """
         created = STEP_PREFIXES[CreateConnector]
         name = command.connector
@@ -239,11 +239,11 @@ TAKE_BACK = "take-back"
 _NOT_DONE = "Connector {} was not created before this service was cut off: send the request again"
 _NOT_SEEN = (
     "The creation of connector {} was sent and got no answer, and the log of the cluster does not "
-    f"show it: it may still be created, stopped and without its offsets; {CHECK}"
+    f"show it. The connector may still be created, stopped and without its offsets; {CHECK}"
 )
 _CHANGED = (
-    "Connector {} was changed by another client before its creation with offsets was complete: "
-    "it is left as it is; check its offsets, and resume it"
+    "Another client changed connector {} before its creation with offsets was complete. "
+    "The connector is left as it is: check its offsets, and resume it"
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
 

@@ -16,7 +16,7 @@ from controlplane.logs.log import LogError, LogUnavailable, ReadableLog, quick_e
 from controlplane.projection.follower import Follower
 
 APPEARANCE_S = 0.1
-"""Time in seconds in which planned records usually appear. Then the log's ends are asked for."""
+"""Time in seconds in which planned records usually appear; afterwards the log's ends are read."""
 
 
 class LogFollowUp:
@@ -61,7 +61,7 @@ class LogFollowUp:
         return self._follower.ends
 
     def hastened(self) -> AbstractContextManager[None]:
-        """Fold records as soon as they arrive within the block."""
+        """Within the block, fold records as soon as they arrive."""
         return self._follower.hastened()
 
     async def folded(self, plan: Plan | Rejected, since: Ends) -> bool:
@@ -87,7 +87,7 @@ class LogFollowUp:
         return False
 
     async def _appearance(self, plan: Plan, topics: Sequence[str], since: Ends) -> None:
-        """Return as soon as records as planned have been folded."""
+        """Return as soon as all planned records have been folded, with the planned values."""
         moves = self._follower.moves  # before the check: no later move is missed
         while not self._has_appeared(plan, topics, since):
             await self._follower.moved(moves)
@@ -98,7 +98,7 @@ class LogFollowUp:
         return entries is not None and has_appeared(plan, entries)
 
     async def read_on(self, topics: Iterable[str] | None = None) -> bool:
-        """Wait until everything in the log now is folded; False: it takes too long.
+        """Wait until all that the log contains at the call is folded; False: it takes too long.
 
         `topics` are followed ones; None: all of them.
         """
@@ -128,8 +128,8 @@ class LogFollowUp:
     ) -> Comparison | None:
         """Compare a plan with the records since a point, once its records are there.
 
-        Missing records are waited for during `records_ms`, a log that cannot be read during
-        `patience_ms`. None: the log still cannot be read.
+        Waits up to `records_ms` for missing records, and up to `patience_ms` for a log that cannot
+        be read. None: the log still cannot be read.
         """
         comparison = await self._compared_recent(plan, since, connector)
         if comparison is not None and comparison.as_planned:

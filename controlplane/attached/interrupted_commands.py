@@ -10,18 +10,18 @@ from controlplane.rest.errors import WorkerAnswer
 UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
 
 UNKNOWN_OUTCOME = (
-    "{}, and the log of the cluster does not show that the request was done: it may still be done; "
-    f"{CHECK}"
+    "{}, and the log of the cluster does not show that the request was done. "
+    f"The request may still be done; {CHECK}"
 )
 
 ENDED_LATER = (
-    "{}: some requests of this command were sent; it is completed or taken back once the workers "
-    "answer (see GET /commands)"
+    "{}: some requests of this command were sent. "
+    "The command is completed or taken back once the workers answer (see GET /commands)"
 )
 
 CUT_OFF = (
-    "This service was cut off before a worker had answered, and the log of the cluster does not "
-    f"show that the request was done: {CHECK}"
+    "This service was cut off before a worker had answered. "
+    f"The log of the cluster does not show that the request was done: {CHECK}"
 )
 
 

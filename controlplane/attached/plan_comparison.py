@@ -15,7 +15,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
 
 PATHS_NAMED = 5
-"""Most fields of a value that one sentence names."""
+"""Maximum number of fields of a value that one sentence names."""
 
 
 class Comparison(NamedTuple):
@@ -133,7 +133,8 @@ def _disordered(matched: Sequence[Entry], topics: Topics) -> Iterator[str]:
     for entry in matched:
         before = last.get((entry.topic, entry.partition))
         if before is not None and before.offset > entry.offset:
-            yield f"{position_text(entry.position, topics)} was planned after a later record"
+            place, later = (position_text(each.position, topics) for each in (entry, before))
+            yield f"{place} lies before {later}, but was planned after it"
         last[entry.topic, entry.partition] = entry
 
 

@@ -8,16 +8,16 @@ from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.order import Ends
 
 RECORDS_KEPT = 10_000
-"""Most records that are kept: those of some minutes in a large cluster."""
+"""Maximum number of records that are kept: those of some minutes in a large cluster."""
 
 BYTES_KEPT = 16 << 20
-"""Most bytes of keys and values that are kept."""
+"""Maximum size of all keys and values that are kept."""
 
 
 class RecentRecords:
     """The last records of each partition, in a bounded buffer.
 
-    `start` holds the end offsets at which the records begin; other topics begin at 0.
+    The records of a partition begin at its offset in `start`; other topics begin at 0.
     """
 
     def __init__(

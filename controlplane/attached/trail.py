@@ -180,7 +180,7 @@ class Trail:
 
 
 def _stored(answer: WorkerAnswer | Outcome | Rejected, *, whole: bool) -> dict[str, Any]:
-    """An answer as data. The body of a worker is kept for a caller that may repeat its request."""
+    """An answer as data. `whole`: keep the body, because the caller may repeat its request."""
     if isinstance(answer, Rejected):
         return {"ended": command_log.FAILED, **msgspec.to_builtins(answer)}
     if isinstance(answer, Outcome):

@@ -20,16 +20,16 @@ import h11
 import httpx
 
 CONNECTIONS_MAX = 100
-"""Most connections to one worker; further requests wait."""
+"""Maximum number of connections to one worker; further requests wait."""
 
 IDLE_CONNECTIONS_MAX = 20
-"""Most idle connections that are kept."""
+"""Maximum number of idle connections that are kept."""
 
 IDLE_S = 5.0
 """Seconds after which an idle connection is not used again: a worker closes it some time later."""
 
 HEAD_BYTES = 100 * 1024
-"""Most bytes in the head of an answer."""
+"""Maximum size of the head of an answer."""
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.%-]*)+")
 """Paths that any HTTP client sends as they are; httpx quotes and normalizes others."""
@@ -107,7 +107,7 @@ class WorkerConnections:
     async def _enter(self, patience_s: float | None) -> None:
         """Wait until one more connection may be used."""
         if not self._room.locked():
-            await self._room.acquire()  # at once
+            await self._room.acquire()  # does not wait
             return
         try:
             async with asyncio.timeout(patience_s):

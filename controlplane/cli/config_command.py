@@ -119,7 +119,7 @@ def _row(setting: EffectiveValue) -> SettingRow:
 
 
 def _check(configuration: Configuration) -> None:
-    """Refuse settings that no command can use, and warn about those that some command refuses.
+    """Refuse settings that fail every command; warn of settings that fail only some commands.
 
     Raises:
         SettingsError: the worker's settings, or those for Kafka's brokers, are invalid.

@@ -19,10 +19,10 @@ from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 
 LAST_RECORDS = 10
-"""Records of each partition that are printed by default: they fit into a terminal."""
+"""Default number of offsets to read back in each partition: the records fit on a screen."""
 
 TOPICS_NAMED = 20
-"""Topics that the error about a missing one names."""
+"""Maximum number of topics that the error about a missing topic lists."""
 
 
 @click.command("records")
@@ -74,4 +74,6 @@ async def _check_topic(log: ReadableLog, where: str, topic: str) -> None:
     if topic not in topics:
         names = sorted(topics)
         named = ", ".join(names[:TOPICS_NAMED]) + (", …" if len(names) > TOPICS_NAMED else "")
-        raise LogNotUsable(f"{without_login(where)} has no topic {quoted(topic)}; it has {named}")
+        raise LogNotUsable(
+            f"{without_login(where)} has no topic {quoted(topic)}; name one that it has: {named}"
+        )

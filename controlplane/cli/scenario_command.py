@@ -18,7 +18,7 @@ from controlplane.terminal.output import note, print_json, say
 SUFFIX = ".scenario"
 
 SPARK = "spark"
-"""The fold that comes with replay (`controlplane[spark]`)."""
+"""Name of the Spark fold, which the package `replay` registers (`controlplane[spark]`)."""
 
 ADVICE = "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`"
 
@@ -54,7 +54,7 @@ def scenario() -> None:
     metavar="NAME",
     help="Compare with the installed fold NAME as well. May be repeated.",
 )
-@click.option("--spark", is_flag=True, help="Compare with Spark as well: --via spark.")
+@click.option("--spark", is_flag=True, help="Compare with Spark as well, like --via spark.")
 @click.option(
     "-o",
     "--output",
@@ -87,7 +87,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         if path.is_dir():
             files = sorted(path.rglob(f"*{SUFFIX}"))
             if not files:
-                raise BadScenario(f"{path}: no *{SUFFIX} file in this folder")
+                raise BadScenario(f"{path}: this folder has no *{SUFFIX} file: name another")
             yield from files
         else:
             yield path

@@ -5,7 +5,7 @@ from typing import Any, Final
 from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type
 
 REQUIRED: Final = object()
-"""Default of a key that has none: every config must set it."""
+"""Marks a key without a default: every config must set the key."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only

@@ -1,4 +1,4 @@
-"""Sinks: connectors that bring records from Kafka elsewhere.
+"""Sinks: connectors that write records from Kafka to other systems.
 
 `Sink` is the API for authors. `SinkConnector` and `SinkTask` have the methods and the semantics of
 Kafka's classes of these names. Methods may be `async def` or plain `def`, as in `source`.

@@ -68,7 +68,7 @@ class FileAccess:
 
 def _opened_below(folder: Path, path: Path, flags: int) -> int:
     """Open a path folder by folder; a part that has become a link raises `OSError`."""
-    if os.open not in os.supports_dir_fd:  # Windows, where links need a privilege
+    if os.open not in os.supports_dir_fd:  # Windows: only a privileged user makes links
         return os.open(path, flags, 0o666)
     first = folder if path != folder else folder.parent
     *parents, name = path.relative_to(first).parts

@@ -92,7 +92,9 @@ def _position(task: SourceRun, partition: dict[str, Any]) -> int:
     offset = task.offset(partition) or {POSITION: 0}
     position = offset.get(POSITION)
     if not isinstance(position, int):
-        raise ConnectError(f"The committed offset {dict(offset)} has no position")
+        raise ConnectError(
+            f"The committed offset {dict(offset)} has no position: alter or reset the offsets"
+        )
     return position
 
 

@@ -7,7 +7,8 @@ from typing import IO
 from controlplane.connectors.file_access import FileAccess
 
 TAIL_BYTES = 1_024
-"""Number of bytes before the position that are compared: if they differ, the file is another."""
+"""Number of bytes before the position that are compared: if they differ, the file was replaced.
+"""
 
 
 class GrowingFile:

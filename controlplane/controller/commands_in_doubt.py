@@ -165,5 +165,6 @@ class CommandsInDoubt:
         self._notices.warning(
             "command_record_unreadable",
             command_id=trace.accepted.command_id,
-            reason="its record is of a newer version, or damaged: it stays unfinished",
+            reason="the command's record is of a newer version, or damaged: "
+            "the command stays unfinished",
         )

@@ -85,7 +85,7 @@ class KafkaActions:
         assert self._remote is not None, "see `reads_remote`"
         topic, clients = question.topic, _texts(question.clients)
         try:
-            # The markers of a commit are written after it, so the last one may look open.
+            # Markers are written after the commit, so the last transaction may look open.
             return await self._remote.read(topic, clients, profile, awaits_transactions=True)
         except (LogError, SettingsError) as failure:
             raise ExternalActionFailed("", str(failure)) from failure

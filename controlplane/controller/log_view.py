@@ -26,7 +26,7 @@ class LogView(Protocol):
         ...
 
     def present(self, profile: Profile) -> ClusterState | None:
-        """State of a release that is loaded; else None."""
+        """State for a worker of this release; None: it is not loaded."""
         ...
 
     async def follow(self, topics: Iterable[str]) -> None:

@@ -58,8 +58,9 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may continue an ordered prefix. Without its timestamps, only entries in the
-    partition of its last record can get another rank; these come first anyway.
+    The entries may continue an ordered prefix, whose timestamps are unknown here. They could change
+    only ranks in the partition of the prefix's last record. The entries of this partition come
+    first in any case.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -91,9 +91,10 @@ class WriteOffsets(Action, frozen=True, tag="write-offsets"):
     topic: str
     records: tuple[Draft, ...]
     clients: Properties
-    """`producer.override.*` and so on of the connector's config, which select the cluster."""
+    """`producer.override.*`, `consumer.override.*` and `admin.override.*` of the connector's
+    config, which select the cluster."""
     transactional_id: str = ""
-    """Producer id of a transaction, which also fences a leftover task; empty: no transaction."""
+    """Transactional id of the write; its use fences a leftover task. Empty: no transaction."""
 
 
 AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances | WriteOffsets
@@ -175,7 +176,7 @@ _SENTENCES: Mapping[Reason, str] = {
     Reason.FORBIDDEN: "The worker's settings do not allow it",
     Reason.CONFLICT: "Another change of the same object is in progress: try again",
     Reason.NOT_OFFERED: "This release of Kafka has no such command: use another profile",
-    Reason.FAILED: "The worker failed to do it, and gave no reason",
+    Reason.FAILED: "The worker failed and gave no reason: read its log",
 }
 
 
@@ -283,9 +284,9 @@ class AskRemoteOffsets(msgspec.Struct, frozen=True):
     def refusal(self) -> "Rejected":
         """Refusal of a control plane that cannot read or write there."""
         text = (
-            f"The offsets of connector {self.connector} lie on the Kafka cluster {self.servers}, "
-            "where this control plane does not write: use a control plane of that cluster, or "
-            "remove producer.override.bootstrap.servers"
+            f"The offsets of connector {self.connector} lie on another Kafka cluster, "
+            f"{self.servers}: use its control plane, or remove "
+            "producer.override.bootstrap.servers"
         )
         return Rejected(Reason.FAILED, text)
 

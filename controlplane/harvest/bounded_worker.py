@@ -15,9 +15,9 @@ class HarvestBounds(NamedTuple):
     """Bounds of the answers of one worker."""
 
     answer_bytes: int = 16 << 20
-    """Most bytes in the body of one answer."""
+    """Maximum size of the body of one answer."""
     all_bytes: int = 64 << 20
-    """Most bytes in the bodies of all answers together."""
+    """Maximum size of the bodies of all answers together."""
     answer_s: float = 100.0
     """Longest time in seconds for one answer; a worker itself times out after 90 s."""
     all_s: float = 1_800.0

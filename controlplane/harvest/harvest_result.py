@@ -12,10 +12,10 @@ CLIENTS = ("producer", "consumer", "admin")
 """Clients whose settings a connector may override; also names of their definitions."""
 
 PLUGINS_MOST = 5_000
-"""Most plugins that one worker may list."""
+"""Maximum number of plugins that one worker may list."""
 
 SETTINGS_MOST = 200_000
-"""Most settings of all plugins of one worker."""
+"""Maximum number of settings of all plugins of one worker."""
 
 
 class HarvestError(Exception):

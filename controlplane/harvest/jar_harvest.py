@@ -33,7 +33,7 @@ JAVA_S = 300
 """Longest time in seconds for the JVM."""
 
 OUTPUT_BYTES = 64 << 20
-"""Most bytes that the JVM may print."""
+"""Maximum number of bytes that the JVM may print."""
 
 JARS_MOST = 20_000
 
@@ -81,7 +81,7 @@ def jars_in(folder: Path) -> list[Path]:
     """The jars in a folder and below it; those in the folder of Kafka Connect come first.
 
     Raises:
-        HarvestError: there is no such folder, or it does not hold Kafka Connect once.
+        HarvestError: the folder is missing, or it does not hold exactly one Kafka Connect.
     """
     if not folder.is_dir():
         raise HarvestError(f"{folder} is no folder: name the one that holds Kafka's jars (libs/)")
@@ -167,7 +167,8 @@ def _run(command: Sequence[str], output_file: Any) -> str:
         )
     except subprocess.TimeoutExpired:
         raise HarvestError(
-            f"Java did not end within {JAVA_S} s: a class in these jars may wait for something"
+            f"Java did not end within {JAVA_S} s, perhaps because a plugin waits for something: "
+            "name a folder without the jars of plugins"
         ) from None
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None

@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of answered requests, and that of all requests."""
 
 ATTEMPTS_MOST = 20
-"""Most connectors that are tried until a worker validates a config."""
+"""Maximum number of connectors that are tried until a worker validates a config."""
 
 CLASSES_SHOWN = 5
 """Number of classes without settings that a message names; others are counted."""
@@ -253,7 +253,7 @@ class _HarvestRun:
             self._step()
 
     def _aliased(self, *, every: bool) -> Iterator[_ListedPlugin]:
-        """Kafka's own transformations and predicates that have settings, or one of them."""
+        """Kafka's own transformations and predicates with settings; without `every`, the first."""
         for plugin in self._path.plugins:
             if plugin.type in _ALIASED and plugin.config:
                 yield _ListedPlugin(plugin.class_name, plugin.type)
@@ -263,7 +263,7 @@ class _HarvestRun:
     async def _ask_kind(
         self, kind: str, connectors: Iterable[_ListedPlugin]
     ) -> "_ValidatedConnector | None":
-        """Ask for the settings of Connect and of clients, by a connector of a kind that works."""
+        """Ask for the settings of Connect and of clients, by a connector the worker accepts."""
         config = {**_TRIGGERS[kind], **self._overrides()}
         of_kind = [connector for connector in connectors if connector.type == kind]
         for plugin in of_kind[:ATTEMPTS_MOST]:
@@ -273,7 +273,7 @@ class _HarvestRun:
                 self._keep_clients(keys)
                 return _ValidatedConnector(plugin, _TRIGGERS[kind])
         self._lacking.append(
-            f"no {kind} connector is validated by the worker: it returns no settings of {kind}s"
+            f"the worker validates no {kind} connector, so it returns no settings of {kind}s"
         )
         return None
 

@@ -60,8 +60,10 @@ async def missing_for_writer(
     """Return sentences about topics that a writer would add to a log; none about an empty log.
 
     A writer creates missing topics. So a misspelt name would hide the records of the intended
-    topic. An imported log has no command topic: a new one may have any name. `may_lack_configs`: a
-    program may have written offsets before the first config.
+    topic. An imported log has no command topic: a new one may have any name.
+
+    `may_lack_configs`: a missing config topic is no error, unless `named` has it. A program may
+    have written offsets before the first config.
 
     Raises:
         LogNotUsable: the config topic is missing, or a topic whose name the user has given.
@@ -81,7 +83,7 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
     If the command topic has no records, the records of the other topics belong to another Connect
-    cluster. Offsets do not tell, because a claim writes transaction markers to empty topics.
+    cluster. End offsets do not show records: a claim writes transaction markers to empty topics.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
@@ -104,8 +106,8 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
         empty = "is empty" if topics.commands in existing else "does not exist"
         raise LogNotUsable(
             f"{_listed(filled)} already {'has' if len(filled) == 1 else 'have'} records, and the "
-            f"command topic {topics.commands} {empty}: another Connect cluster wrote them. Name "
-            "topics of your own, or steer that cluster through its workers"
+            f"command topic {topics.commands} {empty}: another Connect cluster wrote these "
+            "records. Name other topics in the settings, or steer that cluster through its workers"
         )
 
 
@@ -152,9 +154,9 @@ def split_config(topics: Topics, existing: Mapping[str, int]) -> tuple[str, ...]
     if partitions == 1:
         return ()
     effect = (
-        f"the config topic {topics.config} has {partitions} partitions and must have one: workers "
-        f"from {since('config_partition_required')} on refuse to start with it, older ones take "
-        "the partitions in any order, here they are taken by time"
+        f"the config topic {topics.config} has {partitions} partitions and must have one. Workers "
+        f"from {since('config_partition_required')} on refuse to start with it, older ones read "
+        "the partitions in any order. This program reads them in order of time"
     )
     return (effect,)
 

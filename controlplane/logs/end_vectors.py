@@ -31,7 +31,10 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
             an end in a missing partition.
     """
     if config_topic not in vector:
-        raise UnknownMoment(f"a vector needs the end of {config_topic}, which names the connectors")
+        raise UnknownMoment(
+            f"the vector lacks {config_topic}, the topic that names the connectors: "
+            "add its end offset"
+        )
     for topic, offsets in vector.items():
         _check(topic, offsets, len(ends[topic]))
     cut = {topic: padded(vector.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}
@@ -44,18 +47,21 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
 
 
 def padded(cut: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Return the cut with an end for each partition: at most the log's end, 0 if it is missing."""
+    """Return one offset per partition: that of `cut`, limited to the end; 0 if `cut` has none."""
     return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
 
 
 def _check(topic: str, offsets: Sequence[int], partitions: int) -> None:
     if any(at < 0 for at in offsets):
-        raise UnknownMoment(f"no end offset of {topic} is negative: {[*offsets]}")
+        raise UnknownMoment(
+            f"the vector has a negative end of {topic} ({[*offsets]}): give offsets from 0 on"
+        )
     for at in offsets:
         check_offset(at)
     if any(offsets[partitions:]):
         raise UnknownMoment(
-            f"the vector has {len(offsets)} ends of {topic}, which has {partitions} partitions"
+            f"the vector has {len(offsets)} ends of {topic}, which has {partitions} partitions: "
+            "give one end per partition"
         )
 
 

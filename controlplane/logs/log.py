@@ -68,7 +68,7 @@ class Fenced(LogError):
 
 @runtime_checkable
 class ReadableLog(Protocol):
-    """A log that can be read. A cluster to which this program never writes is only this."""
+    """A log that can be read, such as a cluster to which this program never writes."""
 
     async def topics(self) -> Mapping[str, int]:
         """All topics, each with its number of partitions."""
@@ -142,7 +142,7 @@ class HasFastBatches(Protocol):
 
     @property
     def has_fast_batches(self) -> bool:
-        """True: three appends to a partition each take less time than one to three partitions."""
+        """True if three appends, each to one partition, take less time than one append to three."""
         ...
 
 

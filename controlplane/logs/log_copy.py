@@ -129,12 +129,11 @@ class LogCopy:
         for (topic, partition), offset in lacking.items():
             if offset is not None:
                 state = (
-                    f"are a complete copy of a time when {topic}-{partition} ended before offset "
-                    f"{offset}"
+                    f"are an older complete copy, without offset {offset} of {topic}-{partition}"
                     if self.runs.records or self.marked
                     else "have been claimed by `serve --own`, which may still write them"
                 )
-                raise LogNotUsable(f"the topics {state}: {_OTHER_TOPICS}")
+                raise LogNotUsable(f"the target's topics {state}: {_OTHER_TOPICS}")
 
     async def _first_lacking(
         self, sizes: Mapping[str, int], ends: Ends
@@ -263,8 +262,8 @@ async def check_finished(source: ReadableLog, topics: Topics) -> None:
     open_commands = [trace for trace in fold.publish().values() if trace.unfinished]
     if open_commands:
         raise LogNotUsable(
-            f"FROM has {count(len(open_commands), 'command')} that has not ended, and its topics "
-            "would get other names: serve FROM once, so that it ends, and copy again"
+            f"FROM has {count(len(open_commands), 'unfinished command')}, and the copy would "
+            "rename topics: serve FROM once, then copy again"
         )
 
 

@@ -53,7 +53,7 @@ class PartitionColumns:
         return offset
 
     def add_all(self, staged: "PartitionColumns") -> int:
-        """Append the entries of columns that begin at offset 0; return their first offset."""
+        """Append staged entries, whose offsets count from 0; return the offset of the first one."""
         first = self.end
         self.end += staged.end
         self._offsets += range(first, self.end)
@@ -177,7 +177,7 @@ class MemoryLog:
         return follow(self, topics, start, self._changes)
 
     async def close(self) -> None:
-        """Close the log and wake waiting tails. The records go with the object."""
+        """Close the log and wake waiting tails. The records are freed with this object."""
         self._closed = True
         self._changes.note_change()
 

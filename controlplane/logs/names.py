@@ -25,7 +25,8 @@ def check_ours(where: str) -> None:
     """Raise `LogNotUsable` for a Kafka cluster: only its own workers write its topics."""
     if is_cluster(where):
         raise LogNotUsable(
-            f"{without_login(where)} belongs to a Kafka cluster: its workers run the commands"
+            f"{without_login(where)} belongs to a Kafka cluster, whose workers run its commands: "
+            "name an embedded log, or send the commands to a worker"
         )
 
 
@@ -39,7 +40,7 @@ def brokers_of(where: str) -> str:
     if "@" in brokers:
         raise LogNotUsable(
             f"{without_login(where)} is given with a login, which others could read: "
-            "put it into a .properties file (sasl.jaas.config), and give kafka://host:port"
+            "give kafka://host:port, and the login in a .properties file (sasl.jaas.config)"
         )
     return brokers
 
@@ -61,8 +62,8 @@ def path_of(where: str) -> Path:
     scheme, separator, rest = where.partition("://")
     if {where, rest.removeprefix("/")} & _IN_MEMORY:
         raise LogNotUsable(
-            f"{where} names no file, and a log in memory ends with its process: give {_FORMS} "
-            '(a program can open one with ControlPlane.open("memory:"))'
+            f"{where} is a log in memory, which ends with its process: give {_FORMS}. "
+            'A program can open a log in memory with ControlPlane.open("memory:")'
         )
     if not separator or os.sep in scheme:
         return Path(where)
@@ -109,7 +110,7 @@ def _advice(path: Path) -> str:
         return f"for a cluster say {KAFKA}{path}"
     other = Path(str(path).removeprefix("/") if path.is_absolute() else f"/{path}")
     if other.is_file():
-        return f"check the path (three slashes begin a relative one: sqlite:///{other} is there)"
+        return f"check the path (sqlite:///{other} exists; three slashes begin a relative path)"
     return "check the path"
 
 

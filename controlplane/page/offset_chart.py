@@ -13,7 +13,7 @@ REMOVED = "∅"
 """Shown for a removed offset."""
 
 _WIDTH = 1_000
-"""Width of a line in its own units; it is stretched to its place."""
+"""Width of a line's view box, which the browser stretches to the width of the chart."""
 
 _TOP, _MIDDLE, _BOTTOM = 8, 50, 92
 """Height of the greatest, a middle and the least offset, in per cent."""

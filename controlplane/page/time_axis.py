@@ -77,7 +77,7 @@ class TimeAxis:
 def _second_line(longer: list[str], number: int) -> str | None:
     """Second line of a label: the day or year, if it differs from that of the previous tick.
 
-    Every second tick is compared with both ticks before it, because odd ticks may be hidden.
+    CSS may hide the odd ticks, so an even tick is compared with both ticks before it.
     """
     before = longer[max(0, number - 2) : number] if number % 2 == 0 else longer[number - 1 : number]
     return longer[number] if not before or set(before) != {longer[number]} else None

@@ -22,7 +22,7 @@ class TimeRange(msgspec.Struct, frozen=True):
     """Place of the first and the last record."""
 
     def step_ms(self, steps: int) -> float:
-        """Length of a step if the range is divided into so many."""
+        """Length in ms of one of `steps` equal parts of the range."""
         return max(1, self.last_ms - self.first_ms) / steps
 
 

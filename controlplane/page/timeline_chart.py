@@ -1,7 +1,7 @@
 """Timeline chart as inline SVG: time from left to right, in per cent of the width.
 
 The chart fills the available width, while texts and marks keep their size. No state is shown by
-colour alone: its height shows how much work it stands for.
+colour alone: FAILED, RUNNING, PAUSED and STOPPED differ in height, the highest first.
 """
 
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ def _mark(mark: EventMark, axis: TimeAxis, links: RecordLinks) -> Html:
 
 
 def legend_state(state: str, *, hurt: bool = False) -> Html:
-    """A state for a legend; `hurt` includes a failure."""
+    """Legend sample of a state; `hurt`: of mixed states that include a failure."""
     return el("svg", _box(state, "0", "100%", hurt=hurt), class_="key", aria_hidden="true")
 
 

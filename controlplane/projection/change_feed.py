@@ -53,7 +53,8 @@ class _WatcherQueue:
         if self.failure is not None:
             return
         if self.events.qsize() + len(events) > CHANGES_WAITING:
-            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait in the queue"))
+            remedy = "read the state again, then watch again"
+            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait: {remedy}"))
             return
         for event in events:
             self.events.put_nowait(event)
@@ -95,7 +96,8 @@ class ChangeFeed:
     ) -> AsyncGenerator[ChangeEvent, None]:
         """Yield every change from now on, or since an earlier position. Ends when `end` is called.
 
-        A new record costs one comparison of its connector; each watched release costs one state.
+        For each new record, the views of its connector are compared. Each watched release needs a
+        state.
 
         Raises:
             TooSlow: more than `CHANGES_WAITING` changes waited.

@@ -66,8 +66,8 @@ class FollowedTopics:
     async def _read_by_any(self, existing: frozenset[str]) -> set[str]:
         """Return every topic of the log that a worker of any release reads now.
 
-        Connector configs name their own offsets topics. They come from any loaded fold; without
-        one, the config topic is read.
+        Connector configs name offsets topics of single connectors. Any loaded fold has the configs;
+        without one, the config topic is read.
         """
         fold = self._folds.any()
         if fold is None:

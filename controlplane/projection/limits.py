@@ -12,7 +12,7 @@ class FollowerLimits(msgspec.Struct, frozen=True, kw_only=True):
     profiles_kept: int = 8
     """Maximum releases followed at once: each costs a state and a share of every entry."""
     gather_ms: Annotated[int, Meta(ge=0)] = 20
-    """Window in which entries are gathered, then folded together in the one order."""
+    """Window in which entries are gathered, to be folded together and in order (`core.order`)."""
     batches_pending: int = 256
     """Maximum batches that wait to be folded; reading pauses at this number."""
     topics_poll_ms: int = 1_000

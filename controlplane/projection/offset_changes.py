@@ -22,14 +22,14 @@ from controlplane.projection.past_states import read_offset_records
 class OffsetObserver:
     """Collects the last changes of a connector's offsets during a load (`LoadObserver`).
 
-    It recognises a key by its first bytes, as Connect spells it. It does not know the one order
-    between partitions. So it cannot answer for a key in two partitions of a topic.
+    It recognises a key by its first bytes, as Connect spells it. It does not know the order between
+    partitions (`core.order`). So it has no answer for a key in two partitions of a topic.
     """
 
     def __init__(self, connector: str) -> None:
         self._prefix = plain_key_prefix(connector)
         self._changes: dict[str, dict[TopicPartition, dict[OffsetKey, Entry]]] = {}
-        """By topic that is read from its first record, then by partition."""
+        """Changes by topic, then by partition; only of topics read from their first record."""
 
     def begin(self, topics: Iterable[str], resumed: Iterable[str]) -> None:
         """Collect from those of these topics that do not start after a snapshot."""
@@ -65,7 +65,8 @@ async def read_source_progress(
 ) -> list[SourceProgress]:
     """Return a connector's offsets in a state, each with its last change.
 
-    `observer` has seen the load of the state. The log is searched only if it does not suffice.
+    `observer` has seen the load of the state. The log is searched only if the observer lacks a
+    change.
 
     Raises:
         LogError: the log cannot be read.

@@ -38,7 +38,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     (KAFKA-17719) until its connector publishes it again."""
 
     records_ms: _RetentionMs = 7 * DAY_MS
-    """Retention of connectors' active topics (KIP-558), if this log stores their records.
+    """Retention of the data in topics that connectors have used (KIP-558), if this log has it.
     7 days is the brokers' default (`log.retention.hours`)."""
 
 

@@ -99,7 +99,7 @@ class Watermark:
         times = running_max(batch.timestamps, before_ms)
         pending.extend(zip(times, batch.offsets, strict=True))
         self._top_ms = max(self._top_ms, times[-1])
-        # A later latest record can settle records of every partition.
+        # A new latest record can settle records of every partition.
         for partition in range(len(self.ends)):
             self._settle(partition)
 

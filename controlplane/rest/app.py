@@ -90,7 +90,8 @@ class App:
         request, cacheability = info.request, info.cacheability
         # Made before answering: a record that arrives meanwhile makes the cached answer invalid.
         is_valid = None if cacheability is None else self._validity()
-        principal = (scope.get("state") or {}).get("principal")  # set by a layer in front
+        # Set by the layer that authenticates the caller, if there is one.
+        principal = (scope.get("state") or {}).get("principal")
         if isinstance(principal, str):
             request = request._replace(principal=principal)
         answer = await self.answer(request, info, receive)

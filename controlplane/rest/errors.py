@@ -188,9 +188,9 @@ class ReadOnlyRefusal(RestError):
     def __init__(self, *, plans: bool) -> None:
         """`plans`: True if the service answers dry runs."""
         super().__init__(
-            "This service only reads its log and changes nothing: send the request to a worker of "
-            "the cluster, or to the service that writes the log"
-            + ("; dry_run=true shows what would be written" if plans else "")
+            "This service only reads its log: "
+            "send the change to a worker, or to the service that writes the log"
+            + (". dry_run=true shows what would be written" if plans else "")
         )
 
 

@@ -283,8 +283,8 @@ _ACCEPTED = re.compile(
     r"\s*+(?:\*|[^\s/;,]++(?:/[^\s/;,]++)?)\s*+"
     r"(?:;\s*+(?:q\s*+=\s*+[01](?:\.[0-9]*+)?+\s*+|(?!q\s*+=)[^\s/;,=]++\s*+=[^;,]*+))*+"
 )
-"""One type of an `Accept` header, as Jersey reads it. Possessive: untrusted input cannot
-backtrack."""
+"""One type of an `Accept` header, as Jersey reads it. The quantifiers are possessive, so that
+untrusted input causes no backtracking."""
 
 _MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
 

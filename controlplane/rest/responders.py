@@ -108,9 +108,10 @@ def _view_answer(view: reads.View, reading: reads.ReadInputs, names: Sequence[st
 
 
 def _check_readable(call: Call, state: ClusterState, connector: str) -> None:
-    """Refuse to read the present offsets of a connector that the worker cannot make.
+    """Refuse to read the present offsets of a connector that this worker cannot create.
 
-    Other services do not know the classes and the policy of the workers.
+    Only a service that is a worker itself checks this. Other services do not know the classes and
+    the policy of the workers.
 
     Raises:
         RequestFailed: with Kafka's message.
@@ -228,7 +229,10 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     except TooMany as error:
         raise NotReady(str(error)) from error
     except Fenced as error:
-        reason = f"{error}; this service only reads from now on"
+        reason = (
+            f"{error}. This service only reads from now on: "
+            "restart it, or send commands to the new writer"
+        )
         raise RequestFailed(FENCED if call.request.compat else reason) from error
     except Closed as error:
         raise ShuttingDown(compat=call.request.compat) from error

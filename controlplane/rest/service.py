@@ -196,7 +196,7 @@ class Service(NamedTuple):
     worker_metrics: WorkerMetrics | None = None
     """Metrics of connectors that run in this process; None: none runs here."""
     workers: Workers | None = None
-    """Workers that answer about plugins and validate configs; None: the catalogues do."""
+    """Workers that answer about plugins and validate configs; None: this service does."""
     trail: ReadableLog | None = None
     """Log with the command topic; None: `log` has it."""
 

@@ -71,7 +71,8 @@ def _decoded(text: str) -> bytes:
     if wrong is not None:
         raise BadRequest(f"Illegal base64 character {ord(wrong[0]):x}")
     try:
-        return b64decode(text + "=" * (-len(text) % 4), validate=True)  # it needs no padding
+        # Java needs no padding.
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
         raise BadRequest("Input byte array has wrong 4-byte ending unit") from None
 

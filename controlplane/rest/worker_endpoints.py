@@ -37,7 +37,7 @@ NO_PAST = "as_of= is ignored: no log holds this, so the answer is the present on
 """Notice of an answer that has no past."""
 
 HEALTH_S = 10
-"""Time limit of the health check."""
+"""Seconds after which `/health` answers that the worker is still starting."""
 
 
 def without_past(

@@ -67,7 +67,7 @@ def _label(row: TranscriptRow) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
-    """Rows with their columns padded to equal widths (`least`: of the first columns), two apart."""
+    """Rows with aligned columns, two spaces apart. `least`: minimum widths of the first columns."""
     widths = [
         max(*map(len, column), least[index] if index < len(least) else 0)
         for index, column in enumerate(zip(*rows, strict=True))
@@ -99,8 +99,8 @@ def span(first: Position, last: int, topics: Topics) -> str:
 def ends(reached: Mapping[str, Sequence[int]], topics: Topics) -> str:
     """End of the records read, by topic: `config to @4, offsets (empty)`.
 
-    Each partition with records is listed, 0 without its number: `offsets to @3 @2:1`. Empty topics
-    other than `config` and `offsets` are left out.
+    Each partition with records is listed, partition 0 without its number: `offsets to @3 @2:1`.
+    Empty topics other than `config` and `offsets` are left out.
     """
     usual = [getattr(topics, field) for field in topics.__struct_fields__]
     named = [*usual[:2], *sorted(topic for topic in reached if topic not in usual), *usual[2:]]

@@ -48,7 +48,7 @@ class ResolvedText(NamedTuple):
 
     text: str
     secrets: Mapping[str, str]
-    """Replaced references by the inserted value, which is secret."""
+    """The reference that each inserted value replaces; the values are secret."""
     ttls_ms: Mapping[str, int]
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
 

@@ -37,7 +37,7 @@ def set_note_writer(write_note: Callable[[str], object]) -> None:
 
 
 def _write_line(text: str) -> None:
-    flush()  # a terminal, and a pipe with both outputs, show lines in the order of their printing
+    flush()  # keeps the order of lines if both outputs go to one terminal or pipe
     if sys.stderr is not None:
         sys.stderr.write(safe(text) + "\n")
 

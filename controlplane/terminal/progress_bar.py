@@ -61,7 +61,7 @@ class LogWithProgress:
         await self._log.close()
 
     async def _expected(self, topics: list[str], stop: Ends | None) -> int:
-        """Most records to read; gaps are counted as well."""
+        """Maximum number of records to read; gaps are counted as well."""
         starts, ends = await self._log.starts(topics), stop or await self._log.ends(topics)
         return sum(
             max(0, end - begin)

@@ -35,7 +35,7 @@ def trusted(content: bytes, password: str | None) -> list[bytes]:
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     certificates = [*_entries(_JksCursor(body))]
     if password is not None and not hmac.compare_digest(_digest(body, password), digest):
-        raise BadStore("its password is another, or the file has been changed")
+        raise BadStore("the password is wrong, or the file has been changed")
     return certificates
 
 

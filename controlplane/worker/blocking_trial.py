@@ -61,7 +61,7 @@ class BlockingTrial:
         return self._trials.call(self._running.status(state, *tasks))
 
     def execute(self, command: AnyCommand) -> Outcome:
-        """Run a command of the control plane: the connector is called `trial`.
+        """Run a command of the control plane. The connector of a trial is called `trial`.
 
         Raises:
             Refusal: the command is refused, in Kafka's words.
@@ -70,7 +70,7 @@ class BlockingTrial:
 
 
 class StartTrial(Protocol):
-    """Starts a connector of a class. `changes` are fields of the `RuntimeSettings`."""
+    """Starts a connector of a class. `changes` replace fields of the trial's `RuntimeSettings`."""
 
     def __call__(
         self, connector: AnyConnectorClass, config: Mapping[str, str], /, **changes: Any

@@ -8,14 +8,14 @@ from controlplane.logs.log import Fenced, HasClaimNotice
 from controlplane.plane import ControlPlane
 
 PAUSE_S = 0.1
-"""Shortest pause between two probes, whatever gives rise to them."""
+"""Shortest pause between two probes, even if signs of a newer writer are frequent."""
 
 
 class ClaimProbe:
     """Asks the log for a newer writer: upon a sign of one, and at an interval.
 
-    A log that `HasClaimNotice` gives the sign itself. Brokers cannot; there the statuses of the
-    newer worker are the first sign.
+    A log that implements `HasClaimNotice` gives the sign itself. Brokers cannot give one: there,
+    the statuses of the newer worker are the first sign.
     """
 
     def __init__(self, plane: ControlPlane, interval_ms: int, claimed: Callable[[], None]) -> None:
@@ -30,7 +30,7 @@ class ClaimProbe:
         self._suspected.set()
 
     async def run(self) -> None:
-        """Probe until the task is cancelled; a plane that knows of a newer writer is left alone."""
+        """Probe until the task is cancelled, except while the plane knows of a newer writer."""
         while True:
             if self._plane.failure is None:
                 await self._sign()

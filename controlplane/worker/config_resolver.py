@@ -18,16 +18,17 @@ from controlplane.settings.providers import REFERENCE, Providers
 _REFERENCE = "${"
 
 SECRET_CHARACTERS = 3
-"""Least length of a value that is hidden: hiding each short one would make a trace unreadable."""
+"""Minimum length of a value to hide: a trace without all shorter values would be unreadable."""
 
 LINE_CHARACTERS = 8
-"""Least length of a line of a longer value that is hidden: shorter ones are no secrets (`}`)."""
+"""Minimum length of a line to hide, in a value of several lines: a shorter one is no secret (`}`).
+"""
 
 _PEM_LABEL = "-----"
-"""Begins lines that are the same in every key, such as those of BEGIN and END."""
+"""Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
 
 SECRETS_KEPT = 100
-"""Most hidden forms that are kept per reference; a provider may return new values without end.
+"""Maximum number of hidden forms per config value; a provider may return new values without end.
 """
 
 
@@ -45,9 +46,9 @@ class ConfigResolver:
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
         self._secrets: dict[str, deque[str]] = {}
-        """Forms in which a message may show secrets, by the config text with their references."""
+        """For each config value with references: the forms of its secrets in messages."""
         self._references: dict[str, dict[str, str]] = {}
-        """Reference of each provided value, by the config text with the references."""
+        """For each config value with references: the reference of each provided value."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
@@ -97,9 +98,9 @@ class ConfigResolver:
     ) -> list[dict[str, str | None]]:
         """Return task configs with references in place of the values of the connector's providers.
 
-        Earlier values of a provider are replaced, too: its next value may be different. Kafka:
-        `AbstractHerder#reverseTransform`, which also replaces what the author has changed. Kafka
-        leaves values under keys that the connector config lacks; here they are replaced, too.
+        Earlier values of a provider are replaced, too: its next value may be different. Kafka's
+        `AbstractHerder#reverseTransform` also replaces values that the connector has changed. It
+        leaves values under keys that the connector config lacks; this method replaces them, too.
 
         Raises:
             ConnectError: a provider fails, or a value appears in a form that cannot be replaced.
@@ -150,14 +151,14 @@ class ConfigResolver:
                 return references[secret[0]]
 
             replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
-        # Text before a reference may combine with it to another reference.
+        # A reference and the text before it may together look like another reference.
         restored = REFERENCE.sub(lambda match: inserted.get(match[0], match[0]), replaced)
-        # Line feeds keep the text before and after a reference from forming a secret together.
+        # With line feeds for each reference, the texts around it cannot form a secret together.
         rest = REFERENCE.sub("\n\n", replaced)
         if restored != value or any(form in rest for form in forms):
             raise ConnectError(
-                f"The task config {key} has a value of a config provider in a form that cannot be "
-                "stored as a reference: pass the value on as the provider gives it"
+                f"The task config {key} has a value of a config provider that cannot be stored as "
+                "a reference. Pass the value on as the provider gives it."
             )
         return replaced
 

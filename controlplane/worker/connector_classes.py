@@ -85,8 +85,8 @@ class ConnectorClasses:
     def plugins(self) -> Plugins:
         """Return these classes as the connectors of a worker, with Kafka's other plugins.
 
-        A twin of one of Kafka's connectors is described by Kafka's own definition. It runs for
-        every release, also where Kafka has moved the original to another jar.
+        Kafka's own definition describes a twin of one of Kafka's connectors. The twin is a plugin
+        of every release, even if Kafka has moved the original to another jar.
         """
         own = kafkas_own()
         of_kafka = {
@@ -113,7 +113,9 @@ def _named(name: str, classes: Mapping[str, _AnyPlugin], kind: str) -> _AnyPlugi
     for full_name, plugin in classes.items():
         if name in {full_name, full_name.rpartition(".")[2]}:
             return plugin
-    raise ConnectError(f"The {kind} {name} cannot run here")
+    raise ConnectError(
+        f"The {kind} {name} cannot run here: plugin.path must name a Python module with it"
+    )
 
 
 def class_name(connector: type) -> str:

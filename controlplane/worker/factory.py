@@ -135,7 +135,7 @@ class InstanceFactory:
     ) -> list[dict[str, str | None]]:
         """Return task configs as they are stored: with the task's class, and a sink's topics.
 
-        Defaults of the class that the connector has passed on are not stored.
+        Defaults of the connector's class that a task config repeats are not stored.
         """
         connector = self._classes.named(connector_class(config))
         defaults = {key.name: key.default for key in connector.config if key.name not in config}
@@ -177,12 +177,12 @@ class InstanceFactory:
     async def _read_offsets(self, name: str, config: Mapping[str, Any]) -> SourceOffsetStore:
         """Read the offsets topics to their ends, and return the connector's offsets."""
         plane, offsets = self._plane, self._clients.offsets
-        if offsets.remote_topic(config) is not None:  # its brokers may be a reference
+        if offsets.remote_topic(config) is not None:  # a reference may name its brokers
             config = (await asyncio.to_thread(self._resolver.resolved, config)).config
         topics = topics_of(plane.state, config)
         if offsets.remote_topic(config) is not None:
             topics = topics[-1:]
-        for topic in topics[:-1]:  # its own, which may be new
+        for topic in topics[:-1]:  # the connector's own topic may not exist yet
             await offsets.create(topic, topics[-1])
         await plane.follower.follow(topics)
         await plane.follower.wait_for(await plane.log.ends(topics))
@@ -291,7 +291,7 @@ class InstanceFactory:
     async def _exactly_once(
         self, loaded: LoadedSourceTask, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[Delivery]:
-        """Open the producer, which fences its predecessor; then read what that has committed."""
+        """Open the producer, which fences its predecessor; then read the predecessor's offsets."""
         async with self._clients.transactional_producer(task, config) as producer:
             reading = partial(self._state_with, loaded.offsets.topics, config)
             await loaded.offsets.read_again(reading)
@@ -300,7 +300,7 @@ class InstanceFactory:
     async def _state_with(
         self, offsets_topics: Sequence[str], config: Mapping[str, str]
     ) -> ClusterState:
-        """Return the state when all transactions that these topics contain now have ended."""
+        """Return the state once all transactions that these topics have at the call have ended."""
         own_cluster = [topic for topic in offsets_topics if not is_remote(topic)]
         ends = await until_available(partial(self._clients.offsets.ends, own_cluster))
         await self._plane.follower.wait_for(ends)
@@ -312,7 +312,7 @@ class InstanceFactory:
         check_sink_task(draft.connector_config, self._plane.context)
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
-        # The run closes the transformations: between these lines and the run no step may fail.
+        # From here to the run, no step may fail: only the run closes the transformations.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )

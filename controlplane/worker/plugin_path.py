@@ -89,11 +89,11 @@ def _in_module(name: str) -> Mapping[str, type[Any]]:
 
 
 def _directory_hint(name: str) -> str:
-    return f"; the directory of this name is ./{name}" if Path(name).is_dir() else ""
+    return f"; for the directory, write ./{name}" if Path(name).is_dir() else ""
 
 
 def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:
-    """Load an entry point; one that is no connector of this API declares its config only."""
+    """Load an entry point. An object of another kind only declares a config, and is left out."""
     try:
         loaded = point.load()
     except KeyboardInterrupt:
@@ -142,7 +142,7 @@ def _fault(failure: BaseException) -> str:
         return f"{failure.filename}:{failure.lineno}: {type(failure).__name__}: {failure.msg}"
     message = shortened(message_of(failure))
     reason = f"{type(failure).__name__}: {message}" if message else type(failure).__name__
-    frames = extract_tb(failure.__traceback__)[1:]  # the first one is in this module
+    frames = extract_tb(failure.__traceback__)[1:]  # the first frame is in this module
     of_author = [frame for frame in frames if frame.filename not in _IMPORTERS]
     return f"{of_author[-1].filename}:{of_author[-1].lineno}: {reason}" if of_author else reason
 

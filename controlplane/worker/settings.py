@@ -25,7 +25,7 @@ class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
     retry_first_ms: int = 50
     retry_last_ms: int = 2_000
     queued_records: int = 5_000
-    """Records that wait to be appended; then the task waits. Bounds memory."""
+    """Maximum records that wait to be appended; beyond it the task waits. Bounds memory."""
     batch_records: int = 2_500
     """Maximum records in one append: some 10 ms of work for the log."""
     create_topics: bool = True
@@ -48,11 +48,11 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     exactly_once: bool = False
     """True: sources commit records and offsets in one transaction (KIP-618)."""
     transaction_max_bytes: int = 256 * 2**20
-    """Bytes of records in one transaction: on a log of our own they wait in memory."""
+    """Maximum bytes of records in one transaction: on a log of our own they wait in memory."""
     topic_tracking: bool = True
     """KIP-558: record the topics that connectors use."""
     publish_retry_first_ms: int = 250
-    """First retry delay after task configs could not be published; it doubles up to the last."""
+    """First delay before task configs are published again; it doubles up to the last delay."""
     publish_retry_last_ms: int = 60_000
     reload_shortest_ms: _Ms = 1_000
     """Shortest lifetime of a value from a config provider: one of 0 ms would restart its connector
@@ -75,7 +75,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     def close_timeout_ms(self) -> int:
         """Time limit for all connectors at the end of a worker; then they are abandoned.
 
-        A connector may have to end a stop that is under way before it begins the last one.
+        A connector may have to stop twice: a stop may be under way when the last stop is requested.
         """
         return 2 * (self.connector_stop_timeout_ms + self.task_shutdown_graceful_timeout_ms)
 

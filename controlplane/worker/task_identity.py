@@ -1,4 +1,4 @@
-"""Identity of a task, and its services that sources and sinks have alike."""
+"""Identity of a task, and the services that source and sink tasks have in common."""
 
 from typing import NamedTuple
 

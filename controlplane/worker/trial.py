@@ -134,7 +134,7 @@ class ConnectorTrial:
             if failing and (trace := self._trace()) is not None:
                 raise AssertionError(f"The connector failed:\n{trace}")
             if loop.time() > deadline:
-                raise AssertionError(f"{PATIENCE_S:g} s are over without {awaited}")
+                raise AssertionError(f"waited {PATIENCE_S:g} s in vain for {awaited}")
             await asyncio.sleep(POLL_S)
 
     def _trace(self) -> str | None:
@@ -157,7 +157,7 @@ async def trial(
 ) -> AsyncIterator[ConnectorTrial]:
     """Run a connector on a log in memory until the block ends.
 
-    `changes` are further fields of `settings`. Pass the same `log` again to test a restart.
+    `changes` replace fields of `settings`. Pass the same `log` again to test a restart.
 
     Raises:
         Refusal: the config is invalid, in Kafka's words.

@@ -65,7 +65,7 @@ class WorkerActions:
     """Actions outside of the logs (`ExternalActions`): those on clients of tasks, and restarts."""
 
     def __init__(self, clients: ClientActions, resolver: ConfigResolver) -> None:
-        """`resolver`: replaces the references in client settings, which plans keep."""
+        """`resolver`: replaces references in client settings; plans contain the references."""
         self._clients = clients
         self._resolver = resolver
         self.worker: ConnectWorker | None = None
@@ -74,7 +74,7 @@ class WorkerActions:
         """Restart instances of this worker, or change a group.
 
         Raises:
-            ExternalActionFailed: the connector cannot be started, or the group not be changed.
+            ExternalActionFailed: the connector cannot be started, or the group cannot be changed.
         """
         if isinstance(action, WriteOffsets | FenceProducers) and action.clients is not UNSET:
             clients = await self._resolved(action.clients)
@@ -333,7 +333,7 @@ class ConnectWorker:
             await cancel_all(waits)  # type: ignore[arg-type]
 
     def _note(self, entries: Sequence[Entry]) -> None:
-        """Take note of records that are events, and of deletions that a re-creation would hide."""
+        """Note a newer worker, restarts, and deletions that a re-creation would hide."""
         topics = self.plane.state.topics
         for entry in entries:
             if entry.topic == topics.status and self._statuses.is_of_newer_worker(entry):

@@ -1,7 +1,7 @@
 """Archives of control-plane logs: immutable segments under a chain of manifests.
 
     cluster=C/
-      _manifest/0000000001.json, …       each append, with the hash of the manifest before
+      _manifest/0000000001.json, …       each append, with the hash of the previous manifest
       _snapshots/…                       folded states at the end of a day
       topic=T/partition=P/
         segment-START-END-HASH.parquet   records in the order of their offsets

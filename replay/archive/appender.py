@@ -2,7 +2,8 @@
 
 A process that is killed leaves files that no manifest names, or a manifest whose files are all
 complete. Records that are archived already are compared, not added again. If the archive is merged
-meanwhile, the append continues behind the merge; if another process appends, it ends.
+meanwhile, the append continues behind the merge. If another process appends, this append ends with
+`ArchiveBusy`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -108,7 +109,7 @@ class Appender:
     def reached(
         self, topic: str, partition: int, start: int, end: int, *, partial: bool = False
     ) -> None:
-        """Record that everything from `start` (where the source begins) to `end` was added.
+        """Note that everything from `start` (where the source begins) to `end` was added.
 
         Offsets between the archive's end and a later `start` are lost: a gap. `partial`: the source
         goes on after `end`, and the rest is still to be read.
@@ -146,7 +147,7 @@ class Appender:
                 break
             made = self._manifest(made.snapshots)
         raise ArchiveBusy(
-            f"another process has appended to the archive of {self._name}: run it again"
+            f"another process has appended to the archive of {self._name}: run the command again"
         )
 
     def _counts(self, made: Manifest, name: str, content: bytes) -> bool:
@@ -209,7 +210,7 @@ class Appender:
         if self.cluster.secrets != self._secrets:
             raise ArchiveConflict(
                 f"secrets in the archive of {self._name} are {self.cluster.secrets}, not "
-                f"{self._secrets}: continue with that policy, or capture the log under another name"
+                f"{self._secrets}: continue with that policy, or capture under another name"
             )
 
     def _segment_writer(self, place: PartitionId) -> SegmentWriter:

@@ -144,8 +144,8 @@ def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:
 def _check_alike(first: Manifest, manifest: Manifest) -> None:
     if (first.topics, first.secrets) != (manifest.topics, manifest.secrets):
         raise ArchiveCorrupt(
-            f"manifest {manifest.number} of cluster {manifest.cluster} has other topics, or other "
-            "secrets, than the first: restore it"
+            f"manifest {manifest.number} of cluster {manifest.cluster} has other topics, or "
+            "another policy for secrets, than the first: restore it"
         )
 
 
@@ -178,7 +178,7 @@ def _overlap(topic: str, partition: int, twice: range) -> ArchiveCorrupt:
 def _check_whole(
     parts: Mapping[PartitionId, ArchivedPartition], left: Mapping[PartitionId, list[Segment]]
 ) -> None:
-    """Raise `ArchiveCorrupt` if a topic lacks partition 0 or a segment its read range."""
+    """Raise `ArchiveCorrupt` if a segment has no read range, or a lower partition is missing."""
     for topic, partition in (*left, *parts):
         if (topic, partition) not in parts or (partition and (topic, partition - 1) not in parts):
             raise ArchiveCorrupt(

@@ -43,7 +43,7 @@ def check_current(store: ArchiveStore, absent: StoredFile) -> None:
     if chain.manifests and absent.file not in named:
         raise ArchiveBusy(
             f"{absent.file} was merged into another file since cluster {cluster} was opened: "
-            "run it again"
+            "run the command again"
         )
 
 

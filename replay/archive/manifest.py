@@ -4,9 +4,10 @@ An alteration, addition or removal in the middle invalidates every later manifes
 end stays undetected: `verify` prints the hash of the last manifest, to be stored elsewhere and
 compared.
 
-The manifest of a merge describes the whole archive and replaces the manifests before it. So opening
-reads it and the later ones. It continues the chain: it holds the hash of the manifest before it. It
-also names a file with the replaced manifests (`replaced_manifests`).
+The manifest of a merge describes the whole archive and replaces the earlier manifests. A reader of
+the archive begins with the last manifest of a merge. This manifest continues the chain: it holds
+the hash of its predecessor. It also names a file with the replaced manifests
+(`merges.replaced_manifests`).
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from replay.errors import ArchiveCorrupt, NoArchive
 
 FORMAT = 1
 MERGE_FORMAT = 2
-"""Format of the signpost in the place of the first manifest, and of merges of earlier versions.
-Versions of `replay` that know only format 1 refuse it."""
+"""Format of a `Signpost`, and of manifests that merges of earlier versions wrote. Versions of
+`replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
 """Format of merges of earlier versions once retention had removed records. Earlier versions would
@@ -33,8 +34,9 @@ take the removed offsets for holes that the log cleaner has left. So they must r
 format."""
 
 READINGS_FORMAT = 4
-"""Format of the manifest of a merge that names a file with the readings. Earlier versions would
-take each joined range for one look, so they must refuse it."""
+"""Format of the manifest of a merge that names a file with the readings. It joins the ranges of
+several looks (`readings.reading_columns`). Earlier versions would take a joined range for one look,
+so they must refuse this format."""
 
 _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
@@ -52,8 +54,8 @@ class StoredFile(msgspec.Struct, frozen=True):
 class ReadRange(msgspec.Struct, frozen=True):
     """Offsets of one partition that an append has read; all records in them are archived.
 
-    A range that begins after the end of the range before leaves a gap: the source had lost these
-    offsets. Offsets that Kafka itself skips (markers, compaction) are not a gap.
+    Offsets between two ranges are a gap: the source had lost them. Offsets that Kafka itself skips
+    (markers, compaction) are not a gap.
     """
 
     topic: str
@@ -124,7 +126,7 @@ class StoredReadings(msgspec.Struct, frozen=True):
 
     stored: StoredFile
     all_read_ms: int
-    """Time of the last append that read every partition to its end, in ms since 1970; 0 without."""
+    """Time of the last append that read every partition to its end, in ms since 1970; 0: none."""
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -187,7 +189,7 @@ class Manifest(msgspec.Struct, frozen=True):
     cluster: str
     number: int
     previous: str
-    """Hash of the manifest before; empty in the first."""
+    """Hash of the previous manifest; empty in the first."""
     topics: Topics
     secrets: str
     """Policy for secrets: `kept`, `dropped`, or `encrypted` with the id of the key."""
@@ -202,7 +204,7 @@ class Manifest(msgspec.Struct, frozen=True):
     retention: Retention | UnsetType = UNSET
     """Records that this merge removed by age; unset without any."""
     removed: tuple[RemovedRecords, ...] | UnsetType = UNSET
-    """Records that retention has removed so far; only in manifests of merges, unset without any."""
+    """Records that retention has removed so far. Unset if none, and in manifests of appends."""
 
     @property
     def readings(self) -> StoredReadings | UnsetType:
@@ -300,7 +302,7 @@ def read_chain(store: ArchiveStore, cluster: str) -> Chain:
         return _read(store, cluster, names)
     except FileNotFoundError:
         raise ArchiveCorrupt(
-            f"{layout.manifests(cluster)} changes while it is read: run it again"
+            f"{layout.manifests(cluster)} changes while it is read: run the command again"
         ) from None
 
 
@@ -333,7 +335,8 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
         is_last_name = path == paths[-1]
         content = last if is_last_name else next(contents)
         manifest = (newest if is_last_name else None) or decoded(expected, content)
-        # The manifest before a merge is replaced: its hash is checked with the replaced ones only.
+        # The predecessor of a merge's manifest was replaced: `merges.replaced_manifests` checks its
+        # hash.
         previous = head if manifests or start == 1 else manifest.previous
         check_link(expected, manifest, cluster, number, previous)
         manifests.append(manifest)
@@ -395,7 +398,7 @@ def check_link(name: str, manifest: Manifest, cluster: str, number: int, previou
     """
     if manifest.previous != previous:
         raise ArchiveCorrupt(
-            f"{name} does not follow the manifest before it: one of the two was altered, restore it"
+            f"{name} does not follow the manifest before it: one of them was altered, restore both"
         )
     if (manifest.cluster, manifest.number) != (cluster, number):
         raise ArchiveCorrupt(

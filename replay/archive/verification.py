@@ -132,7 +132,8 @@ def _wins(
 def as_document(result: Verification) -> dict[str, object]:
     """The result as a JSON document."""
     document: dict[str, object] = msgspec.to_builtins(result._asdict())
-    del document["earlier_heads"]  # as many as appends; --head compares them
+    # They are as many as appends, and only --head needs them.
+    del document["earlier_heads"]
     document["retentions"] = [
         {"manifest": run.number, "removed_at_ms": run.written_at_ms}
         | msgspec.to_builtins(run.retention)

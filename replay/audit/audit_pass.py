@@ -63,7 +63,7 @@ class PassState(NamedTuple):
 
 
 class AuditPass:
-    """All audits of one cluster: `take` its records in the one order, then ask for findings."""
+    """All audits of one cluster: `take` its records in order (`core.order`), then get findings."""
 
     def __init__(self, subject: AuditSubject) -> None:
         self.about = subject.context()

@@ -21,7 +21,7 @@ from replay.doubts import MayBeOlder, never_older
 
 
 class ClusterLog(NamedTuple):
-    """Log of one cluster, and its reader."""
+    """Log of one cluster, and the worker that reads it."""
 
     name: str
     entries: Iterable[Entry]

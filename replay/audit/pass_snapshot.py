@@ -3,7 +3,7 @@
 A pass holds many kinds of records by many kinds of keys, so pickle stores it. Other users may be
 able to write a snapshot. The unpickler therefore finds no functions, and only two kinds of classes.
 They are containers, and classes that the packages of a pass define. A user who can write a snapshot
-can change later findings, as with the tables beside it. Such a user cannot run code.
+can change later findings, but cannot run code. Such a user can change the feed's tables anyway.
 """
 
 import io
@@ -104,7 +104,7 @@ def _config(pieces: list[bytes], topics: Topics) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Stores a pass without its context, and views of tables as tables."""
+    """Pickles a pass. Leaves its context out, and stores immutable views of dicts as dicts."""
 
     def persistent_id(self, stored: Any) -> str | None:
         """Leave out the context: the thawed pass has its own."""

@@ -1,7 +1,7 @@
 """Findings between clusters: two clusters that write one topic.
 
-Clusters that share a config topic have the same session key, because it is random. Two sources
-often share a topic on purpose within one cluster, hardly ever across clusters.
+A session key is random, so clusters with equal keys share a config topic. Two sources often share
+a topic on purpose within one cluster, hardly ever across clusters.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _KIND = "two-clusters-one-topic"
 
 
 class TopicWriter(msgspec.Struct, frozen=True):
-    """Source that writes a topic, as the status topic of its cluster records."""
+    """Source that writes a topic, according to the status topic of its cluster."""
 
     cluster: str
     connector: str
@@ -108,12 +108,12 @@ def _names_text(names: list[str]) -> str:
 def _one_config_topic(shared: dict[str, Position]) -> Finding:
     names = sorted(shared)
     sentence = (
-        f"the clusters {_names_text(names)} have the same session key: they write one config "
-        "topic, or one was created from a copy of the other, or the same log is named twice"
+        f"the clusters {_names_text(names)} have one session key: they write one config topic, "
+        "or their logs have one origin"
     )
     advice = (
         "Give each cluster its own group.id and topics; two groups on one config topic both run "
-        "every connector."
+        "every connector. Ignore this if one log is a copy of the other, or is named twice."
     )
     evidence, words = [shared[name] for name in names], FindingText(sentence, advice)
     finding = new_finding(_KIND, Severity.DANGER, (names[0], None), evidence, words)
@@ -122,13 +122,10 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
 
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
     writer_names = _names_text([f"{writer.connector} of {writer.cluster}" for writer in writers])
-    sentence = (
-        f"sources of several clusters write {topic}: {writer_names}; if these clusters use the "
-        "same Kafka, the topic holds records of all of them"
-    )
+    sentence = f"sources of several clusters write {topic}: {writer_names}"
     advice = (
-        "Delete the connector in the cluster where it should no longer run (most likely after a "
-        "move), or give each source its own topic."
+        "If these clusters use one Kafka, the topic holds records of all of them. After a move, "
+        "delete the connector in its former cluster. Otherwise give each source its own topic."
     )
     evidence, words = [writer.position for writer in writers], FindingText(sentence, advice)
     subject = writers[0].cluster, writers[0].connector

@@ -88,7 +88,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     ] = 600_000
     storm_restarts: Annotated[
         int,
-        _least(2, "Number of restarts within the window; so many most likely come from a script."),
+        _least(2, "Number of restarts within the window that suggest a script."),
     ] = 5
     storm_window_ms: Annotated[
         int,

@@ -43,7 +43,7 @@ FieldRules = Mapping[str, Callable[[str], str]]
 """Members of the outermost object that are always secret, with functions from old to new text."""
 
 _BYTE_ORDER: Final = 4
-"""Number of bytes from which Jackson detects an encoding."""
+"""Number of bytes at the beginning by which Jackson detects the encoding."""
 
 _is_secret = lru_cache(maxsize=4096)(redaction.is_secret)
 
@@ -106,7 +106,7 @@ class _OpenContainer:
 
 
 class _JsonScan:
-    """Single pass over a document, up to the point where it stops being JSON for every release."""
+    """Single pass over a document, up to the first place that no release reads as JSON."""
 
     def __init__(
         self, value: bytes, text: DocumentText, hide: SecretMask, special: FieldRules
@@ -233,10 +233,11 @@ class _JsonScan:
         self._copied = end
 
     def _rest(self, start: int) -> str:
-        """Replace the remainder by its hidden text, behind a unit at which readers stop as before.
+        """Replace the remainder by its hidden text.
 
-        No release reads a number that is directly followed by other text, so the remainder begins
-        at the number (`start`).
+        The unit before the hidden text (`_stopping`) stops each reader where it stopped before. No
+        release reads a number that is directly followed by other text, so the remainder begins at
+        the number (`start`).
         """
         remainder = self._units[start:]
         unread = unread_bytes(self._text, self._raw)

@@ -174,7 +174,7 @@ class LogCapture:
             if self._goes_on and archived is not None and end < archived:
                 raise ArchiveConflict(
                     f"{topic} partition {partition} ends at {end}, but is archived up to "
-                    f"{archived}: it was recreated, so capture it as another cluster (NAME=LOG)"
+                    f"{archived}: it was recreated. Capture it as another cluster (NAME=LOG)"
                 )
 
 

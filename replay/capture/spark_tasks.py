@@ -2,8 +2,9 @@
 
 Each partition is one task, with its rows in the order of offsets. The source does not mark records
 of aborted transactions. It is therefore read twice: first with committed records only, then with
-all. Records missing in the first pass were aborted. The order of the passes matters: compaction may
-remove records in between, but decided records never appear later.
+all. Records missing in the first pass were aborted. In the reverse order, compaction between the
+passes could make committed records look aborted. All transactions in the range are decided, so no
+record becomes committed between the passes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -166,7 +166,7 @@ class _StreamRun:
     def _ask(
         self, question: Callable[["StreamedCapture"], Coroutine[Any, Any, ResultT]]
     ) -> ResultT:
-        """Run a question on a capture with a fresh connection, because brokers come and go."""
+        """Answer a question by a capture with a fresh connection, because brokers come and go."""
 
         async def with_capture() -> ResultT:
             stream = self._stream
@@ -231,5 +231,5 @@ class StreamedCapture(SparkCapture):
         if start > archived_end:
             raise ArchiveConflict(
                 f"{topic} partition {partition} is archived up to {archived_end}, but the "
-                f"checkpoint says {start}: it belongs to another archive, so give another folder"
+                f"checkpoint says {start}: it belongs to another archive. Give another folder"
             )

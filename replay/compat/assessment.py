@@ -106,11 +106,11 @@ class ConnectorAssessment(msgspec.Struct, frozen=True):
     connector: str | None
     """None for the cluster. A connector may have an empty name."""
     views: tuple[ReleaseView, ...]
-    """Views of a worker of the start and of one of the goal."""
+    """View of a worker of the present release, and of one of the future release."""
     divergences: tuple[Divergence, ...]
     situations: tuple[ObservedSituation, ...]
     hazards: tuple[Hazard, ...]
-    """Hazards that a worker of the goal meets at its start, and a worker of the start did not."""
+    """Hazards that the change brings: a worker of the future release meets them (`_hazards`)."""
     writes: tuple[InterimWrite, ...]
     """Next records of an older worker while both releases run."""
     steps: tuple[PreparationStep, ...]
@@ -236,7 +236,7 @@ def _situations(evidence: LogEvidence) -> Iterable[ObservedSituation]:
 
 
 def _changes(evidence: LogEvidence) -> list[Change]:
-    """Differences between the releases; offsets are traced only if some differ: that is slow."""
+    """Differences between the releases. Tracing is slow, so it runs only if a cause is missing."""
     start, goal = evidence.roll.start, evidence.roll.goal
     changes = diff(evidence.read_by(start), evidence.read_by(goal))
     if all(change.cause is not None for change in changes):
@@ -245,9 +245,9 @@ def _changes(evidence: LogEvidence) -> list[Change]:
 
 
 def _hazards(evidence: LogEvidence) -> list[Hazard]:
-    """Hazards for workers of the goal that workers of the start do not meet.
+    """Hazards for workers of the future release that workers of the present one do not meet.
 
-    Hazards that prevent a start are included, because a running worker may have survived them.
+    Hazards that stop a starting worker are always included: a running one may have survived them.
     Disagreement on config offsets is judged for these two releases alone (`_disagreement`).
     """
     roll = evidence.roll
@@ -279,9 +279,8 @@ def _disagreement(evidence: LogEvidence) -> list[Hazard]:
         if (entry.topic, entry.offset) == last
     )
     reason = (
-        f"the config offset of {evidence.roll.older.release} ends at {older}, that of "
-        f"{evidence.roll.newer.release} at {newer}: the group rebalances until a record that both "
-        "can read is appended"
+        f"config offsets end at {older} ({evidence.roll.older.release}) and {newer} "
+        f"({evidence.roll.newer.release}): the group rebalances until both can read a new record"
     )
     return [Hazard(Danger.OFFSETS_DISAGREE, place, reason)]
 

@@ -113,6 +113,5 @@ def interim_remark(roll: ReleaseChange) -> str:
     """Reported states of running instances while their worker is replaced."""
     return (
         f"a stopping worker of {roll.start.release} reports its connectors and tasks UNASSIGNED, "
-        "unless they have FAILED; this status is shown until the next worker reports them "
-        "(RUNNING, PAUSED or STOPPED)"
+        "except FAILED ones. They stay so until the next worker reports RUNNING, PAUSED or STOPPED"
     )

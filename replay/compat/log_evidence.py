@@ -1,8 +1,8 @@
 """Evidence for the rules: the ordered records of a log, and the states of both releases.
 
 Rules need more than a fold: the original content of records (`state` without `state.v2`), and their
-order. Every record of the config and status topics is kept as the newer release decodes it. It has
-its rank in the one order.
+order. Every record of the config and status topics is kept as the newer release decodes it. Each
+has its rank in the one order (`core.order`).
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """Preparation steps as shell commands.
 
-`controlplane` talks to the workers in `CONTROLPLANE_CLUSTER`, also to Kafka's own. Without a
-suitable request, kcat writes the record to `BROKERS`. A record of the log is copied from its
-position, so no secret is printed.
+`controlplane` sends requests to the workers in `CONTROLPLANE_CLUSTER`, which may be Java workers.
+Without a suitable request, kcat writes the record to `BROKERS`. A record of the log is copied from
+its position, so no secret is printed.
 """
 
 import re

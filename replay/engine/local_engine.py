@@ -119,7 +119,7 @@ class LocalEngine:
     def reduced(
         self, plan: ReadPlan, profiles: Sequence[Profile], advance: Advance = lambda _: None
     ) -> list[pa.Table]:
-        """Read the rows that count: one table for each busy part of the plan.
+        """Read the rows that count: one table for each part with rows (`ReadPlan.busy`).
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
@@ -146,7 +146,7 @@ class LocalEngine:
         reduced: Iterable[pa.Table],
         ranks: RankReader,
     ) -> list[ClusterState]:
-        """Fold rows that were reduced elsewhere: one table for each busy part of the plan."""
+        """Fold rows that were reduced elsewhere: one table for each of `plan.busy`."""
         begun = {
             topic: snapshot_states
             for topic, snapshot_states in self._snapshot_states(plan.snapshot, profiles).items()
@@ -190,7 +190,7 @@ class LocalEngine:
         )
 
     def own_topics(self, config_ends: Sequence[int]) -> list[str]:
-        """Dedicated offsets topics named before these config ends, for any release.
+        """Dedicated offsets topics that configs before these end offsets name, for any release.
 
         The archive may not have them yet.
         """

@@ -20,8 +20,8 @@ from replay.kernels.row_runs import HeldRows, RowRun
 from replay.kernels.status_rows import counting_rows, with_earlier_time
 
 SMALL_ROWS = 10_000
-"""Limit of rows of a partition that is reduced together with others. Alone, a larger one takes less
-time: only values of last rows are read."""
+"""Limit of rows of a partition that is reduced together with others. A larger partition is faster
+alone, because only the values of last rows are read."""
 
 GROUP_ROWS = 65_536
 """Limit of rows that are reduced together; it bounds the memory."""
@@ -77,7 +77,7 @@ class PartitionReader:
             yield group
 
     def _is_small(self, part: PartitionPlan) -> bool:
-        """True for a few offsets of which a reader sees all rows."""
+        """True for few rows of an offsets topic, if the reader also sees aborted ones."""
         is_offsets = reducible(part.topic, self._topics) and part.topic != self._topics.status
         return is_offsets and part.rows <= SMALL_ROWS and self._sees_aborted(part)
 

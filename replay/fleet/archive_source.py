@@ -23,7 +23,7 @@ EVERY = "all"
 
 
 class UnreadableCluster(ReplayError):
-    """A cluster cannot be answered about. The message names it and the reason."""
+    """A cluster has no answer. The message names it and the reason."""
 
 
 class ArchiveSource(msgspec.Struct, frozen=True, dict=True):

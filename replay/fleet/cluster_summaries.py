@@ -121,7 +121,7 @@ class FleetQuestion(msgspec.Struct, frozen=True):
 
 
 def joined(summaries: Iterable[StateSummary]) -> list[StateSummary]:
-    """Add up the summaries of parts of a state; a problem of a part is one of its cluster."""
+    """Add up the summaries of parts of a state; one with a problem makes its cluster unreadable."""
     problems: dict[str, StateSummary] = {}
     whole: dict[tuple[str, str | None], StateSummary] = {}
     for summary in summaries:

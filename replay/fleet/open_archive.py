@@ -288,7 +288,7 @@ class OpenArchive(Generic[FrameT]):
         return cast("FrameT", self._fleet.frame(work))
 
     def _small(self, table: pa.Table) -> FrameT:
-        """A table that lies in this process, in the form of the others."""
+        """A table that lies in this process, as Arrow table or data frame like the other tables."""
         return cast("FrameT", self._fleet.small_frame(table))
 
     @property

@@ -63,7 +63,7 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     moment: str | None
     profiles: tuple[Profile, ...]
     marked_rows: int = LIMITS.fold_rows
-    """Rows of offsets up to which facts that depend on the order are searched."""
+    """Greatest number of rows of offsets in which facts that depend on the order are searched."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -160,7 +160,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read, connector by connector."""
         jobs = self.jobs(source, cluster)
-        for job in jobs[:1]:  # the plan of all of them
+        for job in jobs[:1]:  # all jobs have the same plan
             check_files_of(job.cluster, job.plan)
         steps = ((job, step) for job in jobs for step in history_steps(job))
         rows = (row for job, step in steps for row in history_rows(job, step.effects))

@@ -13,7 +13,7 @@ from replay.fleet.table_queries import TableQuery
 
 
 class OnUnreadable(Enum):
-    """Treatment of a cluster that cannot be answered about."""
+    """Treatment of a cluster without an answer."""
 
     SKIP = "skip"
     """The cluster has no rows and is named; the others are answered."""

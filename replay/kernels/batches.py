@@ -26,7 +26,7 @@ def batch(topic: str, partition: int, table: pa.Table) -> ColumnBatch:
 
 
 def _headers(stored: list[HeaderRow]) -> Headers:
-    """Headers of an entry; names are stored as bytes, because any text may be one."""
+    """Headers of an entry; names are stored as bytes, because they may have half surrogates."""
     return tuple(
         ((header["name"] or b"").decode("utf-8", "surrogatepass"), header["value"])
         for header in stored

@@ -16,7 +16,7 @@ from replay.kernels.row_runs import (
 )
 
 LAST = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
-"""Columns of the result. Tombstones stay: the removed value may lie elsewhere."""
+"""Columns of the result. Tombstones stay: the value may lie in rows that are reduced separately."""
 
 
 def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> pa.Table:
@@ -40,10 +40,10 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
 
 
 def last_values_of_parts(parts: Sequence[Sequence[RowRun]]) -> list[pa.Table]:
-    """Last row of each key of several partitions, as `last_values` of each with all rows visible.
+    """Last row of each key of several partitions, all rows being visible.
 
-    There is at least one row. All rows are reduced at once: for a few thousand rows, calls take
-    longer than the work.
+    The result is that of `last_values` for each partition. There is at least one row. All rows are
+    reduced by one call: for a few thousand rows, calls take longer than the work.
     """
     rows = HeldRows(_concatenated([run.read(*LAST.names) for runs in parts for run in runs]))
     keys = NumberedKeys.of(rows.read("key").column("key"))

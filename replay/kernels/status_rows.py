@@ -68,7 +68,7 @@ def _with_values(last: pa.Table) -> pa.Array:
 def _counting(
     rows: RowRun, later: pa.Array, undecided: pa.Array, *, aborted: bool, removed: bool
 ) -> tuple[pa.Array, RowIndexes]:
-    """Keys with values here, and the rows that may count.
+    """Keys with values in this run, and its rows that may count.
 
     These rows are last values of keys without later ones, tombstones, and all rows of undecided
     keys.

@@ -126,8 +126,8 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
         "inconsistent",
         name,
         Severity.DANGER,
-        "becomes inconsistent: task configs of its last commit are missing, so it has no tasks; "
-        f"{regeneration(runs=target is Target.STARTED)}",
+        "becomes inconsistent: task configs of its last commit are missing, so it has no tasks. "
+        f"{regeneration(runs=target is Target.STARTED).capitalize()}",
         evidence=(rehearsal.place(name, Aspect.TASKS),),
         advice=rerun(name) if target is Target.PAUSED else "",
     )
@@ -151,8 +151,8 @@ def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Find
         "tasks-lost",
         name,
         _BADNESS[target],
-        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; "
-        f"{regeneration(runs=target is Target.STARTED)}",
+        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}. "
+        f"{regeneration(runs=target is Target.STARTED).capitalize()}",
         evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
         advice=rerun(name) if target is Target.PAUSED else "",
     )
@@ -164,7 +164,7 @@ _BADNESS = {
     Target.PAUSED: Severity.DANGER,
     Target.STOPPED: Severity.INFO,
 }
-"""Severity of lost tasks; a stopped connector needs none."""
+"""Severity of lost tasks, by target state; a stopped connector needs no tasks."""
 
 
 def _why_lost(rehearsal: Rehearsal) -> str:

@@ -51,7 +51,7 @@ def _copied(state: ClusterState, name: str, *, hides: bool) -> Iterator[OffsetRo
 
 
 def _partition_texts(keys: Sequence[bytes], name: str) -> list[str]:
-    """Source partitions of canonical keys of a connector, as they stand there."""
+    """Source partitions of a connector, as the JSON text in its canonical keys."""
     begin = f'["{name}",'
     end = "]\n"  # canonical keys have no line feed
     lines = b"\n".join(keys).decode() + "\n"

@@ -25,13 +25,21 @@ _STATE_COLUMNS = (
 CONNECTORS = described(
     *_STATE_COLUMNS,
     ("class", pa.string(), "`connector.class` of the config"),
-    ("config", _CONFIG, "config; null if only remains of the connector exist"),
+    ("config", _CONFIG, "config; null if the connector has none"),
     ("target_state", pa.string(), "STARTED, PAUSED or STOPPED; null without a config"),
-    ("tasks", pa.int64(), "tasks that a worker runs; null if it fails to count them"),
+    (
+        "tasks",
+        pa.int64(),
+        "number of tasks that a worker would run; null without a config, or if counting them fails",
+    ),
     ("inconsistent", pa.bool_(), "true if the last commit did not find all task configs"),
     ("state", pa.string(), "state that workers reported; null without a report"),
     ("worker", pa.string(), "worker that reported the state"),
-    ("remarks", pa.list_(pa.string()), "half-done changes of the connector"),
+    (
+        "remarks",
+        pa.list_(pa.string()),
+        "unfinished changes of the connector, and errors of reading its tasks",
+    ),
     (
         "order_dependent",
         pa.list_(pa.string()),
@@ -110,7 +118,7 @@ PARTITIONS = described(
     ("last_offset", pa.int64(), "offset of the last record; null without records"),
     ("first_ms", pa.int64(), "time of the first record that has one"),
     ("latest_ms", pa.int64(), "greatest time of a record"),
-    ("looks", pa.int64(), "looks that have found new offsets"),
+    ("looks", pa.int64(), "captures that reached the log's end and found new offsets"),
     ("missing", pa.int64(), "offsets before the end that are not archived"),
     ("lost", pa.int64(), "missing offsets that the source had removed between two captures"),
     ("holes", pa.int64(), "number of missing ranges"),

@@ -91,7 +91,8 @@ def _tasks(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
     for name in views.connectors(state):
         try:
             configs = views.task_configs(state, name)
-        except views.ReadFailed:  # more than a worker can list: the table `connectors` says it
+        except views.ReadFailed:
+            # A worker cannot list them, which `connectors` reports. The known configs still count.
             configs = {**state.config.tasks.get(name, {})}
         for task, config in sorted(configs.items()):
             properties = None if config is None else text_map(redacted(config))

@@ -100,7 +100,7 @@ def run_shares(
 
 
 def _shares(job: TimelineJob, topic: str, share_count: int) -> list[WorkShare]:
-    """Split a topic into about that many shares of consecutive releases."""
+    """Split a topic into `share_count` shares of consecutive releases, at most one per release."""
     profiles = job.question.profiles
     count = max(1, min(share_count, len(profiles)))
     cuts = [len(profiles) * number // count for number in range(count + 1)]

@@ -80,7 +80,7 @@ def test_equal_records_are_as_planned() -> None:
         (
             STOP,
             entries(("target-state-orders", STOPPED), ("commit-orders", {"tasks": 0})),
-            "config@5 was planned after a later record",
+            "config@5 lies before config@6, but was planned after it",
         ),
         (
             Plan(()),

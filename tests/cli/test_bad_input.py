@@ -85,7 +85,7 @@ def _missing(_: Path, folder: Path) -> Path:
 
 
 BAD: dict[str, tuple[BadFile, str]] = {
-    "unknown format": (file_with(b"hello\nworld\n"), "has no format that we know"),
+    "unknown format": (file_with(b"hello\nworld\n"), "has no known format"),
     "truncated between lines": (changed(lambda lines: lines[:90]), "89 of 354 records are there"),
     "truncated within a line": (
         changed(lambda lines: [*lines[:90], lines[90][:40]]),
@@ -99,7 +99,7 @@ BAD: dict[str, tuple[BadFile, str]] = {
         changed(lambda lines: [*lines[:LINES], b"\xc3\x28\xa0\n", *lines[LINES:]]),
         "line 6 ",
     ),
-    "binary": (file_with(b"\x00\x01\x80\xff" * 64), "has no format that we know"),
+    "binary": (file_with(b"\x00\x01\x80\xff" * 64), "has no known format"),
     "UTF-16": (file_with("hello".encode("utf-16")), "is UTF-16 text: convert it"),
     "empty": (file_with(b""), ", name another file"),
     "a directory": (_directory, "is a directory: name a file in it"),

@@ -19,7 +19,7 @@ CLUSTER = "kafka://localhost:9092"
         ((CLUSTER, CLUSTER), "FROM and TO are both clusters"),
         (("nowhere.db", CLUSTER), "nowhere.db does not exist"),
         ((CLUSTER, "README.md"), "README.md exists already"),
-        ((CLUSTER, "memory:"), "a log in memory ends with its process"),
+        ((CLUSTER, "memory:"), "is a log in memory, which ends with its process"),
     ],
 )
 def test_bad_uses_are_refused(words: tuple[str, ...], sentence: str) -> None:

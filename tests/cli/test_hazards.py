@@ -122,4 +122,4 @@ def test_exactly_once_concerns_only_releases_with_the_support(tmp_path: Path) ->
     )
     alone = call("inspect", log, "--hazards", "--profile", "2.8", "-o", "json").json["hazards"]
     (reason,) = [hazard["reason"] for hazard in alone]
-    assert "that of members of 3.3.0 to kip with exactly-once support at 1" in reason
+    assert "1 on members of 3.3.0 to kip with exactly-once support:" in reason

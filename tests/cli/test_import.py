@@ -227,7 +227,9 @@ def test_fields_that_a_format_lacks_are_assumed_and_reported(tmp_path: Path) -> 
     assert (
         f"{dump}: line 1 has no offset: offsets were counted from 0 in each partition" in result.out
     )
-    assert f"{dump}: line 1 has no partition: all was taken as of partition 0" in result.out
+    assert (
+        f"{dump}: line 1 has no partition: all records were assigned to partition 0" in result.out
+    )
     (entry,) = contents(log)
     assert (entry.position, entry.key) == (("connect-configs", 0, 0), b"connector-c")
 

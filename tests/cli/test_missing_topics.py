@@ -79,9 +79,9 @@ def test_a_dump_of_one_topic_can_be_imported(tmp_path: Path) -> None:
 
 
 SPLIT = (
-    "the config topic connect-configs has 2 partitions and must have one: workers from 2.5.1 on "
-    "refuse to start with it, older ones take the partitions in any order, here they are taken by "
-    "time"
+    "the config topic connect-configs has 2 partitions and must have one. Workers from 2.5.1 on "
+    "refuse to start with it, older ones read the partitions in any order. This program reads them "
+    "in order of time"
 )
 
 

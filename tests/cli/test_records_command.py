@@ -59,7 +59,9 @@ def test_a_tombstone_has_no_value_in_json(log: Path) -> None:
 
 def test_a_missing_topic_is_named_with_the_existing_ones(log: Path) -> None:
     """The refusal has exit code 2 and lists the topics of the log."""
-    assert f"{log} has no topic 'line'; it has lines" in refusal(call("records", log, "line"))
+    assert f"{log} has no topic 'line'; name one that it has: lines" in refusal(
+        call("records", log, "line")
+    )
 
 
 def test_a_topic_may_be_empty(tmp_path: Path) -> None:

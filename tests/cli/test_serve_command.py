@@ -169,7 +169,7 @@ async def test_read_only_logs_can_be_planned_for() -> None:
         assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
         refused = await client.put(f"{service.url}/connectors/archive/stop")
         assert refused.status_code == 405
-        assert refused.json()["message"].endswith("; dry_run=true shows what would be written")
+        assert refused.json()["message"].endswith(". dry_run=true shows what would be written")
 
 
 async def test_exactly_once_support() -> None:
@@ -222,7 +222,7 @@ async def test_unreadable_records_are_counted(tmp_path: Path) -> None:
         code, stderr = await service.end()
     assert (code, stderr.count("\n")) == (0, 1)
     assert stderr.startswith("Warning: ")
-    assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in stderr
+    assert "at least 2 records of configs and statuses cannot be read, or are ignored. " in stderr
 
 
 async def test_an_empty_log_is_served(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
     ("override", "reason"),
     [
         ("auth.token.file=nowhere", "auth.token.file: nowhere cannot be read (No such file"),
-        ("auth.proxy.header=X-User", "auth.proxy.header is set and auth.proxy.addresses is not"),
+        ("auth.proxy.header=X-User", "auth.proxy.header is set without auth.proxy.addresses"),
         ("listeners=https://127.0.0.1:0", "ssl.keystore.location is not set"),
         ("admin.listeners=https://127.0.0.1:0", "ssl.keystore.location is not set"),
         ("http.body.max.bytes=0", "use a whole number from 1"),

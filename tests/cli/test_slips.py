@@ -78,7 +78,7 @@ def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
     """The refusal says what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     message = refusal(call("import", *logs, tmp_path / "log.db"))
-    assert message.endswith("use one log for the records before and one for those after")
+    assert message.endswith("use one log for the old records and another for the new")
 
 
 def test_a_file_that_may_not_be_read(console: Path) -> None:

@@ -37,10 +37,11 @@ def test_each_is_listed_with_position_and_reason(
     log = log_of(tmp_path / "log.db", offset(5, b"1", GOOD), offset(7, b"1", value))
     why, place = UNREADABLE[value], {"topic": OFFSETS, "partition": 2, "offset": 7}
     look = ("inspect", log, "--profile", release)
-    assert f"  offsets@2:7  {why}; kept, but never shown\n" in call(*look).out
+    reason = f"{why}; the worker keeps the record, but never shows it"
+    assert f"  offsets@2:7  {reason}\n" in call(*look).out
     assert call(*look, "-o", "json").json["unreadable"] == {
         "count": 1,
-        "records": [{"position": place, "reason": f"{why}; kept, but never shown"}],
+        "records": [{"position": place, "reason": reason}],
     }
     deep = (*look, "--connector", "b")
     output = call(*deep).out

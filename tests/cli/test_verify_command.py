@@ -174,7 +174,8 @@ def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
     assert of_another == "Warning: the log is of the history life-3.4, the story of life-3.9"
     assert first == (
         "Warning: the worker of step 55 has read up to connect-configs@58, but the log ends at "
-        "connect-configs@56: from this step on, answers are compared with an older state"
+        "connect-configs@56. From this step on, answers are compared with an older state: "
+        "give the whole log"
     )
     assert last == "Warning: … and 4 more partitions end too early"
 
@@ -211,7 +212,7 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
     log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
     result = verify(histories, log, "life-2.8")
     assert (
-        "read up to connect-configs@54, but the log ends at connect-configs@53: from" in result.err
+        "read up to connect-configs@54, but the log ends at connect-configs@53. From" in result.err
     )
 
 

@@ -164,9 +164,9 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -
     place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
     changed.output("delete", "orders")
     undo = "plan", changed.where, "--undo", "orders", "--to", f"config@{place}", "--release"
-    message = "orders may run for a moment before the command pause reaches it: 3.4.1 creates"
+    message = "orders may run briefly before the command pause reaches it: 3.4.1 creates"
     assert message in " ".join(call(*undo, "3.4", columns=200).out.split())
-    assert "may run for a moment" not in call(*undo, "3.9").out
+    assert "may run briefly" not in call(*undo, "3.9").out
 
 
 def test_an_undo_with_yes_prints_its_assumptions(changed: ClusterCalls) -> None:

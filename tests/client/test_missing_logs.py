@@ -59,8 +59,8 @@ def test_a_dump_is_not_changed(words: str, histories: Path) -> None:
     dump = histories / "life-3.9.log.jsonl"
     before = dump.read_bytes()
     assert refusal(call(*words.split(), "-c", dump, typed=NEW)) == (
-        f"{dump} is no embedded log, so commands cannot change it: preview the change with "
-        "--dry-run, or make an embedded log of it with `controlplane import`"
+        f"{dump} is no embedded log, so commands cannot change it. Preview the change with "
+        "--dry-run, or copy its records into an embedded log with `controlplane import`"
     )
     assert dump.read_bytes() == before
 

@@ -108,7 +108,7 @@ def test_without_a_catalogue_offsets_cannot_be_located(command: Any) -> None:
     """The class is trusted to be there, but not to be a source."""
     rejected = refused(STOPPED_A, command, plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
-    assert "list its class" in str(rejected.text)
+    assert "as source or sink in the plugin catalogue" in str(rejected.text)
 
 
 NESTED: list[tuple[dict[str, Any], str]] = [
@@ -185,7 +185,7 @@ def test_offsets_on_another_cluster_are_asked_for(
     assert isinstance(decision, AskRemoteOffsets)
     assert decision.topic == ("own" if OWN in members else "connect-offsets")
     assert decision.clients == {"producer.override.bootstrap.servers": "far:9092, b:9"}
-    assert "lie on the Kafka cluster far:9092, b:9" in str(decision.refusal.text)
+    assert "lie on another Kafka cluster, far:9092, b:9:" in str(decision.refusal.text)
 
 
 # --- the hook -----------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_an_undo_leaves_such_offsets_alone() -> None:
     command = RestoreConnector("a", config, Target.STOPPED, (OffsetChange(page(0), {"row": 0}),))
     refusal = refused(log, command, worker=NEAR)
     assert refusal.reason is Reason.INVALID
-    assert "on the cluster of its producer" in str(refusal.text)
+    assert "which writes them to its producer's cluster" in str(refusal.text)
 
 
 def test_zombies_are_fenced_there() -> None:
@@ -198,4 +198,4 @@ def test_a_plane_of_one_cluster_refuses() -> None:
     question = decided([connector(FAR, OWN), STOPPED], RESET, worker=NEAR)
     assert isinstance(question, AskRemoteOffsets)
     assert isinstance(question.refusal, Rejected)
-    assert "lie on the Kafka cluster far:9092, where" in str(question.refusal.text)
+    assert "lie on another Kafka cluster, far:9092:" in str(question.refusal.text)

@@ -134,7 +134,7 @@ def test_an_unknown_class_may_be_a_source() -> None:
     log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
     rejected = refused(log, FenceTasks("a"), plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
-    assert rejected.sentence.startswith("The kind of connector a (source or sink) is not known")
+    assert rejected.sentence.startswith("The type of connector a is unknown")
 
 
 def test_releases_without_fencing_refuse_it() -> None:

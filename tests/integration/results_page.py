@@ -21,8 +21,8 @@ jars. Each test runs against two kinds of workers, and this page has the results
 - **here**: `controlplane serve kafka://… --own`, with Python twins of the tests' connectors
   ([how it is done](testing.md#run-kafkas-integration-tests)).
 
-A dash: the test does not run on processes. These tests and the missing classes need an object
-in the JVM of the tests, or a Java plugin. Some need several workers, one of which stops.
+A dash: the test cannot run on processes. It needs an object in the JVM of the tests, or a Java
+plugin, or stops one of several workers. The same holds for test classes that this page omits.
 
 """
 

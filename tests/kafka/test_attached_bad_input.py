@@ -201,5 +201,5 @@ async def test_the_broker_stops_during_a_command(cluster: RunningPair, tmp_path:
         await broker.start()
         row = await ended(rest)
     assert answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
-    assert "it may still be done; check before you repeat it" in answer.json()["message"]
+    assert "The request may still be done; check before you repeat it" in answer.json()["message"]
     assert row["outcome"] == "unknown"

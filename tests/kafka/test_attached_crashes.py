@@ -180,7 +180,7 @@ async def test_a_creation_that_does_not_appear_has_an_unknown_outcome(
         assert (await rest.post("/connectors", json=creation("unseen"))).is_server_error
         row = await ended(rest)
     assert row["outcome"] == "unknown", row
-    assert "it may still be created, stopped and without its offsets" in row["reason"]
+    assert "The connector may still be created, stopped and without its offsets" in row["reason"]
 
 
 async def test_a_failed_creation_is_undone(cluster: SteeredCluster) -> None:

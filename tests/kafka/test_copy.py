@@ -211,7 +211,7 @@ async def test_refused_copies_create_nothing(
     opened = await SqliteLog.open(log)
     await opened.append([Record(names.commands, 0, 1, key, value)])
     await opened.close()
-    assert "FROM has 1 command that has not ended" in refusal(await run(*words))
+    assert "FROM has 1 unfinished command" in refusal(await run(*words))
     assert await on_kafka(broker, own_topics) == []
 
 
@@ -231,7 +231,7 @@ async def test_claimed_topics_are_refused(
     finally:
         await target.close()
     result = await run("copy", log, f"kafka://{broker.bootstrap}", "--worker", file)
-    assert "the topics have been claimed by `serve --own`" in refusal(result)
+    assert "the target's topics have been claimed by `serve --own`" in refusal(result)
 
 
 async def test_a_killed_copy_is_continued(
@@ -271,7 +271,7 @@ async def test_a_killed_copy_is_continued(
     assert await copying.wait() == -signal.SIGKILL
     half = await on_kafka(broker, own_topics, is_decided=False)
     assert 0 < len(half) < len(entries)
-    assert "another Connect cluster wrote them" in refusal(await refused_own(broker, file))
+    assert "another Connect cluster wrote these records" in refusal(await refused_own(broker, file))
     ended = await run("copy", log, where, "--worker", file, "-o", "json")
     assert ended.code == 0, ended.err
     assert ended.json["records"] == len(entries)

@@ -267,8 +267,8 @@ WRONG = {
     "two keys": (line(1, key_base64="AA=="), "key and a key_base64"),
     "no base64": (line(1, value=None, value_base64="?"), "no base64"),
     "not UTF-8": (line(1).replace(b'"v"', b'"\xff"'), "is not UTF-8"),
-    "half a surrogate pair": (line(1).replace(b'"v"', b'"\\ud83d"'), "no such record"),
-    "deep nesting": (b"[" * 100_000 + b"\n", "no such record"),
+    "half a surrogate pair": (line(1).replace(b'"v"', b'"\\ud83d"'), "no record of this format"),
+    "deep nesting": (b"[" * 100_000 + b"\n", "no record of this format"),
     "no object": (b"17\n", "Expected `object`"),
 }
 
@@ -366,12 +366,12 @@ def test_replacement_characters_are_reported(read: Read) -> None:
 REFUSED = {
     "empty": (b"", {}, "FILE is empty: there are no records in it"),
     "UTF-16": ("x".encode("utf-16"), {}, "FILE is UTF-16 text: convert it"),
-    "unknown": (b"a,b\n1,2\n", {}, "FILE has no format that we know"),
-    "binary": (bytes(range(256)) * 9, {}, "FILE has no format that we know"),
-    "blank lines": (b"\n\n \n", {}, "FILE has no format that we know"),
+    "unknown": (b"a,b\n1,2\n", {}, "FILE has no known format"),
+    "binary": (bytes(range(256)) * 9, {}, "FILE has no known format"),
+    "blank lines": (b"\n\n \n", {}, "FILE has no known format"),
     "no topic": (CONSOLE_3_9, {}, "FILE does not tell its topic: name it with --topic"),
     "no name": (CONSOLE_3_9, {"topic": "a b"}, "is no topic name"),
-    "no format": (KCAT, {"format": "avro"}, "'avro' is no format of a dump: there are histories"),
+    "no format": (KCAT, {"format": "avro"}, "'avro' is no format of a dump: use one of histories"),
     "another format": (KCAT, {"format": "histories"}, "none of its lines is a record: line 1 "),
     "half a line": (KCAT[:90], {}, "file ends within this line"),
     "damaged": (gzip.compress(KCAT)[:20], {}, "FILE is damaged"),
@@ -396,7 +396,7 @@ def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_line_breaks_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file without line breaks is not loaded into memory as one line."""
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1000)
-    assert "line 1 does not end" in read.refusal(b"x" * 2000)
+    assert "line 1 has more than 1000 bytes" in read.refusal(b"x" * 2000)
 
 
 def damaged(text: bytes) -> st.SearchStrategy[bytes]:

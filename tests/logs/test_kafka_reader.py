@@ -276,7 +276,7 @@ def test_any_flipped_bit_is_noticed(at: int, bit: int) -> None:
     """Any flipped bit is noticed, except in the frame, which has no checksum."""
     damaged = bytearray(batch(0, b"value", b"other"))
     damaged[at] ^= 1 << bit
-    with pytest.raises(LogCorrupt, match=r"topic offsets, partition 3: .*nothing after it"):
+    with pytest.raises(LogCorrupt, match=r"topic offsets, partition 3: .*Nothing after it"):
         read(bytes(damaged))
 
 

@@ -112,7 +112,9 @@ async def test_a_complete_copy_is_not_continued() -> None:
     """A complete copy is never continued, because its command topic is no longer the last one."""
     target = await log_of(*expected(*CONTENT))
     source = await log_of(*CONTENT, entry(TOPICS.status, 0, 0, "status-connector-a"))
-    with pytest.raises(LogNotUsable, match="a complete copy of a time when connect-status-0"):
+    with pytest.raises(
+        LogNotUsable, match="older complete copy, without offset 0 of connect-status-0"
+    ):
         await copied(source, target)
 
 

@@ -18,7 +18,7 @@ def test_an_empty_name_is_refused(where: str) -> None:
 @pytest.mark.parametrize("where", ["memory:", ":memory:", "sqlite:///:memory:"])
 def test_the_name_of_a_log_in_memory_is_refused(where: str) -> None:
     """`memory:` is refused where the log would end with the command; no such file is created."""
-    with pytest.raises(LogNotUsable, match=f"^{where} names no file, and a log in memory ends"):
+    with pytest.raises(LogNotUsable, match=f"^{where} is a log in memory, which ends"):
         path_of(where)
 
 
@@ -35,10 +35,10 @@ def test_a_wrong_number_of_slashes_is_named(
     """If the other number of slashes leads to a file, the error says so."""
     (tmp_path / "log.db").write_bytes(b"x")
     absolute = str(tmp_path / "log.db")
-    with pytest.raises(LogNotUsable, match=f"sqlite:///{absolute} is there"):
+    with pytest.raises(LogNotUsable, match=f"sqlite:///{absolute} exists"):
         check_file(path_of(f"sqlite://{absolute}"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LogNotUsable, match=r"sqlite:///log\.db is there"):
+    with pytest.raises(LogNotUsable, match=r"sqlite:///log\.db exists"):
         check_file(path_of("sqlite:////log.db"))
 
 

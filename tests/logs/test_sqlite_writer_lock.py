@@ -51,9 +51,9 @@ async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path
     async with ControlPlane.open(where) as plane:
         message = refusal(await asyncio.to_thread(call, *words))
         assert "is the control plane of" in message
-        assert message.endswith(": ask it (--cluster URL), or end it first")
+        assert message.endswith(": ask it (--cluster URL), or end that process first")
         message = refusal(await asyncio.to_thread(shell, "serve", where, "--port", "0"))
-        assert message.endswith(": serve the log with --read-only, or end it first")
+        assert message.endswith(": serve the log with --read-only, or end that process first")
         assert (await asyncio.to_thread(call, "get", "-c", where)).code == 0
         with pytest.raises(LogNotUsable, match="is the control plane of"):
             async with ControlPlane.open(where):

@@ -121,8 +121,9 @@ CONFIG_EDGES = (
                 CONNECTORS,
             ),
         ),
-        "`KafkaBasedLog.WorkThread` read the batches. At start-up the same exceptions reach "
-        "`DistributedHerder#run`, which ends the process.",
+        "In the last log, `KafkaBasedLog.WorkThread` of a running worker reads the two batches. "
+        "In a starting worker, these exceptions reach `DistributedHerder#run`, which ends the "
+        "process.",
     ),
     Edge(
         5,
@@ -137,7 +138,11 @@ CONFIG_EDGES = (
         "Text after a complete JSON object is accepted; `NaN` is not.",
         (
             Probe('`{"properties":{}} x`', config(("connector-a", '{"properties":{}} x')), fate(0)),
-            Probe("`{}{}` under an unknown key", config(("k", "{}{}")), at("config.offset")),
+            Probe(
+                "`{}{}` under an unknown key",
+                config(("k", "{}{}")),
+                named("offset", at("config.offset")),
+            ),
             Probe("`1x` under an unknown key", config(("k", "1x")), fate(0)),
             Probe(
                 '`{"properties":{"k":NaN}}`',
@@ -183,7 +188,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         10,
-        "An empty commit raises the generation only if a deferred map exists, even an empty one.",
+        "An empty commit raises the generation only if a deferred map exists, which may be empty.",
         (
             Probe(
                 "commit 0",
@@ -233,8 +238,8 @@ CONFIG_EDGES = (
     ),
     Edge(
         13,
-        "A target state that precedes its connector is kept; its tombstone sets STARTED without a "
-        "listener call.",
+        "A target state that precedes its connector is kept; a tombstone of a target state sets "
+        "STARTED without a listener call.",
         (
             Probe("PAUSED, then the connector", config(target(PAUSED), CONNECTOR), TARGET),
             Probe(

@@ -158,7 +158,7 @@ async def test_a_read_only_service_plans_the_same() -> None:
     ("query", "status", "says"),
     [
         ({}, 405, "This service only reads its log"),
-        ({"dry_run": "false"}, 405, "; dry_run=true shows what would be written"),
+        ({"dry_run": "false"}, 405, ". dry_run=true shows what would be written"),
         ({"dry_run": "yes"}, 400, "dry_run=yes is neither true nor false"),
         ({"dry_run": "true", "as_of": "config@0"}, 400, "as_of= asks for the past"),
     ],

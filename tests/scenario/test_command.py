@@ -82,7 +82,7 @@ def test_bad_input_gives_one_sentence(tmp_path: Path) -> None:
         bad: f"{bad}:1: `view` has no ----: put it on a line after the step",
         huge: f"{huge}: larger than 1,000,000 bytes: give a .scenario file",
         latin: f"{latin}: not UTF-8 at byte 2: give a .scenario file",
-        empty: f"{empty}: no *.scenario file in this folder",
+        empty: f"{empty}: this folder has no *.scenario file: name another",
         none: f"{none} cannot be read (No such file or directory): check the path",
     }
     for path, sentence in sentences.items():

@@ -1,6 +1,7 @@
 """Connectors that misbehave as a test plans, beside a good neighbour."""
 
 import asyncio
+import os
 import re
 import sys
 import threading
@@ -47,6 +48,8 @@ SHORT = msgspec.structs.replace(
 )
 """Worker settings with which hanging connectors are abandoned soon."""
 
+EXIT_CODE = 99
+
 released = threading.Event()
 """Set at the end of a test: it releases all hanging code."""
 
@@ -85,17 +88,9 @@ def act(place: str, otherwise: Any = None) -> Any:
     if plan.get("where") != place:
         return otherwise
     calls.append(place)
+    if plan["how"] in RAISED:
+        _raise(plan["how"], f"bad {place}")
     match plan["how"]:
-        case "raise":
-            raise ValueError(f"bad {place}")
-        case "exit":
-            sys.exit(f"bad {place}")
-        case "cancel":
-            raise asyncio.CancelledError(f"bad {place}")
-        case "odd":
-            raise Odd(f"bad {place}")
-        case "unprintable":
-            raise Unprintable
         case "hang":
             released.wait(PATIENCE_S)
         case "spin":
@@ -106,6 +101,23 @@ def act(place: str, otherwise: Any = None) -> Any:
         case "return":
             return plan["returned"]
     return otherwise
+
+
+def _raise(how: str, message: str) -> None:
+    """Raise the exception of the plan."""
+    match how:
+        case "raise":
+            raise ValueError(message)
+        case "exit":
+            sys.exit(message)
+        case "os exit":
+            os._exit(EXIT_CODE)
+        case "cancel":
+            raise asyncio.CancelledError(message)
+        case "odd":
+            raise Odd(message)
+        case "unprintable":
+            raise Unprintable
 
 
 async def _blocking() -> None:
@@ -277,7 +289,8 @@ async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str)
 
 def message_of(where: str, how: str) -> str:
     """Message of the exception that a place raises, as traces and log lines spell it."""
-    return "<exception str() failed>" if how == "unprintable" else f"bad {where}"
+    texts = {"unprintable": "<exception str() failed>", "os exit": f"{EXIT_CODE}"}
+    return texts.get(how, f"bad {where}")
 
 
 def check_trace(trace: str, where: str, how: str) -> None:
@@ -300,6 +313,7 @@ def record(**fields: Any) -> SourceRecord:
 RAISED = {
     "raise": "ValueError",
     "exit": "SystemExit",
+    "os exit": "SystemExit",
     "cancel": "asyncio.exceptions.CancelledError",
     "odd": "tests.worker.bad_connectors.Odd",
     "unprintable": "tests.worker.bad_connectors.Unprintable",

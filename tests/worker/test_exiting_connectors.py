@@ -1,4 +1,4 @@
-"""Connectors that end the process of the worker, again at each start until they are stopped."""
+"""Connectors that kill the process of the worker, again at each start until they are stopped."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any, ClassVar
 
 import msgspec
@@ -36,7 +37,7 @@ from tests.worker.worker_fixture import (
     values_in,
 )
 
-EXIT_CODE = 9
+EXIT_CODE = -SIGKILL
 WRITTEN_IN_A_LIFE = 20
 """Records of the other source before the process ends."""
 
@@ -67,19 +68,19 @@ class Counting(Source):
 
 
 class Exiting(Source):
-    """Ends the process within its first transaction, once the other source has written enough."""
+    """Kills the process within its first transaction, once the other source has written enough."""
 
     config = (key("topic", default="lost"),)
     exactly_once = True
     boundaries = True
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield a record, and end the process."""
+        """Yield a record, and kill the process."""
         yield task.record("never seen", PART, {"number": 1})
         yield task.idle(0)
         while Counting.written < WRITTEN_IN_A_LIFE:
             yield task.idle(0.001)
-        os._exit(EXIT_CODE)
+        os.kill(os.getpid(), SIGKILL)
 
 
 async def run_worker(log: Path, *, creates: bool = False) -> None:
@@ -111,7 +112,7 @@ def exit_code_of(code: str) -> int:
     ).returncode
 
 
-def test_a_connector_that_ends_the_process_is_stopped_without_a_worker(tmp_path: Path) -> None:
+def test_a_connector_that_kills_the_process_is_stopped_without_a_worker(tmp_path: Path) -> None:
     """`controlplane stop` on the log stops it while no worker runs; the worker then stays up.
 
     After each end nothing is half committed, and the other source continues in the next life. Each

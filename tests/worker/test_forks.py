@@ -87,6 +87,18 @@ class ExitingFork(Source):
         yield task.idle(60)
 
 
+class EndingFork(Source):
+    """Ends the child with `os._exit`."""
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """End the child; yield on in the parent."""
+        yield task.record("1", {"p": 1}, {"at": 1}, topic="t")
+        if fork():
+            os._exit(FORKED_EXIT + 1)
+        yield task.record("2", {"p": 1}, {"at": 2}, topic="t")
+        yield task.idle(60)
+
+
 class SinkFork(Sink):
     """Sink that forks in `put`."""
 
@@ -117,6 +129,14 @@ async def test_the_child_of_a_source_ends(connector: type[Source]) -> None:
         await worker.plane.execute(CreateConnector("c", config_of(connector)))
         await until_values(worker.plane.log, "t", [b"1", b"2"])
         assert await ended_child() == FORKED_EXIT
+
+
+async def test_a_child_may_end_itself() -> None:
+    """The child has the exit code that it gave to `os._exit`."""
+    async with running(EndingFork) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(EndingFork)))
+        await until_values(worker.plane.log, "t", [b"1", b"2"])
+        assert await ended_child() == FORKED_EXIT + 1
 
 
 async def test_the_child_of_a_sink_commits_nothing() -> None:

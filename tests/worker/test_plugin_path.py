@@ -107,7 +107,7 @@ def test_a_name_means_the_module_and_not_the_folder(
     assert imported(traces) == {"pp_named"}
     assert classes_in(["./pp_named"]).named("pp_in_folder.Quiet")
     (tmp_path / "pp_missing").mkdir()
-    with pytest.raises(Unloadable, match=r"the directory of this name is \./pp_missing"):
+    with pytest.raises(Unloadable, match=r"for the directory, write \./pp_missing"):
         classes_in(["pp_missing"])
 
 

@@ -37,7 +37,7 @@ from controlplane.terminal.tables import table
 from controlplane.terminal.worker_options import TargetOptions, target_options
 
 RUNS_SHOWN = 40
-"""Number of rows of positions in a table: a screen."""
+"""Number of rows of positions that a table shows: they fit on a screen."""
 
 
 class CopyReport(msgspec.Struct, frozen=True):
@@ -204,7 +204,7 @@ async def _check_commands(log: ReadableLog, topics: Topics) -> None:
         )
 
 
-_BACKUP = "copy a backup of the log, which will lack later commands"
+_BACKUP = "copy a backup of the log (the copy then lacks later commands)"
 """Advice if another process is the control plane of the log."""
 
 

@@ -48,7 +48,8 @@ class ImportedInput(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     """Every line that was left out or is doubtful."""
     lossy: bool = False
-    """True if records are missing, or may be. An assumption alone loses none."""
+    """True if records are missing, or may be. An assumed fact, such as an offset that the format
+    lacks, loses no record."""
     remarks: tuple[str, ...] = ()
     """Counts of lines that a tool wrote about itself, and that are no records."""
     partitions: Mapping[str, int] = {}
@@ -118,16 +119,16 @@ def import_logs(
     LOG is created if it does not exist. Offsets, gaps, times and aborted records are kept; records
     that LOG already has are not added again.
 
-    Exit code 1: records are missing, or may be. Causes are lines that --partial left out, records
-    that a file announces and lacks, and bytes that a tool has replaced. Each such line is listed.
-    Assumptions are listed, too, but are no loss. Exit code 2: nothing was changed, for instance
-    because a line cannot be read.
+    Exit code 1: records are missing, or may be. Causes: --partial left out a line, a file has fewer
+    records than it announces, or a tool has replaced bytes. Each such line is listed. A format may
+    lack a fact, such as offsets: what was assumed is listed, too, but is no loss. Exit code 2:
+    nothing was changed, for instance because a line cannot be read.
     """
     target = _target(log, reading.configuration.settings(SqliteSettings, SQLITE))
     inputs = tuple(_read_input(name, reading, partial=partial) for name in files)
     _check_form(inputs, reading)
     entries = [entry for source in inputs for entry in source.entries]
-    _check_one_cluster(entries)  # before anything is changed
+    _check_one_cluster(entries)  # before the first write: a refusal changes nothing
     added = asyncio.run(_add(target, entries, inputs))
     result = ImportReport(log, inputs, added)
     _print(result, output)
@@ -164,8 +165,8 @@ def _check_one_cluster(entries: Sequence[Entry]) -> None:
 
 
 _ONE_CLUSTER = (
-    "use one log per cluster; for a topic that was deleted and created again, use one log for the "
-    "records before and one for those after"
+    "use one log per cluster. If a topic was deleted and created again, use one log for the old "
+    "records and another for the new"
 )
 
 
@@ -244,9 +245,10 @@ async def _add(
 
 
 async def _assumed(log: SqliteLog, inputs: Sequence[ImportedInput]) -> set[str]:
-    """Topics that may have more partitions, once these sources are in the log.
+    """Topics that may have more partitions than the log has after the import.
 
-    The partitions of an existing topic are known. A source that knows the number settles it.
+    The import adds no topic to this set that the log already has. A topic leaves the set if an
+    input knows its number of partitions.
     """
     fresh = {topic for source in inputs for topic in source.assumed} - {*await log.topics()}
     definite = {topic for source in inputs for topic in source.partitions.keys() - source.assumed}
@@ -256,7 +258,7 @@ async def _assumed(log: SqliteLog, inputs: Sequence[ImportedInput]) -> set[str]:
 async def _put(
     log: SqliteLog, entries: Sequence[Entry], partition_counts: Mapping[str, int]
 ) -> int:
-    """Put all records into the log, which gets these numbers of partitions.
+    """Put all records into the log; its topics get at least these numbers of partitions.
 
     Records of existing partitions come first: only they can conflict with records of the log. Such
     a conflict then leaves the log unchanged.

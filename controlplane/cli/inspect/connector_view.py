@@ -220,7 +220,10 @@ def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
     if unlisted > 0:
         say(f"… and {count(unlisted, 'source partition')} more; -o json has them all")
     if any(entry["offset"] is None for entry in offsets):
-        say("null: the worker looks up another spelling of the key than the log has (--hazards)")
+        say(
+            "null: the worker looks up a key that is spelled differently in the log; "
+            "--hazards lists such records"
+        )
 
 
 def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics: Topics) -> None:

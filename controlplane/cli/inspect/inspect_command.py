@@ -87,7 +87,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
         await release_comparison.show(source, scope, self.options.output)
 
     async def hazards(self, source: InputLog) -> None:
-        """Print the hazards, which no view can show."""
+        """Print the hazards of the log; exit with 1 if there are any and `--fail` is given."""
         profile = None if self.options.profile is None else self.profiles[0]
         hazards = await hazard_list.show(
             source, profile, self.options.output, self.options.connector
@@ -167,8 +167,8 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
 def inspect(log: str, reading: LogOptions, **options: Any) -> None:
     """Show the state that a worker has after reading LOG.
 
-    Without --release, the worker has the profile kip: the newest release without its defects. Exit
-    code 1: there is a hazard, and --fail was given.
+    Without --release, the worker has the profile kip: the newest release, with known defects
+    corrected. Exit code 1: there is a hazard, and --fail was given.
     """
     inspect_options = InspectOptions(**options)
     view = _view(inspect_options)

@@ -26,13 +26,13 @@ _SPARE = ("CLASS", "TYPE", "TASKS")
 
 
 async def show(source: InputLog, profile: Profile, plugins: Plugins, output: str) -> None:
-    """Print the connectors of a log."""
+    """Print the connectors, the records that the worker cannot read, and the end offsets."""
     state = await source.state(profile)
     fold = Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
     summary = await unreadable(source.batches(), fold)
     offsets = await places_of(views.unreadable_offsets(state), source, fold)
     for position, offset in offsets.items():
-        summary.add(position, f"{offset.reason}; kept, but never shown")
+        summary.add(position, f"{offset.reason}; the worker keeps the record, but never shows it")
     rows = all_facts(state, plugins)
     if output == "json":
         print_json(_document(source, summary, state, rows))
@@ -76,7 +76,7 @@ def _print_rows(rows: list[ConnectorFacts]) -> None:
         if "FAILED" in (row.status, *row.task_states.values())
     }
     cells = [row.cells() for row in rows]
-    if not troubled:  # then there are no remarks
+    if not troubled:  # no row has remarks: leave out their column
         heads, cells = heads[:-1], [line[:-1] for line in cells]
     table(heads, cells, troubled | failed, spare=_SPARE)
 

@@ -100,7 +100,7 @@ def compare(by_release: Mapping[str, ClusterState]) -> list[ReleaseDifference]:
 
 
 def _agreed(change: Change, by_release: Mapping[str, ClusterState]) -> ReleaseDifference:
-    """A difference in which all releases still have the value of the first."""
+    """New difference with the first release's value for all; `compare` sets the differing ones."""
     values = dict.fromkeys(by_release, change.before)
     return ReleaseDifference(change.connector, change.aspect, change.item, values, change.cause)
 

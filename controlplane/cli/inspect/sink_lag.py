@@ -22,9 +22,9 @@ _UNKNOWN = "?"
 async def consumer_group(
     where: str, reading: LogOptions, name: str, config: Properties, profile: Profile
 ) -> dict[str, Any] | None:
-    """Ask for the group of a sink; return it as JSON, and None if the log is no cluster.
+    """Read the consumer group of a sink as JSON; None if the log is no cluster.
 
-    A group that cannot be asked has a `problem`: the rest of the view does not depend on it.
+    If the read fails, the JSON has only `problem`, the reason: the view is printed nevertheless.
     """
     if not is_cluster(where):
         return None

@@ -1,7 +1,8 @@
 """Records of a log that a worker cannot read, or ignores, with positions and reasons.
 
-Bulk loading skips records that later ones replace, so all records are read once more here. For
-source offsets, only the keys and the remaining values are examined.
+Bulk loading skips records that later ones replace, so all records are read once more here. The
+keys of source offsets are all examined. Their values are examined only in the final state
+(`views.unreadable_offsets`): a value that a later record replaces is left out.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -62,7 +63,7 @@ def _each(batch: Batch, fold: Fold, _: dict[bytes | None, RecordFate]) -> Record
 
 
 def _by_key(batch: Batch, fold: Fold, keys: dict[bytes | None, RecordFate]) -> RecordFates:
-    """Yield the fates of source offsets: they depend on the key alone, and are kept by key."""
+    """Yield the fate of each source offset; the key alone decides, so `keys` caches the fates."""
     new = {key: index for index, key in enumerate(batch.keys) if key not in keys}
     if new:
         entries = list(batch.entries())

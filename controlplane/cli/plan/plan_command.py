@@ -73,7 +73,7 @@ class PlanSubject(NamedTuple):
     former=("--profile",),
     default=KIP,
     metavar="RELEASE",
-    help="Release to decide and write as. [default: kip]",
+    help="Release of the worker that handles the request. [default: kip]",
 )
 @as_of_option
 @click.option(

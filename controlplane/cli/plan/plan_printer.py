@@ -44,7 +44,7 @@ def print_plan(title: str, forecast: Forecast, plan: Plan, answer: Answer | None
 
 
 def _effects(forecast: Forecast) -> Iterator[str]:
-    # Configs of tasks are long, and stand in the table if they are written.
+    # Task configs are long, and the table above has those that the plan writes.
     changes = [change for change in forecast.effects() if change.aspect is not Aspect.TASK_CONFIG]
     for change in changes[:EFFECTS_SHOWN]:
         item = fact.item(change.aspect, change.item)

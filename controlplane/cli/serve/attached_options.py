@@ -57,7 +57,10 @@ _OPTIONS = (
 
 
 def attached_options(command: Decorated) -> Decorated:
-    """Add the options about an attached cluster; the command gets `flags`, by setting."""
+    """Add the options about an attached cluster.
+
+    The command gets `flags`: the values that were given, by the name of the setting (`url`, …).
+    """
 
     @functools.wraps(command)
     def with_flags(**arguments: Any) -> Any:

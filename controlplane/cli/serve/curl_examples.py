@@ -26,7 +26,7 @@ EARLIER, LATER = "3.4", "3.9"
 """Releases that are compared: before and after connectors can be stopped (KIP-875)."""
 
 SEARCHED_RECORDS = 50_000
-"""Most records that are searched for a difference: more would take seconds."""
+"""Maximum number of records to search for a difference; more would take seconds."""
 
 
 class Contrast(NamedTuple):
@@ -83,7 +83,7 @@ async def find_contrast(log: ReadableLog, topics: Topics, ends: Ends) -> Contras
 
 
 def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None:
-    """Find the latest difference in entries of the config and status topics, in order."""
+    """Find the latest difference; `entries` are configs and statuses, sorted by `in_order`."""
     folds = [Fold(Profile.of(release), topics=topics) for release in (EARLIER, LATER)]
     latest = None
     for entry in entries:

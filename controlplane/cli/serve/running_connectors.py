@@ -52,7 +52,8 @@ async def service_with_connectors(
             if configuration.settings(WorkerSettings).plugin_path:
                 note(
                     "Warning: plugin.path names no Python module or directory with connectors, so "
-                    f"none runs here: {SHIPPED} has those that ship with this program"
+                    f"no connector runs here. The module {SHIPPED} has the connectors that ship "
+                    "with this program"
                 )
             yield plane.service
         return

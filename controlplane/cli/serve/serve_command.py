@@ -299,7 +299,7 @@ async def announce(
         records = count(state.unreadable_count, "record")
         note(
             f"Warning: {safe(service.where)}: at least {records} of configs and statuses cannot be "
-            "read, or are ignored; `controlplane inspect` lists all of them, and unreadable offsets"
+            "read, or are ignored. `controlplane inspect` lists them all, and unreadable offsets"
         )
     if service.runs_commands:
         _note_unknown_classes(service, rest_service.plugins, state)

@@ -39,8 +39,9 @@ def runnable_classes(configuration: Configuration) -> ConnectorClasses:
     if classes.is_empty:
         entries = ", ".join(configuration.settings(WorkerSettings).plugin_path) or "empty"
         raise SettingsError(
-            f"plugin.path names no Python module or directory with connectors ({entries}), so none "
-            "can run: add controlplane.connectors for those that ship, or a module of your own"
+            f"plugin.path names no Python module or directory with connectors ({entries}), so no "
+            "connector can run. Name controlplane.connectors for the connectors that ship, or a "
+            "module of your own"
         )
     return classes
 

@@ -57,7 +57,7 @@ class Evidence:
         return entry
 
     def _last(self, read: Sequence[Entry], suspected: Suspects) -> Entry | None:
-        """The last record with the likeliest key that was read at all."""
+        """Last record of `read` with a suspected key; a likelier key wins over a later record."""
         raw = re.escape(suspected.name.encode("utf-8", "surrogatepass"))
         for pattern in suspected.patterns:
             keys = re.compile(pattern % {b"name": raw}, re.DOTALL)

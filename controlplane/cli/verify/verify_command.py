@@ -58,10 +58,10 @@ EXACTLY_ONCE = "--exactly-once"
 EVERY_WORKER = "*"
 
 FIRST_LINE_BYTES = 1 << 16
-"""Bytes of a first line that are searched for the name of a history."""
+"""Maximum number of bytes of a first line to search for the name of a history."""
 
 ENDS_SHOWN = 5
-"""Number of partitions to print that end too early; the others are counted."""
+"""Maximum number of warnings about partitions that end too early; the rest is counted."""
 
 _STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
@@ -94,9 +94,9 @@ class _Verify(click.Command):
     """Command that compares with STORY, or with workers if there is `--against`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; `--exactly-once` takes the next word only if LOG and STORY are left.
+        """Parse; `--exactly-once` takes the next word as the name of a worker.
 
-        If one of them is missing, parse again with `--exactly-once` as a flag.
+        If LOG or STORY is then missing, parse again with `--exactly-once` as a flag: all workers.
         """
         words = list(args)
         try:
@@ -155,7 +155,8 @@ _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
     "--before",
     metavar="LOG",
     shell_complete=complete_files,
-    help="Log before the story's step `compacted`, which older workers have read. [default: LOG]",
+    help="Log before the story's step `compacted`: workers that started before that step have read "
+    "it. [default: LOG]",
 )
 @click.option(
     EXACTLY_ONCE,
@@ -213,7 +214,7 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
 
 
 def _verify_workers(log: str, reading: LogOptions, options: VerifyOptions, *, typed: bool) -> int:
-    """Compare live workers with a log, and print the report; the exit code."""
+    """Compare live workers with a log, print the report, and return the exit code."""
     urls = worker_urls(options.against)
     credentials = ClusterAddress("", options.user, options.token, options.ca_file)
     names = {credentials._replace(where=url).without_login for url in urls}
@@ -229,7 +230,7 @@ def _verify_workers(log: str, reading: LogOptions, options: VerifyOptions, *, ty
 
 
 def _verify_story(log: str, story: Path, reading: LogOptions, options: VerifyOptions) -> int:
-    """Compare a story with a log, and print the verdict; the exit code."""
+    """Compare a story with a log, print the verdict, and return the exit code."""
     steps = _steps(story)
     _check_workers(options.exactly_once, steps)
     _warn_of_releases(steps)
@@ -313,8 +314,8 @@ def _beyond(
                     yield (
                         f"the worker of step {step.n} has read up to "
                         f"{_text(topic, partition, end)}, but the log ends at "
-                        f"{_text(topic, partition, log_end)}: from this step on, answers are "
-                        "compared with an older state"
+                        f"{_text(topic, partition, log_end)}. From this step on, answers are "
+                        "compared with an older state: give the whole log"
                     )
 
 
@@ -450,8 +451,10 @@ def _print_difference(difference: AnswerDifference, evidence: Evidence) -> None:
     for line in compared(difference.recorded, difference.folded):
         say(f"  {line}", style=_STYLES.get(line[0], ""))
     cause = evidence.cause(difference)
-    why = records.record(cause, evidence.topics) if cause else "no record of the log"
-    say(f"  because of {why}")
+    if cause:
+        say(f"  because of {records.record(cause, evidence.topics)}")
+    else:
+        say("  no record of the log explains it")
     say()
 
 

@@ -28,7 +28,7 @@ from controlplane.terminal.prompts import confirm
 from controlplane.terminal.tables import table
 
 OFFSETS_IN_A_ROW = 10
-"""Most source offsets in a row that a table shows; JSON has them all."""
+"""Maximum number of consecutive source offsets that a table shows; JSON has them all."""
 
 HistoryItem = Mapping[str, Any]
 
@@ -59,13 +59,13 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
     table(heads, _event_rows(list(_shortened(shown))), spare=("TIME",))
 
 
-async def all_rows(api: Api, path: str, what: str, **query: str) -> list[HistoryItem]:
-    """Rows of all pages of an answer; `what` is the field that has them."""
+async def all_rows(api: Api, path: str, field: str, **query: str) -> list[HistoryItem]:
+    """Rows of all pages of an answer; in each page, `field` has the rows."""
     page = await api.get(path, **query)
-    rows = list(page[what])
+    rows = list(page[field])
     while page["next"] is not None:
         page = await api.get(path, **query, after=page["next"])
-        rows += page[what]
+        rows += page[field]
     return rows
 
 

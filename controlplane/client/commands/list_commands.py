@@ -114,7 +114,7 @@ async def plugins(api: Api, kinds: tuple[str, ...], output: str, *, every: bool)
 async def loggers(api: Api, output: str) -> None:
     """List the loggers that have a level of their own, on the worker that answers.
 
-    A log without a service has no loggers.
+    A LOG given as the cluster has no loggers: give the URL of a service or worker.
     """
     api.need_loggers()
     levels = await api.get("/admin/loggers")

@@ -206,9 +206,9 @@ def _check_same(
     if requested != (stored.name, stored.source, stored.target, stored.deletes):
         delete = " --delete" if stored.deletes else ""
         raise InputRefused(
-            f"{journal.path} is the journal of another migration, which was cut off: end it first "
-            f"(migrate {stored.name} --from {stored.source} --to {stored.target}{delete}), or name "
-            "another --journal"
+            f"{journal.path} is the journal of another migration, which was cut off. Continue that "
+            f"one first (migrate {stored.name} --from {stored.source} --to {stored.target}{delete})"
+            ", or name another --journal"
         )
 
 

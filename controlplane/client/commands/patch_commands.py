@@ -60,7 +60,7 @@ async def patch_connector(  # noqa: PLR0913, PLR0917 - click gives one argument 
 ) -> None:
     """Change some settings of connectors; the others stay (KIP-477).
 
-    A release before 3.8 gets the whole config, with the change, as it was read just before.
+    For a release before 3.8, the command reads the config, changes it, and sends it whole.
     """
     patch = _patch(put, remove)
 
@@ -130,8 +130,8 @@ async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
 ) -> None:
     """Set the level of a logger and of the loggers beneath it.
 
-    Levels: ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF. A log without a service takes the
-    scope `cluster` only.
+    Levels: ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF. If the cluster is a LOG, the scope
+    must be `cluster`.
     """
     if scope == "worker":
         api.need_loggers()

@@ -36,7 +36,7 @@ from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.worker_options import FILE
 
 ABOUT_LENGTH = 200
-"""Most characters of a resource's summary, so that help texts are wrapped and not cut."""
+"""Maximum characters of a resource's summary in help texts; click's default would cut it."""
 
 CommandBody = Callable[Concatenate[Api, ...], Awaitable[None]]
 ClickDecorator = Callable[[Any], Any]

@@ -34,7 +34,7 @@ SUFFIXES = (".json", ".properties", *YAML)
 """Suffixes of the files of a directory that are read; others are skipped."""
 
 REPEATED_MOST = 10_000
-"""Most values that the aliases of a YAML document may add to it."""
+"""Maximum number of values that aliases may add to a YAML document."""
 
 ConfigMap = dict[str, str | None]
 
@@ -217,10 +217,10 @@ _Yaml.add_constructor("tag:yaml.org,2002:int", _Yaml.integer)
 
 
 def document_in(text: str, suffix: str = "") -> Any:
-    """A text of JSON or, by the file's suffix, YAML.
+    """Parse a text as YAML if the file's suffix says so, else as JSON.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it cannot be parsed.
     """
     try:
         if suffix in YAML:

@@ -123,7 +123,7 @@ def name_argument(command: Decorated) -> Decorated:
 
 
 class _StateChoice(click.Choice[str]):
-    """State of a connector, in any case; `-`: no worker has reported one."""
+    """State of a connector, in upper or lower case; `-`: no worker has reported one."""
 
     def __init__(self) -> None:
         super().__init__([*_STATES, UNKNOWN], case_sensitive=False)

@@ -109,7 +109,7 @@ class Api:
         if not isinstance(root, dict) or "version" not in root:
             raise Declined(
                 f"{self.name} answers, but is no Kafka Connect ({_message(answer)}): give the URL "
-                "of a worker, with the path that it is mounted under"
+                "of a worker, including its path prefix"
             )
         self.server = ServerInfo(
             str(root["version"]), root.get("kafka_cluster_id"), _is_ours(answer.headers)
@@ -117,17 +117,18 @@ class Api:
         for field in self._view:
             self.need(f"--{field.replace('_', '-')}")
 
-    def need(self, what: str, *, in_its_log: bool = True) -> None:
-        """Require our own server for a feature, `what`.
+    def need(self, feature: str, *, in_its_log: bool = True) -> None:
+        """Require our own server for a feature, which the error names.
 
-        `in_its_log`: the error advises reading the log of Kafka's workers, which has the feature.
+        `in_its_log`: commands on a log have the feature, so the error advises reading the workers'
+        log.
 
         Raises:
             Unsupported: the server is a worker of Kafka's. The message says what to do.
         """
         if not self.server.ours:
             hint = ": read its log with --cluster kafka://BROKER:9092" if in_its_log else ""
-            raise Unsupported(f"{self.name} is {self.server.name}, which has no {what}{hint}")
+            raise Unsupported(f"{self.name} is {self.server.name}, which has no {feature}{hint}")
 
     def need_loggers(self) -> None:
         """Require a server whose process outlives this command: a log alone has no loggers.
@@ -177,8 +178,8 @@ class Api:
         answer = await self._ask(method, path, {**(query or {}), "dry_run": "true"}, body)
         if not isinstance(answer.body, dict) or "steps" not in answer.body:
             raise Unavailable(
-                f"{self.name} gave no plan: a proxy may have removed dry_run=true, and then the "
-                "change was made; check before you repeat it"
+                f"{self.name} gave no plan. If a proxy has removed dry_run=true, the change was "
+                "made: check before you repeat it"
             )
         return answer
 
@@ -297,8 +298,8 @@ def check_name(name: str) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise InputRefused(
-            f"the name '{short(name)}' is no Unicode text (half of a surrogate pair, or bytes that "
-            "are no UTF-8): no URL can hold it"
+            f"no URL can hold the name '{short(name)}': it has half of a surrogate pair, or bytes "
+            "that are no UTF-8"
         ) from None
 
 

@@ -28,7 +28,7 @@ _ONE_LINE = re.compile(r"[\x21-\x7e]+")
 
 
 class ClusterAccess(Enum):
-    """Access that a command needs to a log; a worker behind a URL decides for itself."""
+    """Access that a command needs to a log; it has no effect on a worker behind a URL."""
 
     READ = "read"
     FOLLOW = "follow"
@@ -70,7 +70,7 @@ class ClusterAddress(NamedTuple):
             place = match["place"]
             raise InputRefused(
                 f"{place} may be a worker or a broker: write http://{place} or https://{place} "
-                f"for a worker of Connect, kafka://{place.partition('/')[0]} for the topics"
+                f"for a worker, kafka://{place.partition('/')[0]} for the topics"
             )
 
     @property

@@ -95,8 +95,8 @@ def _check_embedded(where: str) -> None:
     has_content = path.is_file() and path.stat().st_size > 0
     if has_content and not is_embedded(where):
         raise LogNotUsable(
-            f"{where} is no embedded log, so commands cannot change it: preview the change with "
-            "--dry-run, or make an embedded log of it with `controlplane import`"
+            f"{where} is no embedded log, so commands cannot change it. Preview the change with "
+            "--dry-run, or copy its records into an embedded log with `controlplane import`"
         )
 
 

@@ -21,7 +21,7 @@ LATE = 5
 """Exit code: the change was accepted, but did not take effect within `--timeout`."""
 
 LINES, LINE_CHARACTERS = 50, 1_000
-"""Most lines of a refusal, and characters of a line: it may repeat a whole config."""
+"""Maximum lines of a refusal, and characters of a line: a refusal may repeat a whole config."""
 
 
 class Declined(click.ClickException):

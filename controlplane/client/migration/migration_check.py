@@ -112,8 +112,8 @@ def _sink_remarks(source: Api, target: Api) -> tuple[str, ...]:
 
 
 _FITTING = (
-    "the offsets of a sink are positions in topics: they fit only if the other Kafka cluster has "
-    "the same topics, with the same records at the same offsets"
+    "the offsets of a sink are positions in topics. They fit only if the topics of the other Kafka "
+    "cluster have the same records at the same offsets"
 )
 
 

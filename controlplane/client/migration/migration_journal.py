@@ -42,8 +42,8 @@ class MigrationJournal:
             ) from None
         if migration.migration != FORMAT:
             raise InputRefused(
-                f"{self.path} is a journal of format {migration.migration}, and this version reads "
-                f"{FORMAT}: end the migration with the version that began it"
+                f"the journal {self.path} has format {migration.migration}, and this version "
+                f"reads {FORMAT}: finish the migration with the version that began it"
             )
         return migration
 

@@ -334,7 +334,7 @@ class MigrationRun:
                 f"the config of {self.migration.name} has changed at {self._target.name}: delete "
                 "the connector there"
             )
-        await self._restore_offsets()  # also those that the creation has set
+        await self._restore_offsets()  # also replaces offsets that the creation has set
         await self._target.send("DELETE", connector(self.migration.name))
         if not self._target.server.ours:
             await wait_for(self._target, self.migration.name, IS_GONE, self._timeout_s)

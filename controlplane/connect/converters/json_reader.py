@@ -218,7 +218,7 @@ def _double(_reader: JsonReader, _schema: Schema, node: Any) -> float:
         return 0.0
     try:
         return float(node)
-    except OverflowError:  # An integer beyond the doubles.
+    except OverflowError:  # An integer beyond the range of doubles.
         return float("inf") if node > 0 else float("-inf")
 
 

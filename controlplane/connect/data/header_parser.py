@@ -84,7 +84,7 @@ class _HeaderTokens:
         return self.previous
 
     def next_four(self) -> str | None:
-        """Take four tokens as one text; None, and take none, if fewer are left."""
+        """Take four tokens as one text. If fewer are left, take none and return None."""
         start = self.mark
         for _ in range(4):
             if not self.has_next():
@@ -254,7 +254,7 @@ def hashable(key: Any) -> Any:
     if isinstance(key, list):
         return tuple(map(hashable, key))
     if isinstance(key, dict):
-        raise DataError("A map is the key of a map")
+        raise DataError("A map cannot be the key of a map in Python")
     return key
 
 

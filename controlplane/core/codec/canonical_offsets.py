@@ -1,9 +1,9 @@
 """Checks many offsets at once: nearly all are canonical.
 
-A key or value is canonical if every release decodes it to the same fields. Each of them would write
-the same bytes again. Its fields are texts in ASCII without escapes, integers, flags and nulls. A
-check takes a tenth of the time of decoding and encoding by `json_codec`. It is strict: False means
-that the bytes need that codec, not that they are unusual.
+A key or value is canonical if every release decodes it alike and encodes it to the same bytes. Its
+fields are texts in ASCII without escapes, integers, flags and nulls. A check takes a tenth of the
+time of decoding and encoding by `json_codec`. The check is strict. After False the caller must use
+`json_codec`, even for ordinary bytes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ import msgspec
 from controlplane.core.java.java_library import hash_map_order
 
 _Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Integer that Java does not wrap."""
+"""Integer that fits into a `long` of Java, so it does not overflow."""
 _Fields = dict[str, str | _Long | bool | None]
 
 _KEYS: Final = msgspec.json.Decoder(tuple[str, _Fields])
@@ -22,9 +22,9 @@ _VALUES: Final = msgspec.json.Decoder(_Fields)
 _ENCODER: Final = msgspec.json.Encoder()
 
 _AT_ONCE: Final = 10_000
-"""Documents that are decoded at once; it bounds the memory."""
+"""Maximum documents that are decoded at once: a limit on memory."""
 _MAX_BYTES: Final = 1000
-"""Length of a document that breaks none of Jackson's limits (`json_codec.decode`)."""
+"""Maximum bytes of a document. Up to here no limit of Jackson's is broken (`json_codec.decode`)."""
 
 _DocumentT = TypeVar("_DocumentT")
 
@@ -41,7 +41,8 @@ def are_canonical_keys(keys: Sequence[bytes]) -> bool:
         if decoded is None:
             return False
         orders.update(tuple(fields) for _, fields in decoded)
-    # Names that share a bucket of a HashMap keep the order of insertion: it may be either.
+    # Names that share a bucket of a HashMap keep the order of insertion. So the same names may have
+    # two canonical orders, and two keys of different orders may name one partition.
     return len({frozenset(order) for order in orders}) == len(orders) and all(
         hash_map_order(order) == list(order) for order in orders
     )

@@ -79,7 +79,7 @@ _TASK_POISONS = attrgetter("task_properties_required")
 def _properties(
     key: str, content: Any, profile: Profile, poisons: Callable[[Profile], bool]
 ) -> dict[str, Any] | Invalid:
-    """The properties of a value. If they are missing, `poisons` decides if that is poison."""
+    """The properties of a value. `poisons` tells if the release throws when they are missing."""
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
     properties = content.get("properties")

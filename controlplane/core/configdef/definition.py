@@ -118,9 +118,10 @@ def groups(keys: Iterable[ConfigKey]) -> list[str]:
 
 
 def embedded(keys: Iterable[ConfigKey], prefix: str, group: str, first: int) -> list[ConfigKey]:
-    """Keys of a definition as part of another one, in display order from the place `first`.
+    """Keys of a definition as part of another one, in display order.
 
-    Validators still report a key under its own name.
+    `first`: place of the first key within the group. Validators still report a key under its own
+    name.
     """
     keys = list(keys)
     order = groups(keys)

@@ -89,8 +89,9 @@ class WrittenKey(ConfigKey, frozen=True, kw_only=True):
     """A key as written in a catalogue file, or as answered by Connect's REST API."""
 
     default_value: str | None = None
-    """Name of `default` in the REST API, as `order_in_group` is of `order`."""
+    """Name of `default` in the REST API."""
     order_in_group: int | None = None
+    """Name of `order` in the REST API of newer releases."""
     at_least: float | None = None
     """Shorthand for `valid: ["[N,...]"]`."""
 

@@ -28,7 +28,8 @@ def pattern_error(pattern: str) -> str | None:
 def matches(pattern: str, text: str) -> bool:
     """`Pattern.matches`, for patterns that mean the same in Python; others match nothing.
 
-    A pattern with too many possible matches never matches: clients choose both pattern and text.
+    Clients choose both pattern and text. So a pattern never matches if matching could take long
+    (`WAYS_MAX`).
     """
     if _match_ways(pattern, len(text)) > WAYS_MAX:
         return False
@@ -60,7 +61,7 @@ def _match_ways(pattern: str, length: int) -> float:
 
 
 _QUANTIFIERS_MAX = 20
-"""More quantifiers exceed the limit for any text that is not empty."""
+"""Number of quantifiers that exceeds `WAYS_MAX` for any text that is not empty."""
 
 
 class _PatternScanner:
@@ -98,7 +99,7 @@ class _PatternScanner:
                 self._repeatable = False
             case ")":
                 if not self._groups:
-                    # Java names the index before the bracket, and none at the beginning.
+                    # Java reports the index before the bracket. A first bracket has no such index.
                     return "Unmatched closing ')'", start - 1 if start else None
                 self._groups -= 1
                 self._repeatable = True
@@ -107,7 +108,8 @@ class _PatternScanner:
             case "*" | "+" | "?":
                 if not self._repeatable:
                     return f"Dangling meta character '{unit}'", start
-                # A further one makes it lazy or possessive; after that nothing is left to repeat.
+                # A second quantifier, `?` or `+`, makes the first lazy or possessive. A third one
+                # has nothing to repeat.
                 self._at += self._pattern[self._at : self._at + 1] in {"?", "+"}
                 self._repeatable = False
             case _:

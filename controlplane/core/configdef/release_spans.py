@@ -1,7 +1,8 @@
 """Rows of a catalogue that hold for some releases, with their earlier contents.
 
-A row describes the newest release that it holds for. `before` goes back in time from there. Each
-entry gives the fields until a release, on top of the entries before it.
+A row describes the newest release that it holds for. `before` lists earlier contents, the newest
+first. An entry sets fields for all releases older than its `until`. It overrides the entries before
+it.
 """
 
 from collections.abc import Sequence

@@ -240,7 +240,7 @@ def _anything() -> _Validator:
     return lambda _name, _value: None
 
 
-# --- of single transformations ------------------------------------------------------------------
+# --- settings of single transformations ---------------------------------------------------------
 
 
 def _renames() -> _Validator:

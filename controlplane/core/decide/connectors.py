@@ -108,8 +108,8 @@ def creation(
     """Steps that write a new connector.
 
     A target state left by an earlier connector of that name takes effect with the new config.
-    Releases accept that (`inherits_target_state`); `kip` removes it, unless a requested state
-    replaces it.
+    Releases keep this state (`inherits_target_state`). The profile `kip` removes it, unless a
+    requested state replaces it.
     """
     records: dict[str, ConfigRecord] = {}
     orphan = name in state.config.targets and not context.profile.inherits_target_state
@@ -120,7 +120,7 @@ def creation(
 
 
 def not_found(command: ConnectorCommand) -> Rejected:
-    """Refusal of an unknown connector, worded as by the commands that only the leader runs."""
+    """Refusal of an unknown connector, in the words of commands that only the leader runs."""
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {command.connector} not found")
 
 
@@ -196,8 +196,8 @@ def _surrogate_fault(name: str) -> str | None:
     if written == name:
         return None
     return (
-        f"The name {name!a} holds half a surrogate pair, which no record can have in its key: it "
-        f"would be written as connector {written}; choose another name"
+        f"The name {name!a} holds half a surrogate pair, so its record's key would name connector "
+        f"{written}: choose another name"
     )
 
 

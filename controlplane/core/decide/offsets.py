@@ -136,8 +136,8 @@ def store_of(
     kind = _STORES.get(plugin.type)
     if kind is None:
         text = (
-            f"The offsets of connector {name} cannot be found, because it may be a source or a "
-            f"sink: list its class {plugin.class_name} with its type in the plugin catalogue"
+            f"The offsets of connector {name} depend on its type: list class {plugin.class_name} "
+            "as source or sink in the plugin catalogue"
         )
         return Rejected(Reason.FAILED, text)
     store = kind(state, name, config, context)
@@ -170,7 +170,8 @@ def _forbidden_overrides(
 ) -> str | None:
     """Kafka's message if the worker's policy forbids a client that changes the offsets (KIP-458).
 
-    A worker fences tasks first, and then answers in other words; None: all clients are allowed.
+    None: all clients are allowed. A worker fences tasks first, so a forbidden admin client gets a
+    message about fencing.
     """
     if store.kind == "sink":
         return override_refusal(config, SINK_OFFSET_CLIENTS, context)

@@ -43,7 +43,7 @@ def _fold(state: ClusterState, topics: Iterable[str]) -> Fold:
     fold = Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
     names = state.topics
     for topic in topics:
-        # The causes cover all topics, so adopting them with any snapshot is enough.
+        # Positions and unreadable records are those of all topics; adopting them twice is harmless.
         facts = state.changed, state.causes, state.unreadable, state.unreadable_counts.get(topic, 0)
         match topic:
             case names.config:

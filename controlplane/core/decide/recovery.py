@@ -102,7 +102,7 @@ def recover(
         )
     # Exceptions 3 and 5: the present state determines the steps.
     decided_anew = isinstance(command, commands.RestoreConnector) or undoable
-    # Offsets on another cluster are unknown here: the accepted plan has those to remove.
+    # Offsets on another cluster are unknown here; the accepted plan lists the ones to remove.
     writes_remotely = any(isinstance(step.action, WriteOffsets) for step in plan.steps)
     if decided_anew and not writes_remotely:
         return Recovery(

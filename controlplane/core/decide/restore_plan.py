@@ -105,7 +105,7 @@ UndoPart = (
 """Union of the commands that can be part of an undo."""
 
 NextCommand = Callable[[ClusterState, _Undo], UndoPart | Rejected | None]
-"""Next command of an undo, by the state after the commands before it; None: nothing to do."""
+"""Returns an undo's next command from the state after the earlier ones; None: nothing to do."""
 
 
 def restore(state: ClusterState, command: RestoreConnector, context: Context) -> Decision:
@@ -292,18 +292,18 @@ def _offset_changes(state: ClusterState, command: RestoreConnector) -> Iterator[
 
 
 _SINK_REFUSED = (
-    "The offsets of sink connector {0} lie in its consumer group, whose past is in no log of "
-    "Connect: undo without them"
+    "The log has no past offsets of sink connector {0}, which commits to a consumer group: undo "
+    "without offsets"
 )
 _REMOTE_REFUSED = (
-    "The offsets of source connector {0} are on the cluster of its producer, whose past this log "
-    "does not have: undo without them"
+    "The log has no past offsets of source connector {0}, which writes them to its producer's "
+    "cluster: undo without offsets"
 )
 _RUNS_BRIEFLY = (
-    "{0} may run for a moment before the command {1} reaches it: {2} creates connectors only as "
-    "RUNNING (initial_state needs KIP-980)"
+    "{0} may run briefly before the command {1} reaches it: {2} creates connectors only as RUNNING "
+    "(initial_state needs KIP-980)"
 )
 _TASKS_ENDED = (
-    "no task of {0} commits offsets after the stop; to be sure, stop it and wait until its tasks "
-    "are gone"
+    "no task of {0} commits offsets after the stop; to be sure, stop {0} first and let its tasks "
+    "end"
 )

@@ -180,7 +180,7 @@ class SourceOffsets:
         return WriteOffsets(name, on_cluster, records, self._clients, transactional_id)
 
     def _keyed(self, topic: str, offsets: Offsets) -> Iterator[tuple[bytes, JsonObject | None]]:
-        """Keys and offsets to write: an offset under the best key, a removal under every key."""
+        """Keys and offsets to write: an offset for a partition's first key, a removal for all."""
         for partition, offset in offsets:
             keys = self._keys.of(topic, partition)
             yield from ((key, offset) for key in (keys if offset is None else keys[:1]))

@@ -80,8 +80,8 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
 
 
 _UNKNOWN_TYPE = (
-    "The kind of connector {} (source or sink) is not known, and only sources are fenced: list "
-    "its class with its type in the plugin catalogue"
+    "The type of connector {} is unknown, and only sources are fenced: list its class in the "
+    "plugin catalogue"
 )
 
 

@@ -29,7 +29,7 @@ class BulkLoader:
     """Loads a `Fold`: `add` all batches, `finish`, then `settle` the contested keys.
 
     Batches of one partition come in offset order; partitions may interleave. Records that the fold
-    read earlier must precede all of them in the one order.
+    read earlier must precede all records of the batches in the one order (`core.order`).
     """
 
     def __init__(self, fold: Fold) -> None:
@@ -57,7 +57,7 @@ class BulkLoader:
         """Fold the added records, and return the keys to settle."""
         self._fold.apply_all(in_order(entries_of(self._whole_batches)))
         parts = map(self._surviving, self._statuses.values())
-        ranked = sorted(chain.from_iterable(parts), key=lambda entry: entry[:4])  # by rank alone
+        ranked = sorted(chain.from_iterable(parts), key=lambda entry: entry[:4])  # the rank
         self._fold.apply_all(ranked_entry.entry for ranked_entry in ranked)
         # The last records of a partition may be skipped, but they have been read.
         for (topic, partition), batches in self._statuses.items():

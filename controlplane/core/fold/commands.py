@@ -20,8 +20,8 @@ from controlplane.core.records import (
 ENDED_KEPT = 10_000
 """Number of ended commands that are kept, so that a repeated id gets the same answer.
 
-A fleet's automation sends fewer commands between a request and its last repetition. So many
-commands take a few megabytes. The log keeps all of them; a long-running process must not.
+A fleet's automation sends fewer commands between a request and its last repetition. This number of
+commands takes a few megabytes. The log keeps all commands; a long-running process must not.
 """
 
 

@@ -48,7 +48,7 @@ class ConfigFold:
     def __init__(self, profile: Profile, changed: ChangePositions | None = None) -> None:
         self.profile = profile
         self._changed: ChangePositions = changed or CopyOnWrite()
-        self._entry = Entry("", 0, -1, -1, None, None)  # the one that is being folded
+        self._entry = Entry("", 0, -1, -1, None, None)  # the entry that is being folded
         self.live = False
         """True once start-up has finished: from then on the fold reports listener calls."""
         self._offset = -1
@@ -184,7 +184,7 @@ class ConfigFold:
         return self._announce(ListenerCall("connector config", name))
 
     def _forget_tasks(self, name: str) -> None:
-        """Remove the rows that go with a connector. Target state, fencing and generation stay."""
+        """Remove the rows of a connector's tasks. Target state, fencing and generation stay."""
         if self.profile.removal_drops_tasks:
             if name in self._task_counts.items or name in self._tasks.items:
                 self._note_change(Aspect.TASKS, name)

@@ -30,7 +30,8 @@ def flat(value: Any) -> list[Any]:
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if item is None or (type(item) is str and item.isascii()):  # most items: it saves half
+        # A shortcut for most items: it saves more than half of the time.
+        if item is None or (type(item) is str and item.isascii()):
             tokens.append(item)
             continue
         token, members = _token_of(item)

@@ -79,7 +79,7 @@ class OffsetFold:
         for part in parts:
             values.update(part)
         repeated_keys = _keys_in_several(parts) if len(values) < sum(map(len, parts)) else set()
-        any_removed = None in values.values()  # the set is built only if it has keys
+        any_removed = None in values.values()  # mostly False, and faster than building the set
         removed = {key for key, value in values.items() if value is None} if any_removed else set()
         contested = set(repeated_keys)
         if self.profile.offset_partitions:
@@ -127,7 +127,7 @@ class OffsetFold:
         key is torn: removed in one partition of the topic and not in another.
         """
         if not self._hidden.items and are_canonical_keys([key for key in keys if key is not None]):
-            keys = removed  # no other key is a spelling of their partitions
+            keys = removed  # no other key spells the partition of a removed one
         identified = ((key, self._identity(key)) for key in keys)
         subjects = {key: subject for key, subject in identified if subject is not None}
         removed_partitions = {subject for key, subject in subjects.items() if key in removed}

@@ -136,7 +136,7 @@ class SnapshotDecoder:
             else:
                 self._fields[field] = content
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedSnapshot(f"no piece of a frozen fold: {error}") from error
+            raise DamagedSnapshot(f"a piece of the snapshot cannot be decoded: {error}") from error
 
     def part(self) -> TopicSnapshot:
         """Build the snapshot of the topic from the pieces that were added."""

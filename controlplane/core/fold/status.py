@@ -34,7 +34,7 @@ class StatusFold:
     def __init__(self, profile: Profile, changed: ChangePositions | None = None) -> None:
         self.profile = profile
         self._changed: ChangePositions = changed or CopyOnWrite()
-        self._entry = Entry("", 0, -1, -1, None, None)  # the one that is being folded
+        self._entry = Entry("", 0, -1, -1, None, None)  # the entry that is being folded
         self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
         self._tasks: NestedCopyOnWrite[str, int, Status] = NestedCopyOnWrite()
         self._topics: NestedCopyOnWrite[str, str, Activity] = NestedCopyOnWrite()

@@ -40,7 +40,7 @@ _REPLACEMENT: Final = "\ufffd".encode()
 _LONG_RANGE: Final = range(-(2**63), 2**63)
 
 _PLAIN_BYTES: Final = 1000
-"""Jackson's limits on levels and on digits. A document of so few bytes breaks no limit."""
+"""Jackson's limit on levels, and on digits. A document of at most so many bytes breaks neither."""
 _PLAIN_NAME: Final = 50_000
 """Jackson's limit on the bytes of a name."""
 
@@ -171,7 +171,7 @@ def _is_plain(value: bytes) -> bool:
 
 
 def _may_have_long_name(value: bytes) -> bool:
-    """True if a name may be too long: a text between quotes is, or has an escaped quote."""
+    """True if a name may be too long: a text between quotes is too long, or a quote is escaped."""
     return b'\\"' in value or max(map(len, value.split(b'"'))) > _PLAIN_NAME
 
 
@@ -206,7 +206,8 @@ def encode(value: object) -> bytes:
     if _is_simple(value):
         with suppress(UnicodeEncodeError):  # half a surrogate pair
             written = _SIMPLE_ENCODER.encode(value)
-            if b"\\" not in written and written.isascii():  # nothing that Jackson spells otherwise
+            # Jackson may spell escapes and characters beyond ASCII differently.
+            if b"\\" not in written and written.isascii():
                 return written
     return _encode(value, iter)
 

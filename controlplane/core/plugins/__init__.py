@@ -63,7 +63,8 @@ class Plugins:
         trusting: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue, which must list Kafka's own that are optional in a worker."""
+        """Plugins of a catalogue. For each kind that it lists, it must also list Kafka's own
+        plugins that a worker may lack."""
         self.own = own or KafkaPlugins()
         """Kafka's own plugins and definitions."""
         self.added = tuple(more)

@@ -15,7 +15,7 @@ _SUFFIXES = {
 
 
 def simple_name(class_name: str) -> str:
-    """`Class.getSimpleName`: without package, and of a nested class the inner name alone."""
+    """`Class.getSimpleName`: the name without its package and without outer classes."""
     return class_name.rpartition(".")[2].rpartition("$")[2]
 
 

@@ -121,7 +121,10 @@ def _cases(text: str) -> Iterable[tuple[str, Hook]]:
     while start < len(text):
         case = _CASE_WORDS.match(text, start)
         if case is None:
-            raise UnknownHook(f"{text[start:]!r} does not say what the hook does")
+            raise UnknownHook(
+                f"{text[start:]!r} does not say what the hook does: "
+                "write cases as VALUE accepts, VALUE declines"
+            )
         yield case[1], parse_hook(case[2])
         start = case.end()
 
@@ -133,7 +136,7 @@ def _by_key(
     config: JsonObject,
     offsets: Offsets,
 ) -> HookOutcome:
-    """Call the hook of the case for a config key's value; a value without a case declines."""
+    """Call the hook that the cases name for a config key's value; any other value declines."""
     hook = cases.get(config.get(key, default) or "", declines)
     return hook(config, offsets)
 

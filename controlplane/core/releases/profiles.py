@@ -153,7 +153,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_kinds_by_class: bool
     """A plugin has one kind: a header converter that is also a converter counts as converter."""
     rest_order_in_group: bool
-    """The answer calls the field `order` of a key `order_in_group`, and has it behind `group`."""
+    """Answers about keys have `order_in_group`, right after `group`, instead of `order`."""
     rest_failure_wrapped: bool
     """A failed validation is reported with its Java class, as a failure of the worker."""
     rest_loggers: bool
@@ -174,7 +174,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_cross_origin: CrossOrigin
     """Implementation of CORS: Jetty's filter, its handler (Jetty 12), or ours."""
     rest_location_verbatim: bool
-    """`Location` escapes only characters that are illegal in a path; braces are a template."""
+    """`Location` escapes only characters that are illegal in a path. Braces in a name are parsed as
+    a template, so the answer fails."""
     rest_kip_offsets: bool
     """Answers and requests have offsets in the representation of KIP-875."""
     rest_kip_topics_reset: bool
@@ -186,7 +187,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_body_read_to_end: bool
     """Text after the JSON value of a body is read and refused."""
     rest_body_source_hidden: bool
-    """Errors about bodies hide the Java class that was read from."""
+    """Errors about bodies hide the source: the Java class of the stream, or the text."""
     rest_body_error_placed_before: bool
     """Errors point at the offending character; elsewhere after it."""
     rest_body_word_placed_before: bool
@@ -338,7 +339,7 @@ _LINES = (
 """Every release line, oldest first, as `line:first patch-last patch`."""
 
 KIP = "kip"
-"""Name of our own profile: reads like the newest release, without its defects."""
+"""Name of our own profile: reads like the newest release, with known defects corrected."""
 
 
 def _releases() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 MAX_LEVELS: Final = 6
-"""Limit of levels to remove. JSON in JSON doubles its backslashes at each level."""
+"""Maximum levels to remove. Each level of JSON in JSON doubles the backslashes, so few occur."""
 
 _ESCAPE: Final = re.compile(
     r"\\(?:u+(?P<unit>[0-9A-Fa-f]{4})|x(?P<byte>[0-9A-Fa-f]{2})|(?P<short>[^ux]))"
@@ -63,7 +63,7 @@ class EscapeLevel(NamedTuple):
 
 def has_escapes(text: str) -> bool:
     """True if a text has escapes that can disguise a secret."""
-    # The search takes twice as long as the tests before it, and most texts have none of these.
+    # Most texts have none of these four characters. Testing for them is faster than the search.
     may_have = "\\" in text or "%" in text or "&" in text or "\0" in text
     return may_have and _HIDING.search(text) is not None
 

@@ -58,7 +58,8 @@ _PRIVATE_KEY = re.compile(
 """Body of a private key in PEM, up to its last line or the end of the text."""
 _INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
 _BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
-"""A list or map that is a secret. A nested one extends to the end of the text."""
+"""A list or map that is a secret. If it contains another one, or is not closed, all following text
+counts as secret."""
 
 _REPLACED = r"""(?:\[hidden\]|\$\{[^{}:]*+:[^{}]*+\})++(?=[\s&;,"'<>)\]}\\]|\Z)"""
 """Text that stands for a secret already. A closing bracket after it is not part of it."""

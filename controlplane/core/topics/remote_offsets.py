@@ -2,8 +2,8 @@
 
 A connector with an offsets topic of its own writes offsets with its producer. With exactly-once
 support, every source does. If this producer has other brokers than the worker, the topic is on
-theirs. The worker's topic then has a copy. A log has one cluster. So the offsets of the other one
-are read when they are needed, and added to a state.
+theirs. The worker's topic then has a copy. A log belongs to one cluster. So the caller reads the
+offsets on another cluster when a decision needs them, and adds them to the state.
 """
 
 import msgspec
@@ -47,7 +47,7 @@ def remote_clients(config: Properties) -> Properties:
 
 
 def with_remote(state: ClusterState, topic: str, offsets: OffsetState) -> ClusterState:
-    """The state of one connector's cluster, with the offsets that its remote topic has."""
+    """Return a state with the offsets of a connector's remote topic, for this connector only."""
     return msgspec.structs.replace(state, offsets={**state.offsets, remote_name(topic): offsets})
 
 

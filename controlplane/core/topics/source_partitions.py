@@ -41,17 +41,17 @@ _REMOTE = "@"
 
 
 def remote_name(topic: str) -> str:
-    """Name in a state of an offsets topic on another cluster, that of a connector's producer."""
+    """Name in `ClusterState.offsets` of a topic on another cluster: that of a producer."""
     return f"{_REMOTE}{topic}"
 
 
 def is_remote(topic: str) -> bool:
-    """True for the name in a state of a topic on another cluster."""
+    """True if a name in `ClusterState.offsets` means a topic on another cluster."""
     return topic.startswith(_REMOTE)
 
 
 def cluster_name(topic: str) -> str:
-    """Name that a topic has on its cluster, given its name in a state."""
+    """Name that a topic has on its own cluster, given its name in `ClusterState.offsets`."""
     return topic.removeprefix(_REMOTE)
 
 

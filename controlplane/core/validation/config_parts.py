@@ -74,7 +74,7 @@ def _checked_overrides(
 # --- converters ---------------------------------------------------------------------------------
 
 _TYPE = "converter.type"
-"""Setting that names what a converter converts. A config may set it itself."""
+"""Setting that tells a converter its use: key, value or header. A config may override it."""
 
 
 def check_converters(

@@ -85,7 +85,7 @@ def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
 
 
 def connector_names(state: ClusterState) -> list[str]:
-    """Names of all connectors that a state has any fact about, in order."""
+    """Names of all connectors that a state has any fact about, sorted."""
     config, status = state.config, state.status
     names = {*config.connectors, *config.targets, *config.task_counts, *config.inconsistent}
     names |= {*status.connectors, *status.tasks, *status.active_topics}
@@ -187,8 +187,8 @@ def _cause(
     partitions do not show which record is later. Two rules do:
 
     1. A record that only one state has read comes after all records that both have read.
-    2. Among the same records, every release obeys every tombstone. So a fact that only one state
-       has was written after the record that removed it from the other state.
+    2. Every release obeys every tombstone. Suppose both states have read the same records, and only
+       one has the fact. Then the fact's record came after any tombstone.
     """
     old, new = _records(facts, before), _records(facts, after)
     unread = _unread_records(old, after) or _unread_records(new, before)
@@ -247,7 +247,8 @@ def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
     count, tasks = config.task_counts.get(name, 0), config.tasks.get(name, {})
     if tasks is other.config.tasks.get(name) and count == other.config.task_counts.get(name, 0):
         return
-    # Readers do not see the ids beyond the count. The shorter of the two is iterated.
+    # Readers do not see tasks beyond the count. The loop runs over the count or over the configs,
+    # whichever is shorter.
     listed = range(count) if 0 <= count < len(tasks) else tasks
     for task in listed:
         if task < count and task in tasks:

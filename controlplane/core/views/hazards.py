@@ -238,9 +238,8 @@ def _disagreement(tail: Sequence[Entry], own_end: int, other_end: int, members: 
     last = max(own_end, other_end) - 1
     position = next((entry.position for entry in tail if entry.offset == last), tail[-1].position)
     reason = (
-        f"this worker's config offset ends at {own_end}, "
-        f"that of members of {members} at {other_end}: "
-        "the group rebalances until another record that all can read is appended"
+        f"config offset {own_end} on this worker, {other_end} on members of {members}: "
+        "rebalances continue until all can read a new record"
     )
     return Hazard(Danger.OFFSETS_DISAGREE, position, reason)
 
@@ -343,7 +342,7 @@ def _unreachable_offsets(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]
         looked_up = encode_partition(subject.connector, subject.partition)
         if looked_up != entry.key:
             text = looked_up.decode("utf-8", "replace")
-            reason = f"the worker looks it up, and would reset it, as {text}"
+            reason = f"reads and resets of this offset use another key: {text}"
             yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
 
 

@@ -9,7 +9,8 @@ headers. Before 2.7 the order was time, key, value, and from 2.4 on the partitio
 Bytes are printed unchanged, unless a deserializer is set. Source: `DefaultMessageFormatter`.
 
 The topic is never printed. Without columns for them, all records get one partition and consecutive
-offsets. A value with a line break makes two lines; the second one is reported as no record.
+offsets. A value with a line break makes two lines. The reader reports the second one as a line
+without a record.
 """
 
 from collections import Counter
@@ -100,7 +101,7 @@ class ConsoleReader:
     def doubts(self) -> Iterator[Problem]:
         """Report one assumption for each fact that the columns do not contain."""
         for column, assumption in (
-            ("partition", f"all was taken as of partition {self._partition}"),
+            ("partition", f"all records were assigned to partition {self._partition}"),
             ("offset", "offsets were counted from 0 in each partition"),
             ("timestamp", "the times are unknown"),
         ):

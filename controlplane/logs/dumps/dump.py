@@ -1,8 +1,8 @@
 """Contents of a dump, and the protocol of a reader of one format.
 
-Remarks are messages of a tool between the records of a file. Only exact matches are skipped: any
-other line that is no record may be a part of one. Messages about errors do not count as remarks:
-after an error, records may be missing.
+Remarks are messages of a tool between the records of a file. A line is a remark only if a pattern
+matches all of it. Any other line without a record may be a part of a record. Messages about errors
+do not count as remarks: after an error, records may be missing.
 """
 
 import re
@@ -56,7 +56,7 @@ REPLACEMENT = "\ufffd".encode()
 
 
 class Problem(NamedTuple):
-    """A line that could not be read, or only with a doubt; `line` is its number, from 1."""
+    """A line that could not be read, or that raises a doubt; `line` is its number, from 1."""
 
     line: int
     reason: str
@@ -78,11 +78,11 @@ class Dump(msgspec.Struct, frozen=True):
     problems: list[Problem]
     about: dict[str, Any]
     remarks: list[Remark] = []
-    """Messages of tools between the records; no record is lost."""
+    """Messages of tools between the records; skipping them loses no record."""
 
     @property
     def partitions(self) -> dict[str, int]:
-        """Number of partitions by topic, if the file contains it (`end`: ends by partition)."""
+        """Number of partitions by topic; {} if the description lacks the ends (`about["end"]`)."""
         ends = self.about.get("end")
         if not isinstance(ends, dict):
             return {}

@@ -44,11 +44,11 @@ def parse(line: bytes, shape: type[T], *, raw: bool = False) -> T:
         if not raw:
             raise DumpLineError("is not UTF-8") from error
     except msgspec.DecodeError as error:
-        raise DumpLineError(f"is no such record ({error})") from error
+        raise DumpLineError(f"is no record of this format ({error})") from error
     try:
         return msgspec.convert(_loads(line.decode("utf-8", "surrogateescape")), shape)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise DumpLineError(f"is no such record ({error})") from error
+        raise DumpLineError(f"is no record of this format ({error})") from error
 
 
 def _loads(text: str) -> Any:

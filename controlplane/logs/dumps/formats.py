@@ -19,7 +19,7 @@ FORMATS: dict[str, Callable[[bytes], bool]] = {
 """Formats by name, each with a function that recognises its lines."""
 
 SAMPLE_LINES = 20
-"""First lines used to detect the format: warnings of a tool may precede the records."""
+"""Number of first lines that show the format: warnings of a tool may precede the records."""
 
 
 class _ConsoleFacts(NamedTuple):
@@ -81,8 +81,9 @@ def detect(path: Path, sample: Sequence[bytes]) -> str:
             if recognises(line):
                 return name
     raise LogNotUsable(
-        f"{path} has no format that we know (histories, kcat -J, kafka-console-consumer with "
-        f"print.timestamp=true and print.key=true): convert it, or name one of {_NAMES} by --format"
+        f"{path} has no known format: convert it, or give its format with --format ({_NAMES}). "
+        "Known formats are recorded histories, kcat -J, and kafka-console-consumer with "
+        "print.timestamp=true and print.key=true"
     )
 
 
@@ -91,7 +92,7 @@ _NAMES = ", ".join(FORMATS)
 
 def _reader(name: str, sample: Sequence[bytes], path: Path, facts: _ConsoleFacts) -> DumpReader:
     if name not in FORMATS:
-        raise LogNotUsable(f"{name!r} is no format of a dump: there are {_NAMES}")
+        raise LogNotUsable(f"{name!r} is no format of a dump: use one of {_NAMES}")
     if name == HistoriesReader.format:
         return HistoriesReader()
     if name == KcatReader.format:
@@ -104,7 +105,10 @@ def _reader(name: str, sample: Sequence[bytes], path: Path, facts: _ConsoleFacts
 
 
 def _not_empty(path: Path, dump: Dump) -> Dump:
-    """Return the dump; raise `LogNotUsable` if no line is a record: garbage is no empty log."""
+    """Return the dump; raise `LogNotUsable` if it has lines, but no record.
+
+    A file of another kind must not count as an empty log.
+    """
     if dump.entries or not (dump.problems or dump.remarks):
         return dump
     remarks = (Problem(remark.line, f"is a remark of {remark.tool}") for remark in dump.remarks)

@@ -65,5 +65,8 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[DumpLine]:
         number += 1
         whole = text.endswith(b"\n")
         if not whole and len(text) == LINE_BYTES_MAX:
-            raise LogNotUsable(f"{path} is no text: line {number} does not end")
+            raise LogNotUsable(
+                f"{path} is no dump (line {number} has more than {LINE_BYTES_MAX} bytes): "
+                "name another file"
+            )
         yield DumpLine(number, text[:-1] if whole else text, whole)

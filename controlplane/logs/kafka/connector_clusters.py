@@ -113,9 +113,9 @@ def remote_access(
 ) -> BrokerAccess:
     """Return the access of a connector's client to the cluster of the connector's producer.
 
-    A client with the worker's brokers gets the settings of the producer. Kafka would look for the
-    offsets of the producer on the worker's cluster then. `overrides` have the prefixes of
-    `<client>.override.*`.
+    A client with the worker's brokers gets the access of the producer instead. In Kafka such a
+    client would look for the producer's offsets on the worker's cluster. `overrides` have the
+    prefixes of `<client>.override.*`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

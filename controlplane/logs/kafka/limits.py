@@ -38,7 +38,8 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest pause between retries; also the longest delay after a broker is back."""
 
     patience_ms: int = 30_000
-    """Time without progress after which a read gives up: a killed broker needs 20 s."""
+    """Time without progress after which a read gives up. The partitions of a killed broker may lack
+    a leader for 20 s."""
 
     leader_patience_ms: int = 10_000
     """Longest wait of an offset request for a leader; a new topic has none at first."""
@@ -80,8 +81,10 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     ms are negligible. They block the event loop for at most 20 ms."""
 
     confirmation_max_age_ms: int = 3_600_000
-    """Age of the last transaction, or of a record, after which an append is a transaction. Its
-    coordinator compares the epoch. Coordinators forget a writer without transactions after
+    """Maximum age of the last transaction, and of an append's records, for an append as a batch.
+    Any other append is a transaction, so that a coordinator compares the epoch.
+
+    Coordinators forget a writer without transactions after
     `transactional.id.expiration.ms` (a week). The next writer then gets a new id, and markers of
     the new id fence nobody. A partition forgets an epoch after `producer.id.expiration.ms` (a
     day)."""

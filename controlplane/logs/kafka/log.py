@@ -30,7 +30,8 @@ _UNKNOWN_TOPIC = 3
 """Error code of Kafka's protocol."""
 _CLEANUP = "cleanup.policy"
 _RECLAIMS = 3
-"""Maximum claims of this object's own id per append without an epoch; an outage needs one."""
+"""Maximum claims of this object's own id per append without an epoch. After an outage, one claim is
+enough."""
 
 
 class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +177,7 @@ class KafkaLog(KafkaReader):
     async def check_readable(self, topics: Iterable[str]) -> None:
         """Raise `LogNotUsable` for a topic whose records this user may not read.
 
-        A broker reports it for an empty topic, and for a missing one.
+        A broker refuses access even to a topic that is empty or does not exist.
         """
         limits = msgspec.structs.replace(self._limits, fetch_wait_ms=0)
         positions = {(topic, 0): 0 for topic in topics}
@@ -262,7 +263,9 @@ class KafkaLog(KafkaReader):
             except Fenced:
                 if self._beside.epoch == epoch:
                     await self._beside.claim()
-        raise LogUnavailable("the brokers end each transaction before it is committed: check them")
+        raise LogUnavailable(
+            "the brokers abort each transaction before its commit: look into their logs"
+        )
 
     def _appended(self, task: "asyncio.Task[list[Position]]") -> None:
         self._appending.discard(task)

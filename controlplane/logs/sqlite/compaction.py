@@ -27,7 +27,7 @@ _DELETE_FIRST = """DELETE FROM log WHERE id IN (
 def sift(
     connection: sqlite3.Connection, row_range: RowRange, filter_: CompactionFilter
 ) -> RowRange | None:
-    """Classify the newest rows of a range; return the rest of the range, None at its start.
+    """Classify the newest rows of a range; return the range of the older rows. None: no rows.
 
     Raises:
         DamagedRecord: a row does not match its checksum, so its key may be wrong.
@@ -35,7 +35,8 @@ def sift(
     rows: list[tuple[int, bytes | None, bool, int]] = []
     for row in connection.execute(_DESCENDING, (row_range.low, row_range.high, SIFT_ROWS)):
         check(row_range, [row])
-        rows.append((row[0], row[2], row[3] is None, row[5]))  # drops the value, which may be large
+        # Keeps only whether the value is null: values may be large.
+        rows.append((row[0], row[2], row[3] is None, row[5]))
     if not rows:
         return None
     rows.reverse()

@@ -142,7 +142,9 @@ class Ledger:
             "SELECT coalesce(max(number) + 1, 0) FROM partition"
         ).fetchone()
         if first + partitions > NUMBERS_LIMIT:
-            raise LogNotUsable(f"This log has {first} partitions, no more fit: begin a new one")
+            raise LogNotUsable(
+                f"This log has {first} partitions and no room for more: begin a new log"
+            )
         rows = [
             (first + index, topic, partition, 0)
             for index, partition in enumerate(range(existing, partitions))

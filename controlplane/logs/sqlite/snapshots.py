@@ -99,7 +99,7 @@ def _begin(ledger: Ledger, topic: str, kind: str) -> int:
     cursor = ledger.connection.execute(
         "INSERT INTO snapshot (topic, kind) VALUES (?, ?)", (topic, kind)
     )
-    assert cursor.lastrowid is not None  # it was an INSERT
+    assert cursor.lastrowid is not None  # an INSERT has a row id
     return cursor.lastrowid
 
 

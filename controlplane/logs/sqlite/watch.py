@@ -116,9 +116,10 @@ class Watch:
     def committed(self, appended: Sequence[Entry], *, imported: bool = False) -> None:
         """Put the entries of a commit of this process into all inboxes.
 
-        Without entries, poll the file. With entries, do not. A poll stores the new version, which
-        would hide a concurrent commit of another process from the next poll. Tails read imported
-        entries from the file.
+        Without entries, poll the file. With entries, do not: a poll stores the new version of the
+        file. This would hide a concurrent commit of another process from the next poll.
+
+        `imported`: the commit also imported entries, which tails read from the file.
         """
         if not appended:
             self.look()

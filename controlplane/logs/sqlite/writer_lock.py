@@ -27,7 +27,7 @@ class LogHeld(LogNotUsable):
     def __init__(self, path: Path, process: str, advice: str = "ask it over HTTP") -> None:
         self.path, self.process = path, process
         holder = f"process {process or 'unknown'} is the control plane of {path}"
-        super().__init__(f"{holder}: {advice}, or end it first")
+        super().__init__(f"{holder}: {advice}, or end that process first")
 
 
 @contextmanager

@@ -246,7 +246,7 @@ class BodyTokens(Tokens):
         return chr(code_point & 0xFFFF)  # Jackson casts it to a `char`
 
     def _is_lead(self) -> bool:
-        """Return True before a byte that is not ASCII, where a UTF-8 sequence should begin."""
+        """Return True if the next byte is not ASCII: it should begin a UTF-8 sequence."""
         return self.in_bytes and self.unit >= "\x80"
 
     # --- strings ------------------------------------------------------------------------------

@@ -106,8 +106,8 @@ def set_level(request: CommandInput, namespace: str) -> AnyCommand:
     level = bodies.level(request.body, request.profile)
     if request.query.get("scope", [""])[0].lower() != "cluster":
         raise BadRequest(
-            "The level of one worker's logger is no command of the cluster: add ?scope=cluster "
-            "to set the level on all workers"
+            "A command cannot set the level of one worker's logger: "
+            "add ?scope=cluster to set it on all workers"
         )
     return commands.SetLoggerLevel(namespace, level)
 

@@ -158,7 +158,7 @@ def _other_kind(name: str, profile: Profile) -> str | None:
 
 
 def _names(plugin: Plugin, profile: Profile) -> set[str]:
-    """Return the class and its aliases, which providers did not always have."""
+    """Return the class and its aliases; before 3.6, config providers had no aliases."""
     if plugin.type == _PROVIDER and profile.rest_kinds_by_class:
         return {plugin.class_name}
     simple = simple_name(plugin.class_name)

@@ -46,7 +46,7 @@ def command_of(  # noqa: PLR0913 - the facts that determine a command
     of the connectors that exist.
 
     Raises:
-        RestError: a release refuses the request in every state; the message is its own.
+        RestError: a release refuses the request in every state; the message is the release's.
     """
     path, query = parse_target(target, profile)
     methods, names = _find(path, target, profile)

@@ -5,7 +5,7 @@ table is data: `responders` answer a row in a service, `pure_requests` answers i
 `extensions.openapi` describes it. The server, tests and offline tools search the same table.
 
 A tree over the templates of `ENDPOINTS` finds a template in as many steps as a path has segments. A
-second table, made once per release, lists the methods that a release has there.
+second table, made once per release, lists the methods that the release has for each template.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -35,8 +35,8 @@ from controlplane.rest.errors import (
 class CompletedCommand(NamedTuple):
     """A command that was carried out.
 
-    State and release matter only for an outcome that does not hold its whole answer (`release` is
-    None). Such an outcome is planned, or an earlier version of this program stored it.
+    `state` and `profile` matter only if `outcome.release` is None: the outcome then lacks a part of
+    its answer. Such an outcome is planned, or an earlier version of this program stored it.
     """
 
     command: AnyCommand
@@ -144,7 +144,7 @@ def accepted(_: CompletedCommand) -> Answer:
 
 
 def topics_reset(done: CompletedCommand) -> Answer:
-    """Answer 200 in KIP-558 and 202 in Kafka: running tasks add topics again."""
+    """Answer 202 as Kafka does, because running tasks add topics again; KIP-558 says 200."""
     return Answer(OK if done.profile.rest_kip_topics_reset else ACCEPTED, "", None)
 
 
@@ -188,12 +188,16 @@ def offsets_altered(done: CompletedCommand) -> Answer:
 
 
 def offsets_reset(done: CompletedCommand) -> Answer:
-    """Return the message as after an alteration; KIP-875 defines no body."""
+    """Return the message, as `offsets_altered` does; 204 for KIP-875, which defines no body."""
     return nothing(done) if done.profile.rest_kip_offsets else offsets_altered(done)
 
 
 def restarted(done: CompletedCommand) -> Answer:
-    """Return the instances that a restart concerns, if all workers take part in it (KIP-745)."""
+    """Return the status with the instances to restart as RESTARTING (KIP-745).
+
+    Each worker selects its own instances; the answer assumes that all workers restart theirs. If
+    the outcome has no list of instances, the answer is 204.
+    """
     concerned = done.outcome.facts.get("restarting")
     if concerned is None:
         return nothing(done)

@@ -78,16 +78,16 @@ def _reason(
 
 
 _OTHER_LOG = (
-    "as_of= is a moment of the cluster's log, and the commands lie in a log of their own: use "
-    "since= with a time"
+    "as_of= names a moment of the cluster's log, but the commands are in another log: "
+    "use since= with a time"
 )
 
 
 async def show_trail(call: Call) -> Answer:
     """List the commands, the oldest first.
 
-    `connector=`, `principal=`, `command=`, `outcome=`, `since=` (a time) filter; `limit=` and
-    `after=` (an id) page.
+    `connector=`, `principal=`, `command=`, `outcome=` and `since=` (a time) filter. `limit=` and
+    `after=` (an id) select the page.
     """
     log = call.service.trail or call.service.log
     if call.service.trail is not None:

@@ -16,7 +16,7 @@ from controlplane.rest.requests import Call
 async def show_differences(call: Call) -> Answer:
     """List every fact that differs between `from=` and `as_of=` (default: now), secrets hidden.
 
-    `connector=` selects one connector; `limit=` and `after=` page.
+    `connector=` selects one connector; `limit=` and `after=` select the page.
 
     Raises:
         InvalidParameter: `from=` is missing.

@@ -24,8 +24,8 @@ from controlplane.rest.requests import Call
 async def show_history(call: Call) -> Answer:
     """List every change of a connector with the position of its record, the oldest first.
 
-    Secrets are hidden. `limit=` and `after=` (the previous page's `next`, or any record) page;
-    `records=true` adds the records of these changes, each once.
+    Secrets are hidden. `limit=` and `after=` select the page; `after=` is the previous page's
+    `next`, or any record. `records=true` adds the records of these changes, each once.
 
     Raises:
         NotFound: no record concerns the connector.
@@ -61,10 +61,10 @@ async def show_history(call: Call) -> Answer:
 async def _known_changes(
     call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
 ) -> Callable[[HistoryEvent], bool] | None:
-    """Return a test for changes up to the position `after=`.
+    """Return a test for changes up to the position `after=`; None if the page needs no test.
 
-    None if `after=` is missing, or names one of the connector's `records`: the page then finds it
-    by its key.
+    The page needs none if `after=` is missing. If `after=` names one of the connector's `records`,
+    the page finds the row by its key.
     """
     after = call.parameter("after")
     position = None if after is None else _position(after, state.topics)

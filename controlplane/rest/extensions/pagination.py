@@ -32,7 +32,8 @@ class Page(Generic[T]):
     ) -> None:
         """`normalized` returns a key in the spelling of answers.
 
-        `is_known` is given if `after=` is not the key of a row: True for the rows before it.
+        `is_known` returns True for the rows before the page. It is needed only if `after=` is not
+        the key of a row.
         """
         self.rows: list[Any] = []
         self._key = key

@@ -41,7 +41,9 @@ async def show_progress(call: Call) -> Answer:
 
 async def _of_sink(call: Call, _: ClusterState, name: str) -> dict[str, Any]:
     if call.request.as_of is not None:
-        raise InvalidParameter("as_of= asks for past offsets of a group, which no broker keeps")
+        raise InvalidParameter(
+            "as_of= asks for past offsets of a group, which no broker keeps: leave as_of= out"
+        )
     groups = call.service.groups
     if groups is None:
         raise RequestFailed(reads.offsets_not_in_log(name))

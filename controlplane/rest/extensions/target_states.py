@@ -12,8 +12,8 @@ from controlplane.rest.requests import Call
 async def show_targets(call: Call) -> Answer:
     """Return the target state of each connector, by name; `connector=` selects one.
 
-    `limit=` and `after=` (a connector) page. The values are those of `initial_state` (KIP-980).
-    Connect stores target states in its log, but none of its endpoints shows them.
+    `limit=` and `after=` (a connector) select the page. The values are those of `initial_state`
+    (KIP-980). Connect stores target states in its log, but none of its endpoints shows them.
     """
     state, notices = await call.requested_state()
     selected = call.parameter("connector")

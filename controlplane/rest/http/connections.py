@@ -41,7 +41,10 @@ def at_once(connections: int) -> int:
 
 
 def connection_factory(limits: HttpLimits) -> Any:
-    """Return a factory of connections with these limits and one cache, in place of a class."""
+    """Return a factory of connections with these limits and one shared cache.
+
+    uvicorn takes the factory in place of a protocol class.
+    """
     return partial(_Connection, limits, ResponseCache())
 
 
@@ -133,7 +136,7 @@ class _Connection(H11Protocol):
             self._start("head", self._limits.head_patience_ms)
             return
         self._stop("head")
-        # Only bytes that are one whole request will be the same request again.
+        # The cache compares bytes: equal bytes are equal requests only if they are whole ones.
         is_whole = self.conn.their_state is h11.DONE and not self.conn.trailing_data[0]
         if is_idle and is_whole and self.scope["method"] == "GET":
             self._question = received, Cacheability()
@@ -141,7 +144,8 @@ class _Connection(H11Protocol):
             self.scope["extensions"] = {EXTENSION: self._question[1]}  # type: ignore[dict-item]
 
     def on_response_complete(self) -> None:
-        if self._question is not None and self.conn.our_state is h11.DONE:  # it stays open
+        # DONE means that the connection stays open. Any other answer announces its end.
+        if self._question is not None and self.conn.our_state is h11.DONE:
             self._cache.keep(*self._question, self.conn.response, self.cycle.default_headers)
         self._question, self.conn.response = None, b""
         super().on_response_complete()

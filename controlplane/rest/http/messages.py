@@ -80,7 +80,7 @@ class RequestInfo(NamedTuple):
     compat: bool
     """True if the request addresses a Kafka release and no endpoint of this project."""
     cacheability: Cacheability | None = None
-    """Permission to give for a cached answer; None: the server caches none to this request."""
+    """Permission to cache the answer, which the application may give; None: it cannot be cached."""
 
     @property
     def path(self) -> tuple[str, ...]:

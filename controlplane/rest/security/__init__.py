@@ -11,6 +11,6 @@ From the outside in:
 - `origins`: controls access from pages of other hosts (CORS),
 - `authorization`: authenticates the caller and checks the role.
 
-Each layer is a plain ASGI application around the next. Import from `middleware` and `settings`:
-programs that serve nothing read the settings, too.
+Each layer is a plain ASGI application around the next. Import from `middleware` and `settings`, not
+from this package. So a program that only reads the settings does not load the middleware.
 """

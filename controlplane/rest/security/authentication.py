@@ -236,8 +236,8 @@ def _file(
 def _proxies(settings: AuthSettings) -> Sequence[IPv4Network | IPv6Network]:
     if settings.proxy_header and not settings.proxy_addresses:
         raise SettingsError(
-            "auth.proxy.header is set and auth.proxy.addresses is not, so that every client could "
-            "send the header: set auth.proxy.addresses to the proxy's address"
+            "auth.proxy.header is set without auth.proxy.addresses, so every client could send the "
+            "header: set auth.proxy.addresses to the proxy's address"
         )
     try:
         return [ip_network(address, strict=False) for address in settings.proxy_addresses]

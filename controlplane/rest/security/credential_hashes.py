@@ -74,7 +74,7 @@ class Scrypt(NamedTuple):
             n=n,
             r=self.block,
             p=self.lanes,
-            maxmem=128 * self.block * (n + self.lanes + 2),  # OpenSSL's own requirement
+            maxmem=128 * self.block * (n + self.lanes + 2),  # bytes that OpenSSL needs
             dklen=len(self.digest),
         )
 

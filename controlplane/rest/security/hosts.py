@@ -114,6 +114,6 @@ class HostGuard(Layer):
         self._logger.info("request_refused", method=method, target=target, host=header)
         refusal = Forbidden(
             f"This server does not answer to the host name {header!r}: "
-            "add it to allowed.hosts if it is a name of this server"
+            "add it to allowed.hosts if it names this server"
         )
         await response(refusal.answer(), method)(scope, receive, send)

@@ -66,7 +66,7 @@ class SinkConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     max_poll_records: Annotated[int, Meta(ge=1, le=INT_MAX)] = 500
     max_poll_interval_ms: Annotated[int, Meta(ge=1, le=INT_MAX)] = 300_000
-    """Time without a poll after which the consumer leaves its group; the longest rebalance."""
+    """Time without a poll after which the consumer leaves its group; also the rebalance timeout."""
     session_timeout_ms: _TimeMs = 45_000
     heartbeat_interval_ms: _TimeMs = 3_000
     fetch_min_bytes: _ByteCount = 1
@@ -76,7 +76,7 @@ class SinkConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     check_crcs: bool = True
     exclude_internal_topics: bool = True
     request_timeout_ms: _TimeMs = 30_000
-    """A request to join the group may take `max_poll_interval_ms` and 5 s instead."""
+    """Limit of a request; a request to join the group has `max_poll_interval_ms` plus 5 s."""
     retry_backoff_ms: _TimeMs = 100
     metadata_max_age_ms: _TimeMs = 300_000
     connections_max_idle_ms: _TimeMs = 540_000
@@ -156,7 +156,7 @@ def option_values(client: ClientKind, settings: msgspec.Struct) -> dict[str, Any
 
 
 def write_limits(settings: ProducerSettings) -> WriteLimits:
-    """Return the limits of this project's producers for these settings of Kafka's."""
+    """Convert Kafka's settings of a producer to the limits of this project's producers."""
     return WriteLimits(
         append_timeout_ms=settings.delivery_timeout_ms,
         transaction_timeout_ms=settings.transaction_timeout_ms,

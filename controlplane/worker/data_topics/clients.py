@@ -48,7 +48,7 @@ class TopicCreator(Protocol):
     """Creates the topics of a source connector before their first record (KIP-158)."""
 
     async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics as the connector's `topic.creation.*` say; nothing without these.
+        """Create missing topics as the settings `topic.creation.*` say; without these, none.
 
         Raises:
             ConnectError: a topic cannot be created.
@@ -128,7 +128,7 @@ class OffsetTopics(Protocol):
     ) -> OffsetState:
         """Create a topic on the cluster of a connector's producer, if missing; return its offsets.
 
-        `awaits_transactions`: wait until the transactions that the topic has now have ended.
+        `awaits_transactions`: wait for the end of all transactions that the topic has at the call.
 
         Raises:
             LogError: they cannot be read.
@@ -137,7 +137,7 @@ class OffsetTopics(Protocol):
         ...
 
     async def ends(self, topics: Sequence[str]) -> Ends:
-        """Return the ends of topics, behind the records of transactions that are open.
+        """Return the ends of topics; records of open transactions lie before these ends.
 
         Raises:
             LogError: they cannot be read.
@@ -174,7 +174,7 @@ class Consumer(Protocol):
         ...
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Return records from these offsets on at the next `poll`."""
+        """Set the positions: the next `poll` returns records from these offsets on."""
         ...
 
     def position(self, partition: TopicPartition) -> int:
@@ -187,11 +187,11 @@ class Consumer(Protocol):
         ...
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions."""
+        """Pause these partitions: `poll` returns none of their records."""
         ...
 
     async def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
+        """End a pause: `poll` returns records of these partitions again."""
         ...
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -268,7 +268,7 @@ class TaskClients(Protocol):
 
 
 class ClientActions(ExternalActions, HasLogEnds, Protocol):
-    """Actions of commands on the consumer groups and producers of tasks."""
+    """Executes the external actions of commands: on consumer groups and producers of tasks."""
 
 
 class TaskCluster(Protocol):
@@ -276,7 +276,7 @@ class TaskCluster(Protocol):
 
     @property
     def actions(self) -> ClientActions:
-        """Actions of commands. Recovery may repeat a command before `clients` is called."""
+        """Executor of external actions. Recovery may use it before `clients` is called."""
         ...
 
     def clients(self, plane: ControlPlane) -> AbstractAsyncContextManager[TaskClients]:

@@ -120,7 +120,7 @@ class LogCluster:
 
     @property
     def actions(self) -> LogGroups:
-        """Consumer groups of the log; they carry out the actions of commands."""
+        """Consumer groups of the log, which execute the external actions of commands."""
         return self._groups
 
     @asynccontextmanager

@@ -13,7 +13,7 @@ from controlplane.worker.data_topics.clients import RebalanceCallbacks, TopicSub
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 
 BATCHES_PENDING = 8
-"""Most batches that are read ahead; the log is read further once one is taken."""
+"""Maximum number of batches read ahead; the log is read further once one is taken."""
 
 TOPICS_POLL_S = 1.0
 """Interval at which a consumer looks for new topics, partitions and members of its group."""
@@ -185,7 +185,7 @@ class LogConsumer:
             self._paused -= {*lost}
         if gained:
             self._positions |= positions
-            await self._rebalancing.assigned(gained)  # reads the positions, and may seek
+            await self._rebalancing.assigned(gained)  # may read positions, and seek
         if lost or gained:
             await self._read_anew()
 
@@ -196,7 +196,7 @@ class LogConsumer:
     async def _first_positions(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return the committed offsets; without one in range, that of `auto.offset.reset`."""
+        """Return the committed offsets; `auto.offset.reset` replaces a missing or invalid one."""
         topics = {topic for topic, _ in partitions}
         starts, ends = await self._log.starts(topics), await self._log.ends(topics)
         committed = self._groups.committed(self._member.group)
@@ -218,7 +218,7 @@ class LogConsumer:
         self._ready.clear()
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Return records from these offsets on at the next `poll`."""
+        """Set the positions: the next `poll` returns records from these offsets on."""
         self._positions |= {
             partition: offset
             for partition, offset in offsets.items()
@@ -236,14 +236,14 @@ class LogConsumer:
         return frozenset(self._positions)
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions."""
+        """Pause these partitions: `poll` returns none of their records."""
         added = {*partitions} - self._paused
         if added:
             self._paused |= added
             await self._read_anew()
 
     async def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
+        """End a pause: `poll` returns records of these partitions again."""
         resumed = {*partitions} & self._paused
         if resumed:
             self._paused -= resumed

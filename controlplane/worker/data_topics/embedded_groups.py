@@ -161,7 +161,7 @@ class LogGroups:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of partitions, as far as they exist.
+        """Ends of partitions; partitions that do not exist are left out.
 
         Raises:
             ExternalActionFailed: the log cannot be read.
@@ -205,7 +205,7 @@ class GroupAssignments:
     async def assignment(
         self, member: "GroupMember", selects: Callable[[str], bool]
     ) -> set[TopicPartition]:
-        """Return the partitions that a consumer should have now; consumers get partitions in turn.
+        """Return the partitions that a consumer should have now: they are assigned round-robin.
 
         Raises:
             LogError: the log cannot list its topics.

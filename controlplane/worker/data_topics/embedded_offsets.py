@@ -46,5 +46,5 @@ class LogOffsets:
         return OffsetState()
 
     async def ends(self, topics: Sequence[str]) -> Ends:
-        """Return the ends: a transaction of a log is never open."""
+        """Return the ends. A transaction here is one append, so none is ever open."""
         return await self._written.log.ends(topics)

@@ -92,7 +92,7 @@ class LogProducer:
         self._topics = topics
         self._limits = limits
         self._topic_rules = topic_rules
-        self._round = count()  # records without a key take turns
+        self._round = count()  # chooses partitions for records without a key
         self._queue = RecordQueue(
             self._send_batch, queued=limits.queued_records, batch=limits.batch_records
         )
@@ -158,12 +158,12 @@ class LogProducer:
         return await self._retried(partial(self._log.append, records, self._epoch))
 
     async def _append_once(self, records: Sequence[Record]) -> Sequence[Position]:
-        """Append a transaction; if an answer is lost, look whether the log has it.
+        """Append a transaction; after a lost answer, look for its records in the log.
 
         A log that becomes unavailable may have appended the batch (`Log.append`).
 
         Raises:
-            ProducerFailure, ProducerFenced: as of `_append`.
+            ProducerFailure, ProducerFenced: see `_retried`.
         """
         if not records:
             return ()
@@ -181,10 +181,11 @@ class LogProducer:
         return await self._retried(attempt)
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return a result of the log; try again while it is unavailable (`delivery_timeout_ms`).
+        """Return the result of an attempt; retry while the log is unavailable.
 
         Raises:
-            ProducerFailure, ProducerFenced: the log refuses, or is unavailable for too long.
+            ProducerFailure, ProducerFenced: the log refuses, or is unavailable for longer than
+                `delivery_timeout_ms`.
         """
         limits = self._limits
         pauses_ms = limits.retry_first_ms, limits.retry_last_ms
@@ -231,7 +232,7 @@ async def appended_since(
 ) -> Sequence[Position] | None:
     """Return the positions of a batch that was appended behind these offsets; None if it was not.
 
-    The records of a batch follow each other in each of their partitions.
+    The records of a batch are contiguous in each of their partitions.
 
     Raises:
         LogError: the log cannot be read.

@@ -136,7 +136,7 @@ class KafkaClients:
             Fenced: another process has claimed the plane's log.
             LogNotUsable: this user may not use the transactional id.
         """
-        assert self.offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
+        assert self.offsets.on_brokers, "exactly-once support needs the offsets on brokers"
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
         async with (
@@ -216,7 +216,7 @@ class KafkaClients:
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
-        """Open the writer of the worker's topic; None: the producer's cluster has that topic."""
+        """Open a writer of copies to the worker's topic; None: the producer's cluster has it."""
         if self.offsets.remote_topic(config) is None:
             yield None
             return

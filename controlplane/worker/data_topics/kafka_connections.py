@@ -37,7 +37,7 @@ BOOTSTRAP = "bootstrap.servers"
 _PORT = re.compile(r":[0-9]+$")
 
 CLUSTERS_KEPT = 100
-"""Most clusters whose key stores stay loaded: each changed config may add another."""
+"""Maximum number of clusters whose key stores stay loaded: a changed config may add another."""
 
 SettingsT = TypeVar("SettingsT", ProducerSettings, SinkConsumerSettings, AdminSettings)
 
@@ -65,8 +65,8 @@ class ClientConnection(NamedTuple):
 class ClientConnections:
     """Opens connections for clients of one worker.
 
-    The settings of a client are those that the connector overrides, then those of the worker with
-    the client's prefix. Access to the cluster is also that of the worker.
+    A setting of a client is the connector's override, else the worker's setting with the client's
+    prefix. For the access to the cluster, the worker's own settings are the last choice.
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration, notices: Notices) -> None:
@@ -76,7 +76,7 @@ class ClientConnections:
         self._notices = notices
         self.reading = configuration.settings(ReadLimits, READER)
         self._clusters: list[tuple[BrokerAccess, Cluster]] = []
-        """A cluster without connections for each access: key stores are read once."""
+        """A cluster per access, which reads its key stores once; its twins open connections."""
 
     def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
         """Return the settings of a client, and warn of those without effect.
@@ -101,7 +101,7 @@ class ClientConnections:
     async def opened(
         self, client: TaskClient | None, options: Mapping[str, Any], max_age_ms: int
     ) -> AsyncIterator[ClientConnection]:
-        """Open connections of a client until the block ends; None: of the worker itself.
+        """Open connections of a client (None: of the worker itself) until the block ends.
 
         `options`: those of aiokafka's client. `max_age_ms`: age at which topics are asked for anew.
 

@@ -27,7 +27,7 @@ class KafkaTaskConsumer:
         self._consumer.wake_up()
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Return records from these offsets on at the next `poll`."""
+        """Set the positions: the next `poll` returns records from these offsets on."""
         self._consumer.seek(offsets)
 
     def position(self, partition: TopicPartition) -> int:
@@ -40,11 +40,11 @@ class KafkaTaskConsumer:
         return self._consumer.assignment
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions."""
+        """Pause these partitions: `poll` returns none of their records."""
         self._consumer.pause(partitions)
 
     async def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
+        """End a pause: `poll` returns records of these partitions again."""
         self._consumer.resume(partitions)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -83,7 +83,10 @@ class BrokerOffsets:
         await admin.create([defaults.spec(topic, partitions)])
 
     def remote_topic(self, config: Mapping[str, str]) -> str | None:
-        """Return the topic on the cluster of a connector's producer; None: the worker's has it."""
+        """Return the topic on the cluster of a connector's producer.
+
+        None: the producer uses the worker's cluster.
+        """
         return remote_topic(self._plane.state, config, self._plane.context.worker)
 
     async def read_remote(
@@ -104,7 +107,7 @@ class BrokerOffsets:
 class RoutedOffsetWriter:
     """Passes each offset to one of two writers, which its topic selects (`OffsetWriter`).
 
-    Callers write to one topic at a time, in their order.
+    All drafts of a call belong to one writer: the caller decides which topic gets its offsets first.
     """
 
     def __init__(
@@ -205,9 +208,9 @@ class BrokerOffsetWriter:
     """Writes the offsets of one task to topics outside of the plane's log (`OffsetWriter`).
 
     These are connectors' own topics, on the worker's cluster or another one. No broker fences the
-    appends: a claim cannot write its markers to topics that only the claimed log names. So the
-    claim is checked first. A process that hangs between the check and the append may still replace
-    newer offsets once, when it wakes up.
+    appends: a process learns the names of these topics only after its claim, so the claim writes no
+    markers to them. Instead, the claim is checked before each append. A process that hangs between
+    the two may still replace newer offsets once, when it wakes up.
     """
 
     def __init__(

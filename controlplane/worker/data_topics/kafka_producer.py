@@ -31,7 +31,8 @@ from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQue
 from controlplane.worker.settings import ProducerLimits
 
 CLOSE_S = 1.0
-"""Longest time to send what is queued when a producer is closed: its task has waited before."""
+"""Longest time to send what is queued when a producer is closed. The task has already waited for
+its records."""
 
 FENCED = (
     "There is a newer producer with the same transactionalId which fences the current one. "
@@ -54,7 +55,7 @@ class RecordPlacer:
         self._turn = 0
 
     def next_turn(self) -> None:
-        """Choose another partition for records without a key; a batch has the same for all."""
+        """Choose another partition for records without a key: those of a batch share one."""
         self._turn = next(self._turns)
 
     async def placed(self, record: ProducerRecord) -> Record:
@@ -112,12 +113,12 @@ class RecordPlacer:
 async def appended(
     appends: IndependentAppends, records: Sequence[Record]
 ) -> AsyncGenerator[tuple[int, Position | LogError], None]:
-    """Append records, again while brokers are away; yield the index and outcome of each.
+    """Append records, and retry while brokers are away; yield the index and outcome of each.
 
     An outcome is the place of the record, or the refusal of the brokers.
 
     Raises:
-        LogError: the brokers refuse the producer. The other records are not appended.
+        LogError: the brokers refuse the producer. Records without an outcome are not appended.
     """
     pauses = backoff(*RETRY_MS)
     pending = [*range(len(records))]
@@ -179,7 +180,7 @@ class IdempotentTaskProducer:
         """
         try:
             await (self._queue.drop() if abandoned else self._queue.close(CLOSE_S))
-        finally:  # also if the task is abandoned meanwhile
+        finally:  # also if abandoning the task cancels this call
             await self._appends.close()
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
@@ -277,7 +278,7 @@ class TransactionalTaskProducer:
         ]
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets in a transaction of their own, or to the other cluster of the copies."""
+        """Append offsets in a transaction of their own, or with `copies` to the worker's topic."""
         if self._copies is not None:
             await self._copies.write_offsets(offsets)
         elif offsets:

@@ -21,7 +21,7 @@ async def until_available(
 ) -> T:
     """Return the result of an attempt, repeated while the brokers or the log are unavailable.
 
-    A caller with a deadline for more than this cancels it.
+    A caller whose deadline covers more than this call cancels the call.
 
     Raises:
         LogUnavailable: they still are when the patience ends.

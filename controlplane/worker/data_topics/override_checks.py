@@ -1,6 +1,7 @@
-"""Checks of the client settings that a connector overrides, when it or its task is made (KIP-458).
+"""Checks of the client settings that a connector overrides (KIP-458).
 
-The policy may be stricter than the one under which the config was accepted. On a log of our own,
+The runtime checks them when it makes the connector or a task. The policy may by then be stricter
+than the one under which the config was accepted. On a log of our own,
 where most of these settings have no effect, the policy holds, too.
 """
 

@@ -87,7 +87,7 @@ class RecordQueue:
         while True:
             await self._filled.wait()
             await self._linger()
-            self._filled.clear()  # before the queue is empty: a later record sets it again
+            self._filled.clear()  # first: a record that comes meanwhile sets it again
             while self._queue:
                 size = min(len(self._queue), self._batch_max)
                 await self._send([self._queue.popleft() for _ in range(size)])
@@ -115,7 +115,7 @@ class RecordQueue:
 
 
 class ClosableProducer(Protocol):
-    """A producer with a queue, as its task ends."""
+    """Producer whose queue is sent or dropped when its task ends."""
 
     async def close(self, *, abandoned: bool = False) -> None:
         """Send the queued records, then end. `abandoned`: drop them."""

@@ -10,9 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from selectors import DefaultSelector
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import description_of
@@ -51,6 +51,22 @@ def end_if_forked(process: int) -> None:
         os._exit(FORKED_EXIT)
 
 
+_WORKER_PROCESS: ContextVar[int] = ContextVar("process of the worker")
+"""Process id; set in calls of a connector's code, and where their context is copied."""
+
+_exit_process = os._exit
+
+
+def _exit_connector(status: int) -> NoReturn:
+    """`os._exit` of a worker: a connector's code gets `SystemExit`, so the process stays up.
+
+    Child processes of a connector end as usual.
+    """
+    if _WORKER_PROCESS.get(None) == os.getpid():
+        raise SystemExit(status)
+    _exit_process(status)
+
+
 class AuthorThread:
     """Calls functions in one thread with an event loop of its own, one after another.
 
@@ -59,6 +75,7 @@ class AuthorThread:
     """
 
     def __init__(self, name: str, context: Context | None = None) -> None:
+        os._exit = _exit_connector
         self._loop = asyncio.SelectorEventLoop(_OwnSelector())
         self._left_behind = False
         context = context or copy_context()
@@ -88,10 +105,10 @@ class AuthorThread:
             return
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
-        """Begin a call; the result may be awaited, too. The future belongs to the caller's loop.
+        """Begin a call, and return the future of its result; it belongs to the caller's loop.
 
-        The future fails with what the function raises, and with `AuthorExit` for `SystemExit` and
-        its like.
+        If the function returns an awaitable, the thread awaits it. The future fails with what the
+        function raises, and with `AuthorExit` for `SystemExit` and its like.
         """
         call = asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
         return asyncio.wrap_future(call)
@@ -99,8 +116,8 @@ class AuthorThread:
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result. A cancelled caller cancels an `async def`.
 
-        In a thread that was left behind, the call follows when the thread is free; None is
-        returned at once.
+        If the thread was left behind, return None at once: the thread calls the function once it
+        is free.
         """
         if self._left_behind:
             asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
@@ -144,13 +161,14 @@ class AuthorThread:
             self._loop.call_soon_threadsafe(self._stop_soon)
 
     def _stop_soon(self) -> None:
-        """Stop the loop behind the calls that came before: each of them begins first."""
+        """Stop the loop once all calls that were submitted before have begun."""
         self._loop.call_soon(self._loop.stop)
 
 
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Call a function, and await its result if it is awaitable."""
     process = os.getpid()
+    _WORKER_PROCESS.set(process)
     try:
         result = function(*arguments)
         return await result if inspect.isawaitable(result) else result

@@ -215,7 +215,8 @@ def checked_configs(connector: type, configs: Any) -> list[dict[str, str | None]
     """
     if not isinstance(configs, Sequence) or isinstance(configs, str | bytes):
         raise ConnectError(
-            f"{connector.__name__} returned {type(configs).__name__} instead of task configs"
+            f"{connector.__name__} returned {type(configs).__name__} instead of a list of task "
+            "configs"
         )
     return [_checked_config(connector, config) for config in configs]
 

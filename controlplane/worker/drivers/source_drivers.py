@@ -55,7 +55,7 @@ GATHER_RECORDS = 2_000
 """Single records in one batch; bounds what a task holds in memory."""
 
 IDLE_SLICE_S = 0.25
-"""Longest part of an `Idle` that is one empty poll."""
+"""Longest wait of one empty poll: a longer `Idle` takes several polls."""
 
 ENDED_PAUSE_S = 1.0
 """Pause between two empty polls after `read` has ended."""
@@ -198,14 +198,14 @@ class GeneratorDriver:
         """Held by each call in the author's thread: an `await` in one must not let another begin.
 
         Calls take it in their order. A cancelled call holds it until it has ended. Only
-        `update_offsets` may run inside a call: while the generator waits in an `await` of its own.
+        `update_offsets` does without it while the generator waits in an `await` of its own.
         """
         self._reading = False
         """True while `_pull` holds the lock; used in the author's thread only."""
         self._hook_lock = asyncio.Lock()
-        """Held by an `update_offsets` inside `_pull`, which waits for it before it ends."""
+        """Held by an `update_offsets` that runs during `_pull`; `_pull` ends only after it."""
         self._withdrawn: asyncio.Future[Any] | None = None
-        """Last call of `update_offsets` that a blocked thread could not begin; it does nothing."""
+        """Last call of `update_offsets` that was cancelled before the blocked thread began it."""
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
@@ -338,12 +338,13 @@ class GeneratorDriver:
         """Ask for further offsets, if the source has the method.
 
         None: the generator blocks the thread, or it has yielded items that no poll has returned
-        yet. The hook's answer could cover such items, so it would pass them.
+        yet. The hook's answer could cover such items: they must not be committed yet.
         """
         if not self.has_offsets_hook:
             return ()
         if self._withdrawn is not None and not self._withdrawn.done():
-            return None  # the thread is still blocked, and takes one call at most
+            # The thread is still blocked: at most one cancelled call may wait for it.
+            return None
         begun: Future[None] = Future()
         call = self._thread.submit(self._further_offsets, begun, offsets)
         if self._pulling is not None:
@@ -390,7 +391,7 @@ class GeneratorDriver:
             return await result if inspect.isawaitable(result) else result
 
     async def _unless_busy(self, call: "asyncio.Future[Any]") -> None:
-        """Await a call, unless the generator runs: then the call follows when it rests."""
+        """Await a call. If the generator runs, return at once: the call follows when it pauses."""
         if self._busy:
             call.add_done_callback(_retrieved)
         else:
@@ -413,7 +414,7 @@ class _GeneratorEnd(Exception):
 
 
 def _copied(offsets: OffsetsToCommit) -> OffsetPairs:
-    """Return copies of offsets, in the author's thread: very many take long."""
+    """Return copies of offsets; runs in the author's thread, as many offsets take long to copy."""
     return [deepcopy(pair) for pair in offsets()]
 
 

@@ -14,7 +14,7 @@ ACTION = "config.action.reload"
 
 
 class ConfigReloads:
-    """Timers by connector, and by provider and path: a new value replaces the timer of the last."""
+    """Timers by connector, provider and path. A timer is replaced when a new value is read."""
 
     def __init__(
         self, restart: Callable[[str, Mapping[str, Any]], None], notices: Notices, shortest_ms: int

@@ -74,7 +74,7 @@ class ConnectorActor:
             self._changed.set()
 
     def request(self, request: RestartRequest) -> None:
-        """Restart what the request selects by the statuses of that moment (KIP-745)."""
+        """Queue a restart (KIP-745). The statuses at its execution decide what is restarted."""
         self._requests.append(request)
         self._changed.set()
 
@@ -98,7 +98,7 @@ class ConnectorActor:
             done.cancel()
 
     def reload(self, config: Mapping[str, Any]) -> None:
-        """Restart the connector and its tasks that run, as values of this config have expired.
+        """Restart the connector and its running tasks, because values of this config have expired.
 
         Nothing happens if there is another config by now.
 
@@ -111,7 +111,7 @@ class ConnectorActor:
     async def started(self, timeout_s: float) -> None:
         """Return when the connector has been started as assigned, and its tasks are published.
 
-        The wait for task configs ends after `connector_stop_timeout_ms`: they may fail for ever.
+        The wait for task configs ends after `connector_stop_timeout_ms`: all attempts may fail.
 
         Raises:
             StartTimedOut: the start takes longer than the time limit.
@@ -176,7 +176,7 @@ class ConnectorActor:
             return True
         try:
             await self._follow(self._assigned)
-            # A request may count on an assignment that has come meanwhile: that is applied first.
+            # A newer assignment is applied before the requests, which may rely on it.
             while self._requests and self._applied is self._assigned:
                 await self._answer(self._requests.popleft())
             if self._is_reload_due:
@@ -194,7 +194,7 @@ class ConnectorActor:
             )
 
     async def _stop_all(self) -> None:
-        """Stop the connector and its tasks; a defect at one of them does not spare the others."""
+        """Stop the connector and its tasks, also if one of these stops fails."""
         for stop in (self._stop_connector, self._tasks.stop_all):
             try:
                 await stop()
@@ -360,7 +360,7 @@ class ConnectorActor:
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log has other task configs, or they are of an older connector config.
 
-        Releases that do not store the applied config compare the task configs only.
+        With a release that does not store the applied config, only the task configs count.
         """
         state, name = self._around.state(), self._name
         tasks = state.config.tasks.get(name, {})
@@ -380,8 +380,8 @@ class ConnectorActor:
         except Exception as failure:  # noqa: BLE001 - the caller gets it
             _settle(request.done, failure)
         else:
-            # Tasks start after the answer. With exactly-once support they fence older ones by a
-            # command, which waits for the end of the present one.
+            # Tasks start after the answer. With exactly-once support, their start fences older
+            # tasks by a command, which waits for the end of the present command.
             _settle(request.done, None)
             await self._start_restarted(request.instances)
 
@@ -406,7 +406,7 @@ class ConnectorActor:
     async def _reload(self) -> None:
         self._is_reload_due = False
         running = self._tasks.running
-        with suppress(Exception):  # the status of the connector has it
+        with suppress(Exception):  # the connector's status reports the failure
             await self._restart_instances([None, *running])
             await self._start_restarted(running)
 

@@ -17,7 +17,7 @@ class StoppedPause(NamedTuple):
     """Pause of a stopped connector: by KIP-875 it is started first, so that it has tasks."""
 
     publish: Callable[[], Awaitable[None]]
-    """Publishes task configs, now; called while the connector runs."""
+    """Publishes task configs once, without retries; called while the connector runs."""
     starts: bool
     """True if the connector is started first: in the profile `kip`, and in no release of Kafka."""
 

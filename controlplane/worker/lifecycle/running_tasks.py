@@ -45,7 +45,7 @@ class RunningTasks:
                 self._report_failed(number, failure)
             return
         if self._ending.is_set():
-            return  # `_prepare` may have been cut off
+            return  # the end of the connector interrupts `_prepare`
         for number in numbers:
             try:
                 self._tasks[number] = await self._around.factory.task(
@@ -94,7 +94,7 @@ class RunningTasks:
             task.go(paused=paused)
 
     async def stop(self, numbers: Iterable[int]) -> None:
-        """Stop tasks within the graceful time-out all together; abandon those that hang."""
+        """Stop tasks together, within one graceful time-out; abandon those that hang."""
         tasks = [self._tasks.pop(number) for number in numbers if number in self._tasks]
         for task in tasks:
             task.stop()

@@ -57,7 +57,7 @@ class StatusWriter:
         self._state = state
         self._epoch = epoch
         self._earlier_generations = max(0, _newest_generation(state().status) + 1 - epoch())
-        """Added to the epoch, which begins anew in each process that claims Kafka's topics."""
+        """Added to the epoch, because epochs on Kafka begin anew in each process."""
         self._partitions = partitions
         self._now_ms = now_ms
         self._notices = notices
@@ -85,7 +85,7 @@ class StatusWriter:
         safe: bool = False,
         version: str | None = None,
     ) -> None:
-        """Report the state of a connector, and its version while it is present (KIP-891)."""
+        """Report the state of a connector; only its instances give a `version` (KIP-891)."""
         cached = self._state().status.connectors.get(name)
         if not safe or self._may_replace(cached):
             self._add(ConnectorStatus(name, self._status(state, trace, version)))
@@ -100,7 +100,7 @@ class StatusWriter:
         safe: bool = False,
         version: str | None = None,
     ) -> None:
-        """Report the state of a task, and its version while it is present (KIP-891)."""
+        """Report the state of a task; only its instances give a `version` (KIP-891)."""
         cached = self._state().status.tasks.get(name, {}).get(task)
         if not safe or self._may_replace(cached):
             self._add(TaskStatus(name, task, self._status(state, trace, version)))
@@ -196,7 +196,7 @@ class StatusWriter:
         return Record(state.topics.status, partition, self._now_ms(), key, value)
 
     async def _append(self, records: list[Record]) -> Sequence[Position]:
-        """Append statuses, again while the log is unavailable; nothing if they are refused."""
+        """Append statuses; retry while the log is unavailable, and give up if it refuses them."""
 
         async def attempt() -> Sequence[Position]:
             return await self._log.append(records, self._epoch())

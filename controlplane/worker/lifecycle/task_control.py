@@ -34,7 +34,7 @@ class TaskControl:
         self._wake()
 
     def when_stopped(self, callback: Callable[[], None]) -> None:
-        """Call a function when the task shall stop: it ends a wait in the task's thread."""
+        """Register a function that `stop` calls: it ends a wait in the task's thread."""
         self._callbacks.append(callback)
 
     def abandon(self) -> None:
@@ -43,7 +43,7 @@ class TaskControl:
             callback()
 
     def when_abandoned(self, callback: Callable[[], None]) -> None:
-        """Call a function when the task is left behind, because its code hangs."""
+        """Register a function that `abandon` calls, because the task's code hangs."""
         self._when_abandoned.append(callback)
 
     async def until_stopped(self) -> None:
@@ -56,5 +56,5 @@ class TaskControl:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        self._changed.set()  # releases the tasks that wait now, and no later one
+        self._changed.set()  # wakes the present waits, and no later one
         self._changed.clear()

@@ -125,10 +125,10 @@ class TaskInstance:
 def report_task_failure(
     notices: Notices, task: TaskIdentity, failure: BaseException, *, stopping: bool = False
 ) -> str:
-    """Report a failure in the log, and return its trace for the status.
+    """Log a failure as a warning, and return its trace for the status.
 
-    While a task stops, it changes no status (Kafka: `WorkerTask`). Records of a last commit that
-    failed are read again at the next start.
+    The failure of a task that is stopping changes no status (Kafka: `WorkerTask`). If the last
+    commit failed, its records are read again at the next start.
     """
     trace = trace_of(failure)
     notices.warning(

@@ -21,7 +21,7 @@ class ErrorMetrics:
         self.retries = 0
         self.logged = 0
         self.dead_letters = 0
-        """Dead letters that were to be written."""
+        """Attempted writes of dead letters."""
         self.failed_dead_letters = 0
         self.last_error_ms = 0
         """Time of the last error, in milliseconds since 1970; 0 without one."""
@@ -44,7 +44,7 @@ class ErrorMetrics:
             self.last_error_ms = self._now_ms()
 
     def failed(self, *, tolerated: bool) -> None:
-        """Count a failure outside of the stages: of a sink's `put`, or of sending (KIP-610)."""
+        """Count a failure that is outside of the stages: a sink's `put`, or sending (KIP-610)."""
         with self._lock:
             self.failures += 1
             self.errors += not tolerated
@@ -56,7 +56,7 @@ class ErrorMetrics:
             self.logged += 1
 
     def dead_letters_requested(self, letters: int) -> None:
-        """Count dead letters that are to be written."""
+        """Count attempted writes of dead letters."""
         with self._lock:
             self.dead_letters += letters
 

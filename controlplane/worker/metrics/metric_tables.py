@@ -35,7 +35,7 @@ class MetricRow(NamedTuple, Generic[M]):
 
 
 class SummaryRow(NamedTuple, Generic[M]):
-    """Sum and count since the start of a task, beside an average of Kafka's."""
+    """Sum and count since the start of a task, in addition to an average of Kafka's."""
 
     group: str
     attribute: str
@@ -129,7 +129,7 @@ OF_TASKS: Sequence[MetricRow[TaskMetrics]] = (
     MetricRow(
         ERRORS,
         "deadletterqueue-produce-requests",
-        "Dead letters that were to be written.",
+        "Attempted writes of dead letters.",
         lambda task: task.errors.dead_letters,
     ),
     MetricRow(
@@ -261,7 +261,7 @@ OF_SINKS: Sequence[MetricRow[SinkTaskMetrics]] = (
     MetricRow(
         SINK,
         "offset-commit-seq-no",
-        "Number of the last commit.",
+        "Sequence number of the last commit.",
         lambda task: task.commit_number,
     ),
     MetricRow(
@@ -273,7 +273,7 @@ OF_SINKS: Sequence[MetricRow[SinkTaskMetrics]] = (
     MetricRow(
         SINK,
         "offset-commit-skip-total",
-        "Commits that ended after a later one: none, as one is awaited before the next.",
+        "Commits that ended after a later one: always 0, as the task awaits each commit.",
         lambda _: 0,
     ),
 )

@@ -118,7 +118,7 @@ class SinkTaskMetrics(TaskMetrics):
     def moved(
         self, consumed: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]
     ) -> None:
-        """Compute the active records from the offsets behind what was consumed and committed."""
+        """Compute the active records from the next offsets to consume, and the committed ones."""
         self.active = sum(
             max(0, consumed[partition] - offset)
             for partition, offset in committed.items()

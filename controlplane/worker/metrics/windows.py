@@ -14,7 +14,7 @@ WINDOW_S = 30.0
 that an average or maximum is that of the last 30 to 60 seconds."""
 
 Clock = Callable[[], float]
-"""Seconds from any start; they never go back."""
+"""Monotonic clock, in seconds."""
 
 
 class _Window:
@@ -109,7 +109,7 @@ class StateTimes:
         self._now = state, now_s
 
     def ratio(self, state: State) -> float:
-        """Fraction of the time since the first state that was spent in this one; 0 before it."""
+        """Fraction of the task's time in `state`, since its first state; 0 before the first."""
         if self._now is None:
             return 0.0
         present, since_s = self._now

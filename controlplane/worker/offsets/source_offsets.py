@@ -1,6 +1,6 @@
 """Offsets of the tasks of one source connector: what is committed, and the records to write.
 
-The key bytes of the log are reused, as by commands (`core.decide.source_offsets`).
+A key that the log has is written with the same bytes, as `core.decide.source_offsets` does.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class OffsetBatches(NamedTuple):
     removals_of_copy: Sequence[Draft]
     primary: Sequence[Draft]
     values_of_copy: Sequence[Draft]
-    """Best effort: readers prefer the primary topic."""
+    """Written last; a failure is only reported, because readers prefer the primary topic."""
     changes: Mapping[SourcePartitionId, OffsetFields | None]
     """Offsets by partition once `primary` is written; None: removed."""
 
@@ -107,7 +107,7 @@ class SourceOffsetStore:
     async def read_again(self, read: Callable[[], Awaitable[ClusterState]]) -> None:
         """Replace the offsets by those of a state that is read now.
 
-        A predecessor of a task may have committed a transaction whose outcome it did not learn.
+        A predecessor of a task may have committed a transaction, but got no answer.
         """
         newer: dict[SourcePartitionId, OffsetFields | None] = {}
         self._newer.append(newer)
@@ -222,5 +222,5 @@ async def write_copy(
         async with asyncio.timeout_at(deadline):
             await producer.write_offsets(drafts)
     except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
-        reason = str(failure) or "the copy timed out"
+        reason = str(failure) or "the write timed out"
         notices.warning("offsets_copy_not_written", reason=reason)

@@ -19,8 +19,8 @@ from controlplane.worker.standalone.offset_file_format import (
 )
 
 LARGEST_BYTES = 1 << 30
-"""Maximum size of a file. All offsets are kept in memory, and written at each commit; a larger file
-is probably none of offsets."""
+"""Maximum size of a file: all offsets are kept in memory, and written at each commit. A larger file
+is probably no offsets file."""
 
 
 LoadedOffsets = dict[bytes | None, bytes | None]
@@ -49,7 +49,7 @@ class OffsetFile:
             return {}
         except OSError as failure:
             raise LogNotUsable(unreadable(self.path, failure)) from None
-        if not content:  # Java reads it so, too: it may have been made by `touch`
+        if not content:  # as in Java: `touch` may have made the file
             return {}
         if len(content) > LARGEST_BYTES:
             raise LogNotUsable(

@@ -74,7 +74,7 @@ class StandaloneLog:
         offsets: LoadedOffsets,
         cluster_id: str | None = None,
     ) -> "StandaloneLog":
-        """Open the log with the offsets that were in the file. `records` stays the caller's.
+        """Open the log with the offsets that were in the file. The caller closes `records`.
 
         `cluster_id`: that of the brokers, if they have the data topics; `records` is empty then.
         """

@@ -61,7 +61,7 @@ class AtLeastOnce:
         """True if the task has the hook `update_offsets` (KIP-910), and the release calls it."""
         self._tolerant = loaded.pipeline.errors.settings.tolerant
         self._committers: list[asyncio.Task[None]] = []
-        """Commits at an interval; nothing before the start of the task."""
+        """Loops that commit at an interval; empty before the start of the task."""
 
     def started(self) -> None:
         """Begin to commit at an interval."""
@@ -103,8 +103,8 @@ class AtLeastOnce:
             dispatched += len(part)
 
     async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
-        # A record is registered before it or a later one is sent, in the order of the source. So a
-        # commit or an acknowledgement meanwhile passes none of them.
+        # Records are registered in the order of the source, each before it or a later record is
+        # sent. So no commit or acknowledgement in between passes an earlier record.
         in_flight: list[_InFlight] = []
         for item in items:
             match item:
@@ -206,7 +206,7 @@ class AtLeastOnce:
                     for done in range(0, len(pairs), COMMIT_OFFSETS):
                         await self._commit_part(pairs[done : done + COMMIT_OFFSETS])
             except asyncio.CancelledError:
-                self._keep(offsets, done)  # for the last commit of the task
+                self._keep(offsets, done)  # the task's last commit writes them
                 raise
             except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
                 self._keep(offsets, done)

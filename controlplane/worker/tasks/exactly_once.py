@@ -114,7 +114,7 @@ class ExactlyOnce:
         self._bytes += len(converted.key or b"") + len(converted.value or b"")
         if self._bytes > self._loaded.settings.transaction_max_bytes:
             raise ConnectError(
-                f"A transaction of more than {self._loaded.settings.transaction_max_bytes} bytes: "
+                f"The transaction exceeds {self._loaded.settings.transaction_max_bytes} bytes: "
                 "commit more often"
             )
         self._records.append(converted)

@@ -149,7 +149,7 @@ class SinkTaskRun:
             await asyncio.wait({attending, changed}, return_when=asyncio.FIRST_COMPLETED)
             if not attending.done():
                 self._consumer.wake_up()
-            await attending  # a change does not cancel it: it may be within a rebalance
+            await attending  # not cancelled by a change: a rebalance may be under way
         finally:
             for waiting in (attending, changed):
                 waiting.cancel()
@@ -205,7 +205,7 @@ class SinkTaskRun:
             await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not poll.done():
                 self._consumer.wake_up()
-            return await poll  # a stop does not cancel it: it may be within a rebalance
+            return await poll  # not cancelled by a stop: a rebalance may be under way
         finally:
             for waiting in (poll, stop):
                 waiting.cancel()

@@ -113,7 +113,7 @@ class Delivery(Protocol):
         ...
 
     async def batch_dispatched(self) -> None:
-        """Take note that the items of one poll are dispatched, of an empty poll as well."""
+        """Take note that all items of one poll are dispatched; also called after an empty poll."""
         ...
 
     async def pausing(self) -> None:

@@ -2,8 +2,8 @@
 
 The order of writes makes a merge atomic:
 
-1. The merge writes its files. They are segments that join two or more originals, and two files with
-  manifests and readings so far.
+1. The merge writes its files: segments that join two or more originals, replaced manifests, and
+   readings.
 2. One manifest makes them count. Its name exists once, so only one of several merges and appends
    gets it. If an append was faster, the merge takes the next name, because an append changes no
    merged record. If another merge was faster, this merge removes its files and ends.
@@ -128,7 +128,7 @@ class Merger:
 
     @property
     def work(self) -> int:
-        """Compressed bytes of the segments to merge or to search, as `run` reports them.
+        """Compressed bytes of the segments to merge, or to thin; `run` reports as many.
 
         Raises:
             ArchiveCorrupt: a segment with the cut of a retention is missing or damaged.
@@ -246,7 +246,7 @@ class Merger:
 
     @property
     def _elapsed_s(self) -> float:
-        """Seconds since the beginning. A suspended machine stops the first clock."""
+        """Seconds since the beginning. The monotonic clock stops while the machine is suspended."""
         running_s, begun_s = self._begun_s
         return max(monotonic() - running_s, time() - begun_s)
 
@@ -256,8 +256,8 @@ class Merger:
         for _ in range(ATTEMPTS):
             if self._elapsed_s > LONGEST_S:
                 raise ArchiveBusy(
-                    f"the merge of {name} took longer than {LONGEST_S / 3_600:g} hours, so others "
-                    "may have removed its files: merge with a faster machine or store"
+                    f"the merge of {name} took over {LONGEST_S / 3_600:g} hours, so its files may "
+                    "be gone: use a faster machine or store"
                 )
             made = self._manifest_written(writer, chain, rewrite)
             chain = read_chain(self._store, name)
@@ -289,7 +289,7 @@ class Merger:
         return None
 
     def _readings(self, writer: str, chain: Chain) -> StoredReadings:
-        """Write the readings of a chain; looks whose ends change no doubt are joined."""
+        """Write the readings of a chain; adjacent looks that miss no offset are joined."""
         archived = ArchivedReadings(self.cluster.store, chain)
         parts = sorted(parts_in(chain).items())
         file = encoded_readings(reduced(archived.of(place), part.segments) for place, part in parts)

@@ -8,9 +8,10 @@ segments must have this hash.
 
 If retention has removed a part of an original segment, its hash can no longer be computed. Numbers,
 offsets and times are still compared. Manifests since the retention have hashes that prove the
-remaining records. Two differences show that more was removed than the retention states. One is
-another number of remaining records than in the manifests, the other removed records younger than
-the cut.
+remaining records. Two differences show that more was removed than the retention states:
+
+- The number of remaining records differs from the manifests.
+- A removed record is younger than the cut.
 """
 
 from bisect import bisect_left
@@ -80,7 +81,7 @@ class MergedRecords(NamedTuple):
             begin, end = np.searchsorted(offsets, (original.start, original.end))
             rows = table.slice(begin, end - begin)
             if removed.within(original.start, original.end):
-                continue  # its numbers are compared by partition
+                continue  # `merged_records` compares its numbers, by partition
             if rows.num_rows != original.stored.records or (
                 original.content is not UNSET and record_hash(rows) != original.content
             ):

@@ -74,7 +74,9 @@ def _contents(store: ArchiveStore, cluster: str, chain: Chain) -> list[bytes]:
         names = [layout.manifest(cluster, manifest.number) for manifest in chain.manifests]
         contents.extend(concurrently(store.read, names))
     if [sha256(content).hexdigest() for content in contents] != following:
-        raise ArchiveBusy(f"the manifests of {cluster} have changed meanwhile: run it again")
+        raise ArchiveBusy(
+            f"the manifests of {cluster} have changed meanwhile: run the command again"
+        )
     return contents
 
 

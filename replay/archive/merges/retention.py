@@ -87,7 +87,7 @@ class RecordRemoval:
 def _among(
     offsets: OffsetColumn, sought: OffsetColumn
 ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """For each offset, True if it is one of the sought ones; both ascend."""
+    """For each offset, True if it is one of the sought ones; both arrays ascend."""
     # An offset behind all sought ones is compared with the last of them.
     at = np.minimum(np.searchsorted(sought, offsets), len(sought) - 1)
     is_among: np.ndarray[tuple[int], np.dtype[np.bool_]] = sought[at] == offsets

@@ -59,7 +59,10 @@ def retention_differences(
     for run in runs:
         cut = time_text(run.retention.cut_ms)
         if run.retention.cut_ms > run.written_at_ms - run.retention.age_ms:
-            yield f"manifest {run.number} removed records up to {cut}: later than its age allows"
+            yield (
+                f"manifest {run.number} removed records up to {cut}, later than the age of its "
+                "retention allows"
+            )
     counts: dict[PartitionId, int] = defaultdict(int)
     for run in runs:
         for expired in run.retention.expired:
@@ -80,9 +83,9 @@ def retention_differences(
 def _removed_after_cut(
     where: str, originals: Sequence[Segment], gone: RemovedOffsets, cut_ms: int
 ) -> Iterator[str]:
-    """Removed records of originals that begin after the cut.
+    """Find removed records in originals that begin after the cut.
 
-    The greatest time before a segment is that of the segment before it.
+    An original does so if the greatest timestamp of its predecessor is later than the cut.
     """
     for before, original in pairwise(originals):
         is_after = before.end <= original.start and before.latest_ms > cut_ms

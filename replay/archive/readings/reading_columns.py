@@ -1,10 +1,12 @@
 """Readings of a partition in columns, and the looks that they make.
 
 A *reading* is what one append has read of a partition. A *look* is a reading up to the end that the
-log has then. It is several readings if the capture committed in between. A record that the cleaner
-removes has a later record of the same key. The same look may archive the later one. Then the last
-record of each key is known at the end of the look, and only there. So the ends of looks decide
-which states are certain (`replay.engine.coverage.certainty`).
+log has then. It is several readings if the capture committed in between.
+
+The cleaner removes old tombstones, and records with a later record of the same key. During a look,
+that later record may lie behind the records read so far. At the end of the look it is archived. So
+the last record of each key is known there, and only there. The ends of looks decide which states
+are certain (`replay.engine.coverage.certainty`).
 
 A look without missing offsets leaves nothing in doubt, wherever it ends, and however late it comes.
 Adjacent ones therefore count as one (`joined`), so a merge keeps few readings of a dense partition.
@@ -31,7 +33,7 @@ class PartitionLooks(NamedTuple):
     first_end: int
     """End of the first look, also if it found no offset."""
     late: OffsetColumn
-    """Starts of readings that came so late after the one before that they may miss a tombstone."""
+    """Starts of late readings: so long after the previous one that they may miss a tombstone."""
     late_ends: OffsetColumn
     """End of the look of each late reading."""
     number: int
@@ -46,7 +48,7 @@ class PartitionReadings(NamedTuple):
     whole: Flags
     """True if the reading reached the end that the log had then, and so ended a look."""
     late: Flags
-    """True if the reading came so long after the one before that it may have missed a tombstone."""
+    """True if the previous reading is so long ago that this one may have missed a tombstone."""
     dense: Flags
     """True if no offset of the reading is missing; False if one may be."""
     joined: OffsetColumn
@@ -110,7 +112,7 @@ def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> Parti
     lasts = np.append(rows[1:], len(goes_on)) - 1
     joins = in_dense_look[rows]
     starts, ends = readings.starts[rows], readings.ends[lasts]
-    # `joined` does not count the look that the joined reading ends itself.
+    # `joined` counts looks besides the reading's own look.
     looks = np.add.reduceat(readings.joined + _looks_ending(readings), rows)
     return PartitionReadings(
         starts,
@@ -126,7 +128,7 @@ def _in_dense_looks(readings: PartitionReadings, dense: Flags) -> Flags:
     """For each reading, True if its look is whole and misses no offset."""
     firsts, lasts = readings.look_bounds()
     adjoins = readings.lost == 0
-    adjoins[firsts[1:]] = True  # a gap before a look is missing in the first look only
+    adjoins[firsts[1:]] = True  # a gap before a look lies outside of it, except before the first
     is_dense = np.logical_and.reduceat(dense & adjoins, firsts) & readings.whole[lasts]
     return np.repeat(is_dense, lasts - firsts + 1)
 

@@ -36,7 +36,8 @@ SCHEMA = pa.schema(
 class SegmentSizes(NamedTuple):
     """Sizes of new files; existing files of other sizes stay readable.
 
-    A row group is the unit that is skipped or read: fewer rows skip better, but share fewer keys.
+    A row group is the unit that is skipped or read. Smaller groups let readers skip more rows. In
+    larger groups, more rows share a stored key.
     """
 
     segment_records: int = 1_000_000
@@ -177,7 +178,10 @@ class RowGroup(NamedTuple):
         group = self.file.parquet.metadata.row_group(self.number)
         statistics = group.column(SCHEMA.names.index(column)).statistics
         if statistics is None:
-            raise ArchiveCorrupt(f"{self.file.name} has no statistics: replay did not write it")
+            raise ArchiveCorrupt(
+                f"{self.file.name} has no statistics, so replay did not write it: restore the "
+                "original"
+            )
         return statistics
 
 
@@ -232,7 +236,8 @@ def _check_columns(name: str, schema: pa.Schema) -> None:
     for flaw, which in (("foreign", foreign), ("no", missing), ("another type of", wrong)):
         if which:
             raise ArchiveCorrupt(
-                f"{name} has {flaw} column {which[0]!r}: replay did not write it, restore it"
+                f"{name} has {flaw} column {which[0]!r}, so replay did not write it: restore the "
+                "original"
             )
 
 

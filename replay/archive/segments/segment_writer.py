@@ -184,7 +184,9 @@ def _check_archived(
     if where.null_count:
         missing = offsets.filter(pc.is_null(where))[0].as_py()
         why = (
-            "the archive begins behind it" if missing < part.start else "the archive has none there"
+            "the archive begins behind it"
+            if missing < part.start
+            else "the archive has no record there"
         )
         raise _conflict(topic, partition, missing, why)
     archived = stored.take(where)
@@ -196,6 +198,6 @@ def _check_archived(
 
 def _conflict(topic: str, partition: int, offset: int, why: str) -> ArchiveConflict:
     return ArchiveConflict(
-        f"{position_text(Position(topic, partition, offset))} cannot be archived: {why}; if this "
-        "is another cluster or a recreated topic, capture it under another name (NAME=LOG)"
+        f"{position_text(Position(topic, partition, offset))} cannot be archived: {why}. "
+        "Capture another cluster, or a recreated topic, under another name: NAME=LOG"
     )

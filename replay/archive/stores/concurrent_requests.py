@@ -1,4 +1,4 @@
-"""Requests to stores at the same time: an object store takes its time for each one."""
+"""Concurrent requests to stores, because an object store answers each one slowly."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 REQUESTS_AT_ONCE = 32
-"""Requests, or clusters, that wait for a store at once."""
+"""Number of requests, or of clusters, that wait for a store concurrently."""
 
 
 def concurrently(

@@ -186,7 +186,7 @@ _OF_AWS = re.compile(
     re.DOTALL,
 )
 
-_KEYS = "check fs.s3a.access.key and fs.s3a.secret.key, or the source of keys in their place"
+_KEYS = "check fs.s3a.access.key and fs.s3a.secret.key, or the AWS variables or role used instead"
 _PLACE = "check fs.s3a.endpoint, and whether it can be reached"
 
 _ADVICE = {

@@ -34,7 +34,7 @@ class ArchiveStore(Protocol):
     settings: hadoop_settings.HadoopSettings
     """Further settings that `open_store` needs."""
     requests_at_once: int
-    """Requests for small files that may wait at once; 1 if each is answered at once."""
+    """Number of concurrent requests for small files; 1 if the store answers without a delay."""
 
     def names(self, folder: str) -> list[str]:
         """Names directly in a folder, sorted; empty if the folder does not exist."""

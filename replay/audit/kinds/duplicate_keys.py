@@ -53,10 +53,7 @@ class DuplicateKeys:
         of = "" if name is None else f" of {name}"
         severity = Severity.DANGER if unlike else Severity.INFO
         values = (
-            f"{count(len(unlike), 'key')} with different values; the value that counts depends on "
-            "the order of reading and may change when a worker starts"
-            if unlike
-            else "with equal values"
+            f"{count(len(unlike), 'key')} with different values" if unlike else "with equal values"
         )
         lie = "lies" if len(split) == 1 else "lie"
         numbers = ", ".join(map(str, sorted({part for parts in split for part in parts})))
@@ -65,8 +62,10 @@ class DuplicateKeys:
             f"{values}"
         )
         advice = (
-            "Write the correct value (for offsets: stop the connector, PATCH its offsets), and a "
-            "tombstone for the key into the other partition. Never add partitions to this topic."
+            "The order of reading decides which value counts, and may change when a worker starts. "
+            "Write the correct value (for offsets: stop the connector, PATCH its offsets). Then "
+            "write a tombstone for the key into the other partition. Never add partitions to this "
+            "topic."
         )
         shown = sorted(entry.position for parts in unlike or split for entry in parts.values())
         words = FindingText(sentence, advice if unlike else "")

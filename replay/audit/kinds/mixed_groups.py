@@ -1,9 +1,9 @@
 """Two clusters on one status topic, detected by interleaved group generations.
 
-Workers of one group share its newest generation. Two groups on the same topics count separately. So
-a worker of the group with the lower count repeatedly moves to an old generation. Workers of the
-other group have passed it long ago. These continue from their own generation. A group without
-members restarts its count and catches up, but that happens only once.
+Workers of one group share its newest generation. Two groups on the same topics count generations
+separately. So a worker of the group with the lower count moves to a generation that the other group
+has passed. Then a worker of the other group reports its own, higher generation. Such interleavings
+repeat. A group without members restarts its count and catches up, but that interleaves only once.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ class MixedGroups:
                     yield from self._report(status.worker_id, status.generation, decoded)
 
     def end(self) -> Iterator[Finding]:
-        """Yield nothing: every pair was reported at its crossing number `CROSSINGS`."""
+        """Yield nothing: every pair was reported when it had interleaved `CROSSINGS` times."""
         return iter(())
 
     def _report(self, worker: str, generation: int, decoded: DecodedRecord) -> Iterator[Finding]:
@@ -72,8 +72,8 @@ class MixedGroups:
         if crossings != CROSSINGS:
             return
         sentence = (
-            f"{ahead} and {behind} write to one status topic, but belong to two groups: {ahead} is "
-            f"in generation {self._heard[ahead].generation}, {behind} has just joined generation "
+            f"{ahead} and {behind} write one status topic from two groups: {ahead} is in "
+            f"generation {self._heard[ahead].generation}, {behind} just joined generation "
             f"{moved.record.status.generation}"
         )
         advice = (

@@ -87,8 +87,8 @@ _EXPLANATIONS = {
     ("offsets-reset", True): _INTENDED,
     ("offsets-regressed", True): _INTENDED,
     ("offsets-reset", False): FindingText(
-        "the connector was not stopped, so its tasks continued from the offsets in their memory, "
-        "and a restarted task begins at the start",
+        "the connector was not stopped, so running tasks kept their offsets, and restarted tasks "
+        "begin at the source's start",
         "Stop the connector (PUT /connectors/…/stop) and check its offsets. Always stop a "
         "connector before its offsets are reset.",
     ),
@@ -98,7 +98,7 @@ _EXPLANATIONS = {
         "cluster, a restored backup. Expect duplicates after this point.",
     ),
 }
-"""Explanation of the severity, by whether the connector was at rest."""
+"""Explanation and advice, by the kind of finding and whether the connector was at rest."""
 
 
 def _at_rest(decoded: DecodedRecord) -> bool:

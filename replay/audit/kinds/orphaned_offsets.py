@@ -65,13 +65,13 @@ class OrphanedOffsets:
         if not inherited:
             return
         sentence = (
-            f"{name} was created again at {self._about.place(decoded.position)} and continues from "
+            f"{name}, created again at {self._about.place(decoded.position)}, continues from "
             f"{count(len(inherited), 'source offset')} of its predecessor, deleted at "
-            f"{self._about.place(deleted)}: it does not read the data before them"
+            f"{self._about.place(deleted)}"
         )
         advice = (
-            "If it should read from the start: stop it, reset its offsets "
-            "(DELETE /connectors/…/offsets) and resume it."
+            "It does not read the data before these offsets. If it should: stop it, reset its "
+            "offsets (DELETE /connectors/…/offsets) and resume it."
         )
         evidence = [decoded.position, deleted, *(entry.position for entry in inherited)]
         words = FindingText(sentence, advice)
@@ -89,8 +89,8 @@ class OrphanedOffsets:
             "there"
         )
         advice = (
-            "No action is needed, unless the name will be reused for another purpose: then reset "
-            "the offsets first, or choose another name."
+            "No action is needed, unless another connector will get this name. Then reset the "
+            "offsets first, or choose another name."
         )
         first = [deleted] if deleted is not None else []
         evidence = [*first, *(entry.position for entry in live.values())]

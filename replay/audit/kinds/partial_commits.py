@@ -95,8 +95,8 @@ class PartialCommits:
             )
         else:
             sentence = (
-                f"{name} is RUNNING without tasks; it had {was}, and no stop was recorded: a stop "
-                "was interrupted, or the connector returned no task configs"
+                f"{name} is RUNNING without its {was}: a stop was interrupted before STOPPED, or "
+                "the connector returned no task configs"
             )
             advice = f"{_STOP_ANEW} If its source has nothing to read, no action is needed."
         words = FindingText(sentence, advice)
@@ -107,8 +107,8 @@ class PartialCommits:
         if self._target(name) is not Target.STOPPED or not tasks:
             return
         sentence = (
-            f"{name} is STOPPED, but its set of {count(tasks, 'task')} was not emptied: a stop was "
-            "interrupted, or a program other than a worker wrote it"
+            f"{name} is STOPPED, but still has {count(tasks, 'task')}: a stop was interrupted, or "
+            "another program than a worker wrote STOPPED"
         )
         advice = f"{_STOP_ANEW} Until then its offsets cannot be changed safely."
         records = [life.target, life.commit]
@@ -123,8 +123,8 @@ class PartialCommits:
         if any(not _is_unassigned(report) for report in reports):
             return
         sentence = (
-            f"{name} is RUNNING, but no worker runs any of its {count(len(tasks), 'task')}: a stop "
-            "left the task set unchanged, or a rebalance did not end"
+            f"{name} is RUNNING, but no worker runs any of its {count(len(tasks), 'task')}: an "
+            "earlier stop or rebalance was not completed"
         )
         advice = "Stop and resume the connector: its tasks are then generated and assigned again."
         records = [life.target, life.commit, life.status, *reports]
@@ -139,8 +139,8 @@ class PartialCommits:
         waiting: Mapping[int, object] = self._config.deferred.get(name, {})
         if waiting:
             sentence = (
-                f"{name} has {count(len(waiting), 'task config')} without the commit that should "
-                "follow: their writer died, and the tasks run with their earlier configs"
+                f"{name} has {count(len(waiting), 'task config')} without a commit: their writer "
+                "died, and the tasks keep their earlier configs"
             )
             words = FindingText(sentence, advice)
             yield self._finding("tasks-uncommitted", name, [life.task], words)

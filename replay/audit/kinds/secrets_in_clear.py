@@ -52,8 +52,8 @@ class SecretsInClear:
             sentence = f"{name} has secrets in clear text in {', '.join(places)}"
             advice = (
                 "Every reader of the topic sees them. Replace the values by references to a config "
-                "provider (such as ${file:…}), then change the secrets: the old records remain "
-                "until they are compacted away."
+                "provider (such as ${file:…}). Then change the secrets, because the old records "
+                "remain until compaction removes them."
             )
             words, severity = FindingText(sentence, advice), Severity.WARNING
             evidence = sorted(set(places.values()))

@@ -62,7 +62,7 @@ class SourceStalls:
                 still = lasting(self._about.clock.now_ms - pace.last.time_ms)
                 sentence = (
                     f"{name} is RUNNING but has made no progress for {still}, since "
-                    f"{at(pace.last.time_ms)}; {self._usual(pace)}"
+                    f"{at(pace.last.time_ms)}. {self._usual(pace)}"
                 )
                 advice = (
                     "Check whether its source has new data. If so, search the worker's log for a "
@@ -91,7 +91,7 @@ class SourceStalls:
         if self._out_of_proportion(pace, decoded.time_ms):
             sentence = (
                 f"{name} made no progress for {lasting(paused_ms)} until {at(decoded.time_ms)}, "
-                f"although it was RUNNING; {self._usual(pace)}"
+                f"although it was RUNNING. {self._usual(pace)}"
             )
             yield self._finding(Severity.INFO, name, [pace.last, decoded], FindingText(sentence))
         pace.last = decoded.without_states
@@ -105,7 +105,7 @@ class SourceStalls:
         return usual and long
 
     def _usual(self, pace: _OffsetPace) -> str:
-        return f"before that its offsets moved {pace.moves} times, at least every {_span(pace)}"
+        return f"Before that its offsets moved {pace.moves} times, at least every {_span(pace)}"
 
     def _finding(
         self, severity: Severity, name: str, records: list[DecodedRecord], words: FindingText

@@ -80,8 +80,8 @@ class StateFlaps:
             f"{lasting(burst.lasted_ms)} until {at(burst.last.time_ms)}, without a failure"
         )
         advice = (
-            "The group keeps rebalancing: search for a worker that leaves and joins again (out of "
-            "memory, slow polls, a liveness probe that is too strict)."
+            "The group keeps rebalancing. Search for a worker that leaves and joins again: out of "
+            "memory, slow polls, a liveness probe that is too strict."
         )
         return self._finding(who, burst, FindingText(sentence, advice))
 

@@ -1,9 +1,9 @@
 """Zombies: two workers that both run the same connector or task.
 
-A regular takeover after a crash reports RUNNING in a later generation, and the earlier owner never
-released the task. A group without members restarts its generations, so a lower generation alone
-proves nothing. Two owners exist if a worker reports in a generation that it had joined before the
-other took over. It has missed the takeover.
+In a regular takeover after a crash, the new owner reports RUNNING in a later generation. The
+earlier owner never released the task. A group without members restarts its generations, so a lower
+generation alone proves nothing. Two owners exist if the earlier owner reports again in a
+generation that it had joined before the takeover. It has missed the takeover.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _HOLDS = (State.RUNNING, State.PAUSED, State.RESTARTING)
 
 
 class _Ownership(NamedTuple):
-    """Last worker that reported to run an instance."""
+    """Last worker whose report says that it runs an instance."""
 
     worker: str
     generation: int
@@ -50,7 +50,7 @@ class Zombies:
         self._reported: set[ConnectorOrTask] = set()
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Report two owners of one instance once; a tombstone resets it."""
+        """Report two owners of one instance once; after a tombstone of its status, once again."""
         yield from self._report(*status_in(decoded), decoded)
 
     def end(self) -> Iterator[Finding]:
@@ -138,7 +138,7 @@ def _words(subject: ConnectorOrTask, first: _Ownership, second: _Ownership) -> F
         return FindingText(sentence, advice)
     sentence = (
         f"{instance(*subject)} has two owners: {owner.worker} runs it in generation "
-        f"{owner.generation}, and {stale.worker} still reports it in generation "
+        f"{owner.generation}, {stale.worker} still reports it in generation "
         f"{stale.generation}"
     )
     advice = f"Restart the worker {stale.worker}: it left the group without noticing. {_TWICE}"

@@ -80,7 +80,7 @@ class UnreadableLine(ValueError):
 
 
 class TrailContent(NamedTuple):
-    """Requests read from an audit stream, and the lines that are none."""
+    """Requests read from an audit stream, and the lines without a readable request."""
 
     requests: list[TrailRequest]
     problems: list[str]

@@ -26,7 +26,7 @@ from replay.errors import NotCapturable
 
 
 class _CaptureCommand(click.Command):
-    """Command whose error for too few arguments names both."""
+    """Command whose error for a missing argument names LOG and ARCHIVE."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; the error for a missing one says what to give."""
@@ -189,9 +189,8 @@ def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm)
         raise NotCapturable(str(error)) from None
     check_topics(names)
     named = frozenset(field for field in _KEYS if topics[f"{field}_topic"])
-    return OpenOptions(
-        names, configuration, True, form, named, "topics are named by --config-topic and so on"
-    )
+    options = "--config-topic, --offsets-topic, --status-topic or --worker-properties"
+    return OpenOptions(names, configuration, True, form, named, f"name topics with {options}")
 
 
 def _secrets(mode: str, key: Path | None, topics: Topics) -> SecretPolicy:

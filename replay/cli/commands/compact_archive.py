@@ -138,7 +138,8 @@ def _print_plans(plans: list[ExpectedRemoval]) -> None:
     table(heads, [_plan_row(plan) for plan in plans])
     for plan in plans:
         if plan.leftovers:
-            say(f"{plan.cluster}: {count(plan.leftovers, 'file')} of killed merges would go")
+            files = count(plan.leftovers, "file")
+            say(f"{plan.cluster}: {files} of killed merges would be removed")
 
 
 def _plan_row(plan: ExpectedRemoval) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ DIGEST_SHOWN = 16
     "--digests",
     "with_digests",
     is_flag=True,
-    help="Print a digest of the config state after each config record instead.",
+    help="Print no intervals, but a digest of the config state after each config record.",
 )
 @to_option
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")

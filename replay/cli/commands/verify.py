@@ -73,8 +73,8 @@ class _VerifyResults(NamedTuple):
     "--per-partition",
     "is_by_partition",
     is_flag=True,
-    help="Also print the archived and the missing offsets of each partition. Print the end offset "
-    "from which on each key's last record is known, too.",
+    help="Also print archived and missing offsets per partition, and the moment from which each "
+    "key's last record is known.",
 )
 @conf_option
 @output_option()
@@ -222,14 +222,14 @@ def _print(verified_clusters: _VerifyResults) -> None:
         if result.thinned:
             segments = count(result.thinned, "merged segment")
             say(
-                f"{result.cluster}: retention has removed a part of {segments}: only heads since "
-                "then prove what is left of them"
+                f"{result.cluster}: retention has removed a part of {segments}: only a head "
+                "printed since then proves their other records"
             )
         if result.unproven:
             segments = count(result.unproven, "merged segment")
             say(
                 f"{result.cluster}: {segments} of an earlier version had no hash of records: only "
-                "heads since the merge prove them"
+                "a head printed since the merge proves their records"
             )
 
 
@@ -287,7 +287,7 @@ def _record_cells(offset: int | None, ms: int | None) -> tuple[str, str]:
 
 
 def _certain_from(part: PartitionCoverage, topics: Topics) -> str:
-    """Last record of the unknown past, as a moment."""
+    """First moment at which the last record of each key is known, or `never`."""
     if part.known_from is None:
         return "never"
     position = Position(part.topic, part.partition, part.known_from - 1)

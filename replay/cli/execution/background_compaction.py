@@ -1,8 +1,8 @@
 """Compaction beside a running capture, in a process of its own.
 
-A look never waits for a compaction: appends and merges of an archive may overlap. In an object
-store, an append and a merge that end in the same moment may both withdraw. Then the next look, one
-`--every` later, archives the records.
+A look (one round of a continuous capture) never waits for a compaction. Appends and merges of an
+archive may overlap. In an object store, an append and a merge that end in the same moment may both
+withdraw. Then the next look, one `--every` later, archives the records.
 
 The process has a lower priority, and its memory is gone when it ends. A failed compaction is
 reported and repeated later; the capture goes on.
@@ -38,8 +38,8 @@ CHECK_S = 60
 GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
-They stay for half of the interval if that is shorter. The next compaction must remove them, because
-it begins the time anew.
+They stay for half of the interval if that is shorter. The time counts from the last merge. With a
+longer time than the interval, they would never be removed.
 """
 
 NICENESS = 10
@@ -93,7 +93,7 @@ class BackgroundCompaction:
             return False
         try:
             chain = read_chain(self._store, cluster)
-        except ReplayError:  # the compaction reports it
+        except ReplayError:  # the compaction fails, too, and reports the error
             return True
         return chain.base is UNSET or chain.manifests[0].written_at_ms <= latest_ms
 

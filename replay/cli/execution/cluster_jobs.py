@@ -73,7 +73,7 @@ class ClusterJob(NamedTuple, Generic[T]):
     result: type[T]
     """Struct of the result, stored as JSON."""
     past: bool = False
-    """True if the result is about the past, and not only about the state at the moment."""
+    """True if the result is about the past, and not only about the state at the chosen moment."""
 
 
 class ClusterResults(NamedTuple, Generic[T]):

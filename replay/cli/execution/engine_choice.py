@@ -40,5 +40,5 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Tasks of a plan: one in Spark, and here a thread for each busy part."""
+    """A 1 for each task: a single task in Spark; in this process, one for each part with rows."""
     return [1] if spark else [1 for _ in query.plan.busy]

@@ -81,7 +81,9 @@ class FeedPrinter:
         if cluster not in self._topics:
             try:
                 self._topics[cluster] = self._feed.context.source.cluster(cluster).topics
-            except ReplayError:  # unreadable by now: the default names print other topics in full
+            except ReplayError:
+                # The cluster has become unreadable, and its names of topics are unknown. Positions
+                # in topics without a default name then show the full name.
                 return Topics()
         return self._topics[cluster]
 

@@ -25,7 +25,7 @@ def open_archived(log_input: LogInput) -> ClusterRecords:
 
     Raises:
         ReplayError: its manifests are altered.
-        UnknownMoment: the archive has nothing at the moment.
+        UnknownMoment: the archive has no record at the chosen moment.
     """
     _, exactly_once, moment = log_input.reading
     source = ArchiveSource(log_input.where, log_input.settings, exactly_once=exactly_once)

@@ -37,7 +37,7 @@ def _read(log_input: LogInput) -> Iterable[Entry]:
 
     Raises:
         LogError: the log cannot be opened or read.
-        UnknownMoment: the log has nothing at the moment, or not yet.
+        UnknownMoment: the log has no record at the chosen moment, or the moment is in the future.
     """
     topics, _, moment = log_input.reading
     batches = asyncio.run(_batches(log_input))
@@ -45,7 +45,8 @@ def _read(log_input: LogInput) -> Iterable[Entry]:
     if moment is None:
         return in_order(entries)
     kept = list(before(entries, ends_at(batches, moment, topics)))
-    if len(kept) == len(entries):  # otherwise a clock was ahead of this one
+    # A record behind the moment proves that the moment has passed by the clock of its writer.
+    if len(kept) == len(entries):
         check_not_future(moment, now_ms())
     return in_order(kept)
 

@@ -55,8 +55,8 @@ def aborted_configs(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         yield DetectedSituation(
             evidence=(aborted[-1].position,),
             severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
-            sentence="the config topic ends in an aborted transaction: members with and without "
-            "exactly-once support never agree on its end, and rebalance endlessly",
+            sentence="the config topic ends with aborted records: members with and without "
+            "exactly-once support disagree on its end, and rebalance endlessly",
             steps=(PreparationStep(StepTime.BEFORE, harmless_write(evidence), settled),),
         )
 
@@ -150,7 +150,7 @@ _ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
 
 
 def _again(records: _CommittedAndAborted) -> Iterator[str]:
-    """Commands that write committed records again; a wrong config or task needs its whole set."""
+    """Commands that write committed records again; for a config or task, its whole set."""
     keys = set(records.wrong)
     if any(records.is_of_a_set(key) for key in keys):
         keys |= {key for key in records.last if records.is_of_a_set(key)}

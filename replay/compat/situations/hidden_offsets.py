@@ -86,7 +86,7 @@ def aborted_offsets(evidence: LogEvidence) -> Iterator[DetectedSituation]:
 def _as_committed(
     evidence: LogEvidence, name: str, aborted: list[Entry]
 ) -> tuple[PreparationStep, ...]:
-    """Steps that restore committed offsets; an alteration would find nothing to change."""
+    """Steps that write committed offsets again; a PATCH of offsets would find nothing to change."""
     wrong = {entry.key for entry in aborted}
     last = {
         entry.key: entry

@@ -16,7 +16,7 @@ _WORDS: Mapping[Target, str] = {
     Target.PAUSED: "pause",
     Target.STOPPED: "stop",
 }
-"""Request for each target state, the most active first; it writes even without a change."""
+"""Request for each target state, the most active first. A worker also writes an unchanged state."""
 
 
 def repeated_target_state(name: str, target: Target, release: Profile) -> str | None:
@@ -97,7 +97,7 @@ def forgotten(evidence: LogEvidence, name: str) -> Target | None:
 
 
 def _quiet_before(evidence: LogEvidence, name: str) -> Target | None:
-    """PAUSED or STOPPED if a connector was, or is still reported so; None if it runs."""
+    """PAUSED or STOPPED, by the previous target state or else the status; None if it runs."""
     every = evidence.all_of(TargetState, name)
     if len(every) > 1:
         before: Target | None = every[-2].record.state

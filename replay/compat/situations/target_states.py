@@ -71,9 +71,9 @@ def paused_by_older(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             connector=name,
             evidence=(was.position, now.position),
             severity=Severity.WARNING if again else Severity.INFO,
-            sentence="was STOPPED until a worker that does not know STOPPED paused it: all "
-            "releases now read PAUSED, it has no tasks until it is resumed, and its offsets cannot "
-            "be changed",
+            sentence="was STOPPED until a worker that does not know STOPPED paused it. Now all "
+            "releases read PAUSED: until a resume it has no tasks, and its offsets cannot be "
+            "changed",
             steps=(target_state_step(evidence, name, Target.STOPPED, why),) if again else (),
         )
 
@@ -133,8 +133,8 @@ def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]
             connector=name,
             evidence=(record.position, commit.position),
             severity=Severity.WARNING,
-            sentence=f"is STOPPED, but an older leader has since committed {count(tasks, 'task')} "
-            f"of it: {older} keeps them paused, {newer} shuts them down",
+            sentence=f"is STOPPED, but an older leader has since committed {count(tasks, 'task')}: "
+            f"{older} keeps them paused, {newer} shuts them down",
             steps=(
                 target_state_step(
                     evidence, name, Target.STOPPED, "commits its empty task set again"

@@ -83,9 +83,8 @@ def unfenceable(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             if commit and pending
             else (record.position,),
             severity=Severity.WARNING if steps else Severity.INFO,
-            sentence=f"has {count(number[name], 'transactional producer')}{later}; "
-            f"{evidence.roll.older.release} writes without transactions, and such producers cannot "
-            "be fenced",
+            sentence=f"has {count(number[name], 'transactional producer')}{later}. Producers of "
+            f"{evidence.roll.older.release} write without transactions and cannot be fenced",
             steps=steps,
         )
 
@@ -126,8 +125,8 @@ def _older_tasks(evidence: LogEvidence, tasks: int, dropping: list[str], *, runs
     since = f"has {count(tasks, 'task')}, committed before its config"
     if not dropping:
         return f"{since}; {evidence.roll.goal.release} reads them unchanged"
-    lost = f"once the log is compacted, a starting worker of {dropping[-1]} drops them"
-    return f"{since}: {lost}, and {regeneration(runs=runs)}"
+    lost = f"After a compaction, a starting worker of {dropping[-1]} drops them"
+    return f"{since}. {lost}; {regeneration(runs=runs)}"
 
 
 def _commit_again(
@@ -156,30 +155,31 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         affected = [
             profile for profile in evidence.roll.starting if not profile.commit_needs_config
         ]
-        who = f"a worker of {affected[0].release}" if affected else "no worker"
+        worker = f"worker of {affected[0].release}" if affected else "worker"
         exists = name in evidence.newer.config.connectors
-        when = _comes_back(affected[0], exists=exists) if affected else ""
+        beginning = _comes_back(affected[0], exists=exists) if affected else "No starting"
         yield DetectedSituation(
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if affected else Severity.INFO,
             sentence=f"was deleted{' and created again' if exists else ''}, and the log still has "
-            f"{count(commit.record.tasks, 'task')} of the deleted connector: {when}{who} "
-            "that starts gives them to a connector of this name",
+            f"{count(commit.record.tasks, 'task')} of the deleted connector. {beginning} {worker} "
+            "gives them to a connector of this name",
             steps=(_emptied(evidence, commit),) if affected else (),
         )
 
 
 def _comes_back(release: Profile, *, exists: bool) -> str:
-    """Time at which a task set returns; some releases drop it at the config's tombstone.
+    """Begin the sentence about a returning task set: the time, up to the word `worker`.
 
-    The config of a new connector replaces that tombstone once the log is compacted.
+    Some releases drop the task set at the config's tombstone. The config of a new connector
+    replaces that tombstone once the log is compacted.
     """
     if not release.removal_drops_tasks:
-        return ""
+        return "A starting"
     if exists:
-        return "once the log is compacted, "
-    return "once the log is compacted and its tombstones have expired, "
+        return "Once the log is compacted, a starting"
+    return "Once compaction has removed the config's tombstone, a starting"
 
 
 def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:

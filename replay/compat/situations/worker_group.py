@@ -43,9 +43,9 @@ def envelopes(evidence: LogEvidence) -> Iterator[DetectedSituation]:
         yield DetectedSituation(
             evidence=tuple(record.position for record in wrapped),
             severity=Severity.DANGER,
-            sentence=f"{len(wrapped)} config records are wrapped in a schema: "
-            f"{evidence.roll.newer.release} has no internal converters and reads none of them, "
-            "so their connectors are missing",
+            sentence=f"{len(wrapped)} config records are wrapped in a schema: without internal "
+            f"converters, {evidence.roll.newer.release} reads none, so their connectors are "
+            "missing",
             steps=tuple(_unwrapping(evidence.topics)),
         )
 
@@ -62,8 +62,8 @@ PLAIN = "-plain"
 def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
     """Copy all topics without envelopes: target states, tasks and offsets included.
 
-    Recreated connectors would all run, and sources would start over. In the same topic the old
-    records would stay, and each commit would cost workers the rest of their batch.
+    Recreated connectors would all run, and sources would start over. In the same topic, the old
+    records would stay. A worker that reads an old commit loses the rest of the batch.
     """
     halt = "# stop all workers: a rolling change is impossible here"
     yield PreparationStep(StepTime.BEFORE, halt, "records written after the copy would be lost")
@@ -89,14 +89,14 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
 
 
 def refused_clients(evidence: LogEvidence) -> Iterator[DetectedSituation]:
-    """19: workers of a time whose brokers may refuse clients of the older release."""
+    """19: newer workers have written to the log; their brokers may refuse older clients."""
     records = [record for record in evidence.status if record.text("version") is not None]
     if records:
         yield DetectedSituation(
             evidence=(records[-1].position,),
             severity=Severity.WARNING,
             sentence=f"a worker of {evidence.roll.newer.release} or a similar release has written "
-            f"to this log; if the brokers run 4.0 or later, {evidence.roll.older.release} cannot "
+            f"to this log. If the brokers run 4.0 or later, {evidence.roll.older.release} cannot "
             "connect",
             steps=(
                 PreparationStep(

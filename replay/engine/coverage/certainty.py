@@ -34,10 +34,11 @@ class UnknownSpans(NamedTuple):
     after: Int64s
     """Last offset before the missing ones."""
     until: Int64s
-    """First offset from which every last record is known again, where `ends` is true."""
+    """First offset from which every last record is known again; valid only where `ends` is true."""
     missing: Int64s
     """Number of missing offsets."""
     ends: Flags
+    """True if the span has ended: its look reached the end of the log."""
 
     @classmethod
     def of(cls, looks: PartitionLooks, missing: MissingOffsets) -> "UnknownSpans":
@@ -75,7 +76,7 @@ class PartitionDoubts(NamedTuple):
     doubtful_from: int | None = None
     """First missing offset that leaves older keys in doubt until they have a later record."""
     derived_from: int | None = None
-    """First missing offset that leaves facts in doubt that need earlier records."""
+    """First missing offset that leaves in doubt all facts that depend on earlier records."""
 
     @property
     def known_from(self) -> int | None:
@@ -274,8 +275,8 @@ class ArchiveCertainty:
 
     def _deletions(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
         """Doubt of the latest reading that may have missed a tombstone; it covers earlier ones."""
-        # A key without a record since an earlier reading has none since a later one. So the newest
-        # reading that misses an offset is enough.
+        # Keys without a record since the reading are in doubt. A later reading has more such keys,
+        # so the latest one that misses an offset is enough.
         for at in range(int(np.searchsorted(looks.late, cut)) - 1, -1, -1):
             start = int(looks.late[at])
             missing = self.counts.missing(place, start, min(cut, int(looks.late_ends[at])))

@@ -17,14 +17,14 @@ Int64s: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
 
 class Hole(NamedTuple):
-    """Missing offsets between two archived records."""
+    """Missing offsets within a span: one range, or several with archived records between them."""
 
     after: int
     """Last archived offset before the first missing one."""
     until: int
     """First archived offset after the last missing one."""
     missing: int
-    """Number of missing offsets; archived records may lie between them."""
+    """Number of missing offsets, without the archived ones between them."""
 
 
 class MissingOffsets(NamedTuple):

@@ -33,7 +33,7 @@ from replay.engine.plans.row_lookup import UNKNOWN_MS, inside, time_of_offset
 from replay.errors import ArchiveBusy
 
 OwnTopics = Callable[[Sequence[int]], Iterable[str]]
-"""Finds the dedicated offsets topics that the config topic names before its ends."""
+"""Finds the dedicated offsets topics that configs before these end offsets name."""
 
 
 def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) -> FittedEnds:
@@ -57,7 +57,8 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
     topic_names = dict.fromkeys([*names, *own])
     cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in topic_names})
-    if all(cut.ends[topic] == ends[topic] for topic in topic_names):  # else a clock was ahead
+    # A record behind the cut proves that the moment has passed by the clock of its writer.
+    if all(cut.ends[topic] == ends[topic] for topic in topic_names):
         check_not_future(moment, now_ms())
     return cut
 
@@ -78,7 +79,7 @@ def check_reaches(cluster: ArchivedCluster, ends: Ends) -> None:
         if any(end > archived_end for end, archived_end in archived):
             raise ArchiveBusy(
                 f"the archive of {cluster.name} ends before the records of {topic} that were "
-                "planned: run it again"
+                "planned: run the command again"
             )
 
 
@@ -147,7 +148,7 @@ def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
 
 
 def _removed(moment: str, parts: Sequence[ArchivedPartition]) -> UnknownMoment | None:
-    """Error for a moment before the first record that retention has left; None without any."""
+    """Error for a moment before the first record that retention kept; None without a retention."""
     cuts = [part.removed for part in parts if part.removed is not None]
     if not cuts:
         return None
@@ -184,8 +185,8 @@ def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
         for number in (part.segments[0].start, part.segments[-1].end - 1)
     )
     raise UnknownMoment(
-        f"the archive has no record at {moment}: {topic} reaches from {first} to {last} there, "
-        "and not every offset between them is a record"
+        f"the archive has no record at {moment}: {topic} reaches from {first} to {last} there. "
+        "Not every offset between them is a record"
     )
 
 

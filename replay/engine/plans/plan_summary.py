@@ -34,7 +34,7 @@ class PlanSummary(NamedTuple):
 def explained(
     cluster: ArchivedCluster, plan: ReadPlan, backend: str, why: str, slices: Sequence[int]
 ) -> PlanSummary:
-    """Summarise a plan; `slices` holds the number of slices of each busy part."""
+    """Summarise a plan; `slices`: number of slices of each part with rows (`ReadPlan.busy`)."""
     kinds: Counter[str] = Counter()
     for part in plan.parts:
         for piece in part.pieces:

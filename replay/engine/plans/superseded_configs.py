@@ -2,7 +2,7 @@
 
 Most records of this topic count for ever. A commit counts the generations of its connector's tasks,
 and reads their configs and that of the connector. No other record depends on the records of this
-module. A later record of the same key overwrites all their effects on one condition. Every release
+module. A later record of the same key overwrites all their effects. The condition: every release
 that can read them can also read the later one.
 """
 

@@ -93,7 +93,8 @@ def snapshot_at(
     `name` is the day of the snapshot, or another name. `readers`: releases whose states it holds.
     """
     every = [topic for topic in ends if not reducible(topic, cluster.topics)]
-    whole = [topic for topic in every if len(ends[topic]) == 1]  # else the order decides
+    # With several partitions, the state depends on the order between them, which is not frozen.
+    whole = [topic for topic in every if len(ends[topic]) == 1]
     states = {
         topic: _topic_states(cluster, previous, topic, ends[topic], readers=readers)
         for topic in whole

@@ -4,8 +4,8 @@
       (only for sliced partitions:) → shuffle by partition → mapInArrow(merge) ↗
 
 Tasks read files directly from the archive's store. The JVM handles file lists and bytes only. The
-driver receives the rows that count, and the core folds them there. Whole states are for many short
-logs (`replay.refold`) and for comparisons in tests. Fleets are folded in tasks (`replay.fleet`).
+driver receives the rows that count, and the core folds them there. This suits many short logs
+(`replay.refold`) and comparisons in tests. Fleets are folded in tasks (`replay.fleet`).
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class SparkEngine:
         ]
 
     def works(self, queries: Sequence[StateQuery]) -> list[SliceWork]:
-        """Work of the queries: each busy part of each plan."""
+        """Work of the queries: each part with rows (`ReadPlan.busy`) of each plan."""
         return [_work(query, part) for query in queries for part in query.plan.busy]
 
     def _slices(self, query: StateQuery, part: PartitionPlan) -> list[PlanSlice]:
@@ -97,7 +97,7 @@ class SparkEngine:
     def rows(
         self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]] | None = None
     ) -> list[pa.Table]:
-        """Reduce each work in one job; `cut` holds the slices of each, if not whole.
+        """Reduce all works in one job; `cut` holds the slices of each work, by default one slice.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.

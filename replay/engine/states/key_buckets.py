@@ -92,7 +92,7 @@ class BucketFold(msgspec.Struct, frozen=True):
     """Dedicated offsets topic by release and connector, as the configs name them."""
 
     def states(self, bucket: int, parts: Sequence[BucketPart]) -> list[ClusterState]:
-        """State of each release: offsets of one bucket, and configs with their offsets topic only.
+        """State of each release: offsets of one bucket, and the offsets topics that configs name.
 
         `parts` are ordered by slice within each partition.
         """

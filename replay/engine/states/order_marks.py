@@ -72,7 +72,7 @@ class OrderMarks:
     def __init__(self, plan: ReadPlan, reduced: ReducedParts) -> None:
         self._topics = plan.topics
         status = [rows for rows in reduced if rows[0].topic == plan.topics.status]
-        # Only a tombstone has rivals, in another partition.
+        # Two partitions contradict each other only if one has a tombstone of a status.
         has_rivals = len(status) > 1 and any(table["value"].null_count for _, table in status)
         self._statuses = in_order(_entries(status)) if has_rivals else []
         offsets_topics = plan.offsets_topics

@@ -77,7 +77,7 @@ def _table_sum(table: str, value: Any) -> int:
 
 
 def _named(table: str) -> "blake2b":
-    """Hash that has taken the name of a table."""
+    """Create a hash that begins with the name of a table."""
     name = table.encode("utf-8", "surrogatepass")
     return blake2b(len(name).to_bytes(4) + name, digest_size=BYTES)
 

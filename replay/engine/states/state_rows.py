@@ -44,7 +44,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     release: str
     connector: str
     config: dict[str, Any] | None
-    """None if only remains of the connector exist."""
+    """None if the connector has no config."""
     target_state: str | None
     tasks: int | None
     """None without a config, or if the worker fails to count the tasks."""

@@ -1,8 +1,8 @@
 """Source and query of Structured Streaming for a change feed.
 
-The offset of the stream contains a look at each cluster. A repeated batch therefore ends at the
-same records, even if an append or a merge came between. Rows are the looks that have changed; tasks
-read the records.
+A look (`ClusterLook`) is the position at the end of a cluster's archive. The offset of the stream
+contains a look at each cluster. A repeated batch therefore ends at the same records, even if an
+append or a merge came between. Rows are the looks that have changed; tasks read the records.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     """Clusters that this batch could not read; they are read again even without a new manifest."""
 
     def looks(self, before: Mapping[str, ClusterLook]) -> dict[str, ClusterLook]:
-        """Look at the ends of all clusters; those without a new manifest are not opened."""
+        """Read the ends of all clusters; those without a new manifest are not opened."""
         store = self.source.store
         return cluster_looks(store, followed_names(store, self.clusters, before), before)
 
@@ -67,7 +67,7 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, archive: FollowedArchive) -> None:
         self._archive = archive
         self._last: dict[str, ClusterLook] | None = None
-        """End of a query that reads what is there, and ends; None: the query goes on."""
+        """Last offset of a query that reads the present content only; None: the query goes on."""
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
         """Offset before the first batch of a stream."""

@@ -110,7 +110,7 @@ class ArchiveFeed:
             check_follows(cluster, self._fleet.read[name].position)
         except (CheckpointMismatch, NoArchive) as error:
             return f"{name}: {error}"
-        except ReplayError:  # its row says so
+        except ReplayError:  # the cluster's row of `batches` will name the problem
             return None
         return None
 
@@ -152,7 +152,7 @@ class ArchiveFeed:
         if number != self.batch + 1:
             raise ArchiveCorrupt(
                 f"the stream continues with batch {number}, but the tables {self.tables.where} "
-                f"end with batch {self.batch}: give the tables and the checkpoint of one feed"
+                f"end with batch {self.batch}. Give the tables and the checkpoint of one feed"
             )
         with locked(self._store) as lock:
             if not lock.is_held() or self.tables.last() != self.batch:

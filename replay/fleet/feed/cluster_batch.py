@@ -71,7 +71,7 @@ class FeedContext(msgspec.Struct, frozen=True):
 
 
 class ReadPart(msgspec.Struct, frozen=True):
-    """Position up to which a cluster was read, and the batch that did."""
+    """Position up to which a cluster was read, and the batch that read it."""
 
     position: ClusterPosition
     batch: int
@@ -138,7 +138,8 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         if since and last is None and any(part.removed for part in cluster.parts.values()):
             raise CheckpointMismatch(
                 f"the checkpoint of batch {since.batch} is missing, damaged or of another version, "
-                "and retention has removed records of it: start a new feed in other folders"
+                "and retention has removed records of this cluster. Start a new feed in other "
+                "folders"
             )
         check_lease(files.store, self.lease)
         files.keep_only({since.batch: last} if since else {})

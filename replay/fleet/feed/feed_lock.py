@@ -56,8 +56,8 @@ class CheckpointLock(Protocol):
 def locked(checkpoint: ArchiveStore) -> Iterator[CheckpointLock]:
     """Try to lock a checkpoint for the duration of the block.
 
-    The lock of a folder ends with its process; a file system without locks has none. The lease in
-    an object store ends `LEASE_S` after the last renewal.
+    The lock of a folder ends with its process. On a file system without locks, every process gets
+    it. The lease in an object store ends `LEASE_S` after the last renewal.
 
     Raises:
         NotWritable: the checkpoint cannot be written.
@@ -76,10 +76,10 @@ def locked(checkpoint: ArchiveStore) -> Iterator[CheckpointLock]:
 
 
 def check_lease(checkpoint: ArchiveStore, lease: str | None) -> None:
-    """Check that no other process has taken the checkpoint over; tasks do before they write.
+    """Check that no other process has taken the checkpoint over. Tasks call it before they write.
 
     Raises:
-        LeaseLost: one has.
+        LeaseLost: another process has taken the checkpoint over.
     """
     if lease is not None and checkpoint.size(lease) is None:
         raise LeaseLost(f"another feed has taken over {checkpoint.where}: run one at a time")
@@ -134,7 +134,7 @@ def _is_locked_now(number: int) -> bool:
 class Lease:
     """Lease of a checkpoint in an object store.
 
-    Two processes that take a lease at once see each other, because a store lists what was written
+    Two processes that take a lease simultaneously see each other: a store lists what was written
     before. One of them withdraws, or both. An owner that has renewed its lease in time need not
     look at others again. They have seen its lease and withdrawn.
     """

@@ -56,7 +56,7 @@ def read_checkpoint(store: ArchiveStore, batch: int, reading: FeedReading) -> Fl
     except FileNotFoundError:
         raise ArchiveCorrupt(
             f"the tables end with batch {batch}, which the checkpoint {store.where} does not "
-            "have: give the checkpoint of these tables, or new folders for both"
+            "have. Give the checkpoint of these tables, or new folders for both"
         ) from None
     except NoCheckpoint as error:
         raise ArchiveCorrupt(

@@ -107,7 +107,7 @@ def plans_between(
 
 
 def padded_to(since: ReadEnds, ends: ReadEnds) -> ReadEnds:
-    """Earlier end offsets of the same topics and partitions; those of new ones are 0."""
+    """Earlier end offsets of the topics and partitions in `ends`; 0 for new ones."""
     return {
         topic: [old for old, _ in zip_longest(since.get(topic, ()), topic_ends, fillvalue=0)]
         for topic, topic_ends in ends.items()

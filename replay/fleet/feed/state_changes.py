@@ -185,7 +185,7 @@ def _with_partitions(
 
 
 def _changed_keys(old: Any, new: Any) -> Iterator[str]:
-    """Keys of two tables whose values differ; anything else has no keys.
+    """Keys whose values differ between two tables; none if one of them is no table.
 
     Texts are compared, because 1, 1.0 and true are equal in Python and not in Java.
     """

@@ -179,7 +179,7 @@ def test_the_last_record_or_none() -> None:
     place, explanation = explained(log(*TASKS), "/connectors", 200, ["c", "gone"])
     assert (place, explanation.reason) == (
         None,
-        "the log has no record about it; compaction may have removed it",
+        "the log has no record about the part that differs; compaction may have removed it",
     )
 
 

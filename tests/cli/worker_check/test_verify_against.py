@@ -157,7 +157,7 @@ async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) 
     async with standing_in({"/": [PreparedAnswer(200, other)]}) as url:
         result = await verify(cluster.where, "--against", url)
     assert (result.code, result.out) == (3, "")
-    assert f"{url} is a worker of the Kafka cluster another, and sqlite:///" in result.err
+    assert f"{url} belongs to the Kafka cluster another, and sqlite:///" in result.err
     fork = {"version": "7.9.0-ccs"}
     async with standing_in({"/": [PreparedAnswer(200, fork)]}) as url:
         result = await verify(cluster.where, "--against", url)

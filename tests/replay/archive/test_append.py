@@ -75,7 +75,7 @@ def test_a_different_record_at_the_same_offset_is_refused(tmp_path: Path, goes_o
 def test_a_record_at_a_missing_offset_is_refused(tmp_path: Path) -> None:
     """A capture refuses a record at an offset that compaction had removed before."""
     archive(tmp_path, configs(0, 2))
-    with pytest.raises(ArchiveConflict, match="configs@1 cannot be archived: the archive has none"):
+    with pytest.raises(ArchiveConflict, match="configs@1 cannot be archived: the archive has no"):
         capture(tmp_path, log_of(configs(0, 1, 2)), goes_on=False)
 
 
@@ -114,7 +114,7 @@ def test_a_concurrent_append_is_refused(tmp_path: Path) -> None:
         appender.add(batch_of(configs(0, 1)))
         appender.reached(CONFIG, 0, 0, 2)
     assert first.commit() is not None
-    with pytest.raises(ArchiveBusy, match="run it again"):
+    with pytest.raises(ArchiveBusy, match="run the command again"):
         second.commit()
     assert len(archived(open_cluster(store, NAME))) == 2
 

@@ -143,7 +143,7 @@ def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: Archi
     careful = LocalEngine(checked(open_cluster(store, NAME)), local.options)
     merge(store)
     for reader in (trusting, careful):
-        with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened: run it again"):
+        with pytest.raises(ArchiveBusy, match="fleet-1 was opened: run the command again"):
             reader.states(plan, KIP)
     again = LocalEngine(checked(open_cluster(store, NAME)), local.options)
     assert again.states(again.plan(None, KIP), KIP) == expected

@@ -50,7 +50,7 @@ def test_the_table_has_a_row_for_each_finding() -> None:
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
     assert "warning   offsets-inherited  pages" in result.stdout
     assert "CLUSTER" not in result.stdout
-    assert result.stdout.count("pages: If it should read from the start") == 1
+    assert result.stdout.count("pages: It does not read the data before these offsets") == 1
     assert result.stdout.endswith("lab: 1 finding\n")
     assert run(MIRROR, "--least", "danger", "--cluster", "lab").stdout == "lab: no findings\n"
 

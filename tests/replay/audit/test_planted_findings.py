@@ -37,7 +37,7 @@ def test_each_planted_finding_is_reported_once(case: AuditCase) -> None:
 def test_a_broken_resume_differs_from_a_broken_stop() -> None:
     """The sentence of the finding tells an interrupted resume from an interrupted stop."""
     for case, words in (
-        (configs.stop_died_after_the_tasks, "no stop was recorded: a stop was interrupted"),
+        (configs.stop_died_after_the_tasks, "a stop was interrupted before STOPPED"),
         (configs.resume_without_tasks, "was resumed and is RUNNING"),
     ):
         (stop_finding,) = (

@@ -178,9 +178,9 @@ def test_workers_generate_tasks_again() -> None:
     """A running connector makes its tasks anew; a paused one when it runs; a deleted one never."""
     profile = Profile.of("3.9")
     (finding,) = lint(running().config("a", rows="2").entries, profile)
-    assert finding.sentence.endswith("the worker that runs the connector generates them again")
+    assert finding.sentence.endswith("The worker that runs the connector generates them again")
     (finding,) = lint(KINDS[LOSES][1].entries, profile)
-    assert finding.sentence.endswith("no worker generates them again until the connector runs")
+    assert finding.sentence.endswith("No worker generates them again until the connector runs")
     assert not lint(Planted().config("a").gone("a").tasks("a", 1).entries, profile)
 
 

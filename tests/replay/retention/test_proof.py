@@ -205,7 +205,7 @@ def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
             each["cut_ms"] = document["written_at_ms"] + 1
 
     rewritten(thin, older)
-    assert "later than its age allows" in " ".join(verified(cluster_in(thin)).flaws)
+    assert "later than the age of its retention" in " ".join(verified(cluster_in(thin)).flaws)
 
 
 def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Path) -> None:

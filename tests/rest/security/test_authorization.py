@@ -463,7 +463,7 @@ async def test_two_user_headers_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (AuthSettings(proxy_header="X-User"), "auth.proxy.addresses is not"),
+        (AuthSettings(proxy_header="X-User"), "is set without auth.proxy.addresses"),
         (AuthSettings(proxy_header="X-User", proxy_addresses=("here",)), "'here'"),
         (AuthSettings(password_file="nowhere"), "nowhere cannot be read"),
     ],

@@ -73,7 +73,7 @@ class CheckReport(NamedTuple):
         return LATE if unsettled else 0
 
     def standings(self, worker: CheckedWorker) -> Counter[Agreement]:
-        """Number of comparisons of a worker, by standing."""
+        """Number of comparisons of a worker, by their `Agreement`."""
         return Counter(
             progress.standing
             for endpoint, progress in self.progress.items()
@@ -182,8 +182,8 @@ def _stranger_lines(report: CheckReport) -> Iterator[str]:
         lists = path == "/connectors" and isinstance(theirs, list) and isinstance(ours, list)
         if lists and theirs and len(unshared(theirs, ours)) == len(theirs) + len(ours):
             yield (
-                f"{worker.name} has none of the connectors of this log: it may read other topics; "
-                "name them by --config-topic and the like, or by --worker-properties"
+                f"{worker.name} has none of the connectors of this log: it may read other topics. "
+                "Name its topics by --config-topic and the like, or by --worker-properties"
             )
 
 

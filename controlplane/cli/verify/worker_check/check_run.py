@@ -45,7 +45,7 @@ class CheckOptions(NamedTuple):
     """Log to check, workers to compare it with, and the form of the report."""
 
     where: str
-    """The log."""
+    """Name of the log, as on the command line."""
     reading: LogOptions
     plugins: Plugins
     typed: bool

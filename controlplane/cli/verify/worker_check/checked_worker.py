@@ -32,7 +32,7 @@ _STARTING = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.CONFLICT)
 """Statuses of a worker that starts or rebalances."""
 
 _TIMED_OUT = "Request timed out."
-"""Begin of the message of a worker whose herder is busy (`HerderRequestHandler`)."""
+"""Start of the message of a worker whose herder is busy (`HerderRequestHandler`)."""
 
 
 class Unanswered(NamedTuple):
@@ -118,7 +118,7 @@ class WorkerAccess(NamedTuple):
 
     urls: Sequence[str]
     credentials: ClusterAddress
-    """Credentials for every worker; its `where` is not used."""
+    """Credentials for every worker; the address `where` is not used."""
     release: str | None
     exactly_once: frozenset[str]
     """Names of the workers with exactly-once support; `*` means all."""
@@ -199,6 +199,6 @@ def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | 
     for worker in workers:
         if None not in (worker.cluster_id, cluster_id) and worker.cluster_id != cluster_id:
             raise Declined(
-                f"{worker.name} is a worker of the Kafka cluster {short(worker.cluster_id or '')}, "
-                f"and {log} is the cluster {cluster_id}: give workers and brokers of one cluster"
+                f"{worker.name} belongs to the Kafka cluster {short(worker.cluster_id or '')}, and "
+                f"{log} to {cluster_id}: give workers and brokers of one cluster"
             )

@@ -103,7 +103,7 @@ class CheckedLog:
             yield
 
     async def read(self, workers: Iterable[CheckedWorker]) -> Mapping[str, ClusterState]:
-        """Read the log to its end; the state that each worker should have, by its name.
+        """Read the log to its end; return the state that each worker should have, by worker name.
 
         Raises:
             LogError: it cannot be read.

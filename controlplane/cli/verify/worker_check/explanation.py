@@ -120,7 +120,10 @@ class Explainer:
         *,
         exactly_once: bool,
     ) -> None:
-        """`entries` are sorted by `in_order`; offsets only of connectors whose offsets differ."""
+        """`entries` are sorted by `in_order`.
+
+        They include offset records only of the connectors whose offsets differ.
+        """
         self._entries = entries
         self._topics = topics
         self._profile = profile
@@ -193,7 +196,7 @@ class Explainer:
             return Explanation(
                 course.orphan,
                 "this commit lies before its connector's config: a worker that starts now drops "
-                "the tasks, but a worker that read the log before compaction keeps them",
+                "the tasks. A worker that read the log before compaction keeps them",
             )
         if course.missed is not None:
             return self._missed(course.missed)
@@ -239,7 +242,7 @@ class Explainer:
         def matches(state: ClusterState) -> bool:
             folded, worker = self._log.answer(state, part.path), part.worker
             if worker.status >= FIRST_ERROR:
-                return folded.status == worker.status  # messages say nothing about a record
+                return folded.status == worker.status  # messages of errors may differ
             return equal(folded, worker)
 
         return matches
@@ -257,10 +260,13 @@ class Explainer:
         record = evidence.cause(difference)
         if record is None:
             return Explanation(
-                None, "the log has no record about it; compaction may have removed it"
+                None,
+                "the log has no record about the part that differs; compaction may have removed it",
             )
         return Explanation(
-            record, "the last record about it; the worker may know records that compaction removed"
+            record,
+            "the last record about the part that differs; the worker may know records that "
+            "compaction removed",
         )
 
 
@@ -290,7 +296,7 @@ def _listed_part(worker: Sequence[Any], log: Sequence[Any]) -> DifferingPart | N
 
 
 def _expanded_part(worker: Mapping[str, Any], log: Mapping[str, Any]) -> DifferingPart | None:
-    """The first differing part of an expanded list; `status` has no entry without a record."""
+    """The first differing part of an expanded list; a part that one list lacks counts as a 404."""
     for name in sorted({*worker, *log}):
         for part, ending in (("status", "/status"), ("info", "")):
             of_worker, of_log = (_member(_member(side, name), part) for side in (worker, log))
@@ -332,7 +338,7 @@ def _concerns_tasks(part: DifferingPart) -> bool:
 def is_needed(
     entry: Entry, topics: Topics, profile: Profile, names: Collection[str | None]
 ) -> bool:
-    """True for a record that explanations read: offsets only of the connectors `names`."""
+    """True for a record that explanations read: all but offsets of connectors not in `names`."""
     if entry.topic in (topics.config, topics.status):
         return True
     subject = decode_partition(entry.key, profile)

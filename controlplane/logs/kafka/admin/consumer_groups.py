@@ -76,7 +76,7 @@ _DEAD = "Dead"
 """State in DescribeGroups for a missing group, and for a group of KIP-848."""
 
 _NO_NEW_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""Codes of a broker without such a KIP-848 group, and of a broker without KIP-848."""
+"""Codes of a broker that has no KIP-848 group with this id, and of a broker without KIP-848."""
 
 _NO_MEMBERS = GroupMembers("", ())
 

@@ -33,7 +33,8 @@ RETRY_MAX_MS = 200
 """Longest pause between two attempts: a coordinator needs up to 0.5 s to load."""
 
 _MARKERS_MS = 1
-"""First pause before a transaction is asked again whether it has ended: markers take 1-2 ms."""
+"""First pause before the coordinator is asked again whether a transaction has ended: markers take
+1-2 ms."""
 
 
 class _InitProducerIdResponse(Response):  # type: ignore[misc]  # aiokafka has no types

@@ -21,7 +21,8 @@ BatchOutcome = list[Position] | LogError
 
 EPOCH_MAX = 32_000
 """Last epoch with batches. After epoch 32766 a claim gets a new producer id. Markers of the new id
-do not refuse batches of the old one. The difference leaves room for claims that are cut off."""
+do not refuse batches of the old one. The epochs from 32001 on leave room for claims that are cut
+off."""
 
 
 class NotAppended(LogUnavailable):
@@ -29,7 +30,7 @@ class NotAppended(LogUnavailable):
 
 
 class Unknown(LogUnavailable):
-    """A batch may be in the log, or may arrive until its partition is established again."""
+    """A batch may be in the log, or may still arrive: a marker of the next epoch will refuse it."""
 
     def __init__(self, message: str, start_offset: int) -> None:
         super().__init__(message)
@@ -44,11 +45,12 @@ class FencedBatches(ProducerOwner):
     compares the epochs of transactions. A partition compares the epoch of a batch with the newest
     one that it has seen. So batches go only to *established* partitions: they have a record or a
     marker of the present epoch. A claim establishes all partitions of `topics`, before it returns.
-    Batches of older epochs go to no others, so brokers refuse all of them from then on.
+    Older writers send batches only to these partitions, too. So from then on, brokers refuse all
+    batches of older writers.
 
     Partitions forget the epoch of a writer some time after its last marker or record. So the last
     transaction, in which a coordinator has confirmed the epoch, may not be older than
-    `confirmation_max_age_ms`. The same holds for the records of a batch.
+    `confirmation_max_age_ms`. The newest record of a batch may not be older than that, either.
     """
 
     def __init__(
@@ -107,8 +109,9 @@ class FencedBatches(ProducerOwner):
     ) -> list[BatchOutcome] | None:
         """Append the records of each append; return their outcomes.
 
-        None: a partition would need several batches, and nothing was written. `identified` has the
-        identity and must not send meanwhile. If the call is cancelled, `drop` must follow.
+        None: a partition would need several batches, and nothing was written. `identified` is the
+        transactional producer whose identity the batches carry. It must not send during the call.
+        If the call is cancelled, `drop` must follow.
         """
         producer = await self._started(identified)
         records = [record for append in appends for record in append]

@@ -161,8 +161,9 @@ class KafkaProducer:
     def _track(self, topics: set[str]) -> None:
         """Let aiokafka refresh the leaders of these topics.
 
-        It refreshes only topics that it did not know at its start. So a refresh for a new topic
-        would drop the leaders of all others. Their batches would wait for the time-out.
+        By itself, aiokafka refreshes only topics that it did not know at its start. So the first
+        request about a new topic would drop the leaders of all known ones. Batches for the known
+        topics would then wait for the time-out.
         """
         client = self._producer.client
         client._topics |= topics & client.cluster.topics()  # noqa: SLF001
@@ -173,21 +174,22 @@ class KafkaProducer:
         """Send the batches of one partition, in order.
 
         aiokafka queues one batch per partition; other callers wait for the free slot. A caller that
-        loses the race waits again, and aiokafka subtracts its first wait twice from its timeout. So
-        only one caller at a time may wait (`_queue_locks`).
+        loses the race waits again. aiokafka then subtracts its first wait from the timeout twice.
+        So only one caller at a time may wait (`_queue_locks`).
         """
         (topic, partition) = topic_partition = batches[indexes[0]].place
         sent: list[asyncio.Future[Any]] = []
         queue = self._producer._message_accumulator._batches  # noqa: SLF001
         tracked: list[Any] = []
-        refusal: Exception = KafkaError("a batch before it was not sent")
+        refusal: Exception = KafkaError("an earlier batch of the partition was not sent")
         try:
             for index in indexes:
                 builder = batches[index].builder
                 async with self._queue_locks[topic_partition]:
                     queued = self._producer.send_batch(builder, topic, partition=partition)
                     sent.append(await queued)
-                    tracked.append(queue[topic_partition][-1])  # not drained before the next await
+                    # No other task has run since, so the batch is still in the queue.
+                    tracked.append(queue[topic_partition][-1])
         except SEND_FAILURES as failure:
             refusal = failure
         # Batches that were queued before the failure may still be written.

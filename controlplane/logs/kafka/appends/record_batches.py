@@ -56,7 +56,7 @@ def _add(batch: RecordBatch, index: int, record: Record, *, keeps_headers: bool)
 
 
 def positions(batches: Iterable[RecordBatch], offsets: Iterable[int], count: int) -> list[Position]:
-    """Return the position of each of `count` records from the first offset of each batch."""
+    """Return the positions of `count` records; `offsets` has the first offset of each batch."""
     record_positions: list[Any] = [None] * count
     for batch, first in zip(batches, offsets, strict=True):
         for number, index in enumerate(batch.indexes):

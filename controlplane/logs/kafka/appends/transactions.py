@@ -39,13 +39,13 @@ from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
 _FAILURES = (SendFailed, *SEND_FAILURES)
-"""Failures of aiokafka; a `TimeoutError` of our own deadline is an `OSError`."""
+"""Failures of aiokafka. A deadline of `_in_time` is none: it cancels the attempt."""
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNTRIED = frozenset({ErrorCode.NONE, _MISSING, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""Codes of a partition that tell nothing against the producer."""
+"""Codes of a partition that do not mean a refusal of the producer."""
 
 
 class _OpenTransaction(msgspec.Struct):
@@ -113,13 +113,14 @@ class Transactions(ProducerOwner):
         # Raises the reason if no broker can be reached; aiokafka hides it.
         await self._cluster.layout([])
         if self._producer is not None:
-            # If this claim fails, `settle` renews the old epoch. The coordinator refuses that if
-            # the claim has reached it.
+            # If this claim fails, `settle` renews the old epoch. The coordinator refuses the old
+            # epoch if the failed claim has changed it.
             self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
         await self._drop_producers()
         await self._start(None)
         self._interrupted = None
-        # If this claim ends here, partitions may still accept batches of another writer.
+        # Partitions without a new marker still accept batches of another writer. So if the claim is
+        # cut off now, this writer counts as fenced until its next claim.
         self._fenced = True
         await self._establish_all()
         self._fenced = False
@@ -301,7 +302,8 @@ class Transactions(ProducerOwner):
         """
         assert self._producer is not None
         identity = self._producer.identity
-        self._interrupted = _OpenTransaction(identity)  # `settle` ends it if this is cut off
+        # If this call is cut off, `settle` ends the transaction.
+        self._interrupted = _OpenTransaction(identity)
         present = await self._begin_in(partitions, identity)
         ends: Mapping[TopicPartition, int] = {}
         if present:
@@ -384,7 +386,7 @@ class Transactions(ProducerOwner):
         """Start a producer, with a deadline: aiokafka looks for a coordinator without end.
 
         The coordinator refuses a request for a new identity if another writer's request changes the
-        epoch at that moment. The next request is newer than both.
+        epoch at that moment. Then the request is repeated, and gets a newer epoch than that writer.
         """
         pauses = backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS)
         async with self._in_time():
@@ -422,6 +424,6 @@ class Transactions(ProducerOwner):
 
     def _fenced_error(self) -> Fenced:
         return Fenced(
-            f"another writer has claimed {self._id}, or a transaction of this one was open for "
-            f"{self._limits.transaction_timeout_ms} ms: read the log again, then claim it"
+            f"another writer has claimed {self._id}, or a transaction was open for "
+            f"{self._limits.transaction_timeout_ms} ms: read the log, then claim it again"
         )

@@ -47,8 +47,8 @@ class _ErrorMeaning(NamedTuple):
 _TOPIC_ERRORS = {
     OFFSET_OUT_OF_RANGE: _ErrorMeaning(
         LogNotUsable,
-        "no longer has the record to be read next: it was deleted, or the topic was recreated; "
-        "read it again from its start",
+        "no longer has the next record (deleted, or the topic was recreated): read the topic from "
+        "its start",
     ),
     2: _ErrorMeaning(
         LogNotUsable, "holds a record batch that its broker finds damaged: check its disk"
@@ -126,7 +126,9 @@ def start_error(transactional_id: str | None, failure: BaseException) -> LogErro
     words = _START_REFUSALS.get(code)
     producer = "the producer" if transactional_id is None else f"producer {transactional_id}"
     if code in _EPOCH_CHANGED:
-        return EpochChanged(f"{producer} cannot start: other writers claim the id all the time")
+        return EpochChanged(
+            f"{producer} cannot start, because other writers keep claiming its id: stop them"
+        )
     if words is None:
         return LogUnavailable(f"{producer} cannot start ({failure!r}): check the brokers")
     name = producer if transactional_id is None else f"transactional.id {transactional_id}"
@@ -150,7 +152,8 @@ def connection_error(broker: str, failure: BaseException) -> LogError:
     for kind, sentence in _CONNECTION_ERRORS:
         if isinstance(failure, kind):
             return sentence(broker, failure)
-    return LogUnavailable(f"broker {broker} cannot be reached ({type(failure).__name__})")
+    reason = type(failure).__name__
+    return LogUnavailable(f"broker {broker} cannot be reached ({reason}): check the address")
 
 
 def _unresolved(broker: str, _: BaseException) -> LogError:

@@ -118,14 +118,14 @@ class UndecodedBatch(LazyBatch):
         return self._columns()
 
     def entries_under(self, key_prefix: bytes) -> Iterable[Entry]:
-        """Return the entries whose key begins with these bytes; decode only what may have them."""
+        """Return the entries whose key has this prefix; decode only batches that may have one."""
         return self._columns(key_prefix).entries()
 
     def _columns(self, key_prefix: bytes = b"") -> ColumnBatch:
         """Decode all records, or those whose key begins with a prefix."""
         columns = _ColumnBuilder(key_prefix)
         for frame, aborted in zip(self._frames, self._aborted, strict=True):
-            # The bytes of a key lie in an uncompressed frame as they are.
+            # An uncompressed frame contains the bytes of its keys unchanged.
             if frame.may_be_compressed or key_prefix in frame.octets:
                 try:
                     columns.add(frame, aborted=aborted)
@@ -149,7 +149,7 @@ class UndecodedBatch(LazyBatch):
 def _keep_last(frame: Frame, last: LastValues) -> None:
     try:
         last.update(map(_PAIR, frame.records()))
-    except UnicodeDecodeError:  # in a header name; this sets all values again
+    except UnicodeDecodeError:  # a header name is not UTF-8: read the whole batch again
         last.update(map(_PAIR, lenient_decoder.rows(frame.octets)))
 
 
@@ -174,7 +174,7 @@ class _ColumnBuilder:
         records = frame.records()
         try:
             rows = list(map(_ROW, self._selected(records)))
-        except UnicodeDecodeError:  # in a header name
+        except UnicodeDecodeError:  # a header name is not UTF-8
             rows = list(map(_ROW, self._selected(lenient_decoder.rows(frame.octets))))
         self._add(rows)
         if isinstance(records, _LegacyRecordBatchPy):

@@ -82,7 +82,7 @@ class FetchLoop:
                     yield batch
                 for progress in self._progress():
                     yield progress
-                # Only now: a new `run` would not yield the records of this answer again.
+                # Raised after the records are yielded: a new `run` would not yield them again.
                 if trouble is not None:
                     raise trouble
         finally:
@@ -152,7 +152,7 @@ class FetchLoop:
         if not fetched_frames.frames:
             raise LogNotUsable(
                 f"topic {topic}, partition {number}: half a record batch came at offset "
-                f"{fetched_frames.start}; its broker is older than Kafka 0.11"
+                f"{fetched_frames.start}, as from a broker before Kafka 0.11: use a newer broker"
             )
         self.positions[fetched.partition] = fetched_frames.next_offset
         return [fetched_frames]

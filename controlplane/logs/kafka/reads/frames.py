@@ -110,7 +110,7 @@ def corrupt(partition: TopicPartition, offset: int, failure: BaseException) -> L
     reason = str(failure) or type(failure).__name__
     return LogCorrupt(
         f"topic {topic}, partition {number}: the record batch at offset {offset} is damaged "
-        f"({reason}); nothing after it can be trusted"
+        f"({reason}). Nothing after it can be trusted: check the disk of its broker"
     )
 
 

@@ -98,7 +98,8 @@ class GroupConsumer:
             **options,
             group_id=group,
             enable_auto_commit=False,
-            # Java consumers offer it too, so a sink can move here while its group has Java members.
+            # Java consumers offer this assignor by default, too. So a sink can move here while its
+            # group has Java members.
             partition_assignment_strategy=(RangePartitionAssignor,),
             rebalance_timeout_ms=longest_rebalance_ms,
         )

@@ -18,7 +18,7 @@ class ReadBackReader:
         self._limits = limits
         self._committed_reader = KafkaReader(cluster, "read_committed", limits, None)
         self._reader = KafkaReader(cluster, "read_uncommitted", limits, None)
-        """Reads batches: the open transaction of another writer does not hide them."""
+        """Reads uncommitted: else an open transaction of another writer would hide batches."""
 
     async def committed(self, written: Sequence[Position]) -> bool:
         """Return True if the records at these positions are committed, False if they were aborted.
@@ -40,7 +40,7 @@ class ReadBackReader:
         return False
 
     async def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the end of each partition, which is the first offset of a later record.
+        """Return the end of each partition; a later record has at least this offset.
 
         Raises:
             LogError: a partition has no leader, or its topic is missing.
@@ -53,8 +53,8 @@ class ReadBackReader:
         """Return the last positions of a batch of one partition, from an offset on; empty: none.
 
         The partition must have a marker that refuses a late request. `start_offset` must lie behind
-        earlier records with the same keys and values. A time could not replace it: records may have
-        the times of the brokers (`message.timestamp.type=LogAppendTime`).
+        earlier records with the same keys and values. A start time could not replace this offset:
+        records may have the times of the brokers (`message.timestamp.type=LogAppendTime`).
 
         Raises:
             LogError: the partition cannot be read.

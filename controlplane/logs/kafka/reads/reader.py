@@ -215,7 +215,10 @@ class KafkaReader:
         requested = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
         for at, offset in requested.items():
             if at not in end:
-                raise LogNotUsable(f"topic {at[0]} has fewer partitions than offsets are given for")
+                raise LogNotUsable(
+                    f"topic {at[0]} has fewer partitions than start offsets: "
+                    "give one offset per partition"
+                )
             if offset > end[at]:
                 raise topic_error(at[0], OFFSET_OUT_OF_RANGE)
         return {at: max(offset, requested.get(at, offset)) for at, offset in first.items()}
