@@ -107,7 +107,7 @@ class BrokerOffsets:
 class RoutedOffsetWriter:
     """Passes each offset to one of two writers, which its topic selects (`OffsetWriter`).
 
-    All drafts of a call belong to one writer: the caller decides which topic gets its offsets first.
+    All drafts of a call have one topic: the caller decides which topic gets its offsets first.
     """
 
     def __init__(
