@@ -207,10 +207,10 @@ class ClaimedOffsetWriter:
 class BrokerOffsetWriter:
     """Writes the offsets of one task to topics outside of the plane's log (`OffsetWriter`).
 
-    These are connectors' own topics, on the worker's cluster or another one. No broker fences the
-    appends: a process learns the names of these topics only after its claim, so the claim writes no
-    markers to them. Instead, the claim is checked before each append. A process that hangs between
-    the two may still replace newer offsets once, when it wakes up.
+    These are connectors' own topics, on the worker's cluster or another one. A process learns their
+    names only after its claim. So the claim writes no markers to them, and no broker fences the
+    appends. Instead, the claim is checked before each append. A process that hangs between the two
+    may still replace newer offsets once, when it wakes up.
     """
 
     def __init__(
