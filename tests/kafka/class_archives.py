@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.jars import ROOT, java
@@ -38,8 +38,12 @@ class ClassArchive:
         return (f"-XX:ArchiveClassesAtExit={self._unfinished}",)
 
     def keep(self) -> None:
-        """Keep the archive that a JVM has recorded; the JVM must have ended."""
-        self._unfinished.rename(self._file)
+        """Keep the archive that a JVM has recorded; the JVM must have ended.
+
+        A JVM that halts at its end, as a worker may on a busy machine, has recorded none.
+        """
+        with suppress(FileNotFoundError):
+            self._unfinished.rename(self._file)
 
     @property
     def _unfinished(self) -> Path:
