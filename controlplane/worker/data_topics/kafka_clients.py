@@ -216,7 +216,10 @@ class KafkaClients:
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
-        """Open a writer of copies to the worker's topic; None: the producer's cluster has it."""
+        """Open a writer of copies to the worker's topic.
+
+        None: the task's producer writes to the cluster of that topic, so no copies are needed.
+        """
         if self.offsets.remote_topic(config) is None:
             yield None
             return

@@ -100,7 +100,7 @@ class BrokerOffsets:
         )
 
     async def ends(self, topics: Sequence[str]) -> Ends:
-        """Return the high watermarks, which lie behind the records of open transactions."""
+        """Return the high watermarks: the records of open transactions lie before them."""
         return await self._high_watermarks.ends(topics)
 
 
