@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 class ReplayError(Exception):
-    """Base of all errors of `replay`: the archive is unchanged, the message names a remedy."""
+    """Base of all errors of `replay`. The operation damaged nothing; the message names a remedy."""
 
 
 class NoArchive(ReplayError):
@@ -31,7 +31,7 @@ class ArchiveBusy(ReplayError):
 
 
 class NotWritable(ReplayError):
-    """The place of the archive is not writable."""
+    """A file or folder, in an archive or elsewhere, cannot be written."""
 
 
 class BadStoreSetting(ReplayError):

@@ -104,7 +104,7 @@ def profiles_named(
     """Releases by name; `all` means the distinct ones, each once.
 
     Raises:
-        UnknownRelease: an unknown name, or a release without exactly-once support.
+        UnknownRelease: an unknown name, or with `exactly_once` a release that lacks it.
     """
     by_release: dict[str, Profile] = {}
     for name in names:

@@ -119,7 +119,7 @@ PARTITIONS = described(
     ("first_ms", pa.int64(), "time of the first record that has one"),
     ("latest_ms", pa.int64(), "greatest time of a record"),
     ("looks", pa.int64(), "captures that reached the log's end and found new offsets"),
-    ("missing", pa.int64(), "offsets before the end that are not archived"),
+    ("missing", pa.int64(), "offsets before the end that were never archived"),
     ("lost", pa.int64(), "missing offsets that the source had removed between two captures"),
     ("holes", pa.int64(), "number of missing ranges"),
     ("known_from", pa.int64(), "end offset from which on each key's last record is known, or null"),

@@ -91,7 +91,7 @@ def compact(
     """Remove what earlier merges have replaced or left, then merge, with a removal by age.
 
     Raises:
-        ReplayError: the cluster is damaged, busy or not writable; it is as before.
+        ReplayError: the cluster is damaged, busy or not writable. A failed merge has no effect.
     """
     earlier = remove_replaced(store, name, options.grace_s)
     left = remove_leftovers(store, name)

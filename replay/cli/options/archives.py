@@ -61,7 +61,7 @@ class ArchiveInput(NamedTuple):
         """Releases by name; `all` means the distinct ones, each once.
 
         Raises:
-            UnknownRelease: an unknown name, or a release without exactly-once support.
+            UnknownRelease: an unknown name, or with `exactly_once` a release that lacks it.
         """
         return profiles_named(names, read_profile, exactly_once=self.exactly_once)
 

@@ -25,9 +25,9 @@ class PartitionCoverage(NamedTuple):
     latest_ms: int | None
     """Greatest time of a record."""
     looks: int
-    """Number of captures that have found new offsets."""
+    """Number of looks (`readings.reading_columns`) that have found new offsets."""
     missing: int
-    """Offsets before the end that are not archived: compacted, removed, or markers."""
+    """Offsets before the end that were never archived: compacted, lost, or markers."""
     lost: int
     """Missing offsets that the source had removed between two looks (gaps)."""
     holes: int
