@@ -151,7 +151,7 @@ class Appender:
         )
 
     def _counts(self, made: Manifest, name: str, content: bytes) -> bool:
-        """True if a written manifest belongs to the chain.
+        """True if a written manifest belongs to the chain; otherwise the manifest is removed.
 
         A merge may have replaced and removed an earlier manifest of this name since the append
         began. Then a later manifest exists, and the archive lacks the appended records.

@@ -166,7 +166,7 @@ class _StreamRun:
     def _ask(
         self, question: Callable[["StreamedCapture"], Coroutine[Any, Any, ResultT]]
     ) -> ResultT:
-        """Answer a question by a capture with a fresh connection, because brokers come and go."""
+        """Return the answer of a capture with a new connection, because brokers come and go."""
 
         async def with_capture() -> ResultT:
             stream = self._stream

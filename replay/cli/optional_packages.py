@@ -60,10 +60,11 @@ class _NoPandas(MetaPathFinder):
 
 
 def leave_out_pandas() -> None:
-    """Keep pyarrow from importing pandas, a quarter of the time of a short command.
+    """Keep pyarrow from importing pandas.
 
-    pyarrow looks for pandas once, at the first array made of a list. No command has values of
-    pandas' types. A later conversion to pandas imports it.
+    The import takes a quarter of the time of a short command. Only the first array made of a list
+    makes pyarrow look for pandas. No command has values of pandas' types. A later conversion to
+    pandas imports it.
     """
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None or "pandas" in sys.modules:

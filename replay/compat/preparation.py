@@ -69,7 +69,7 @@ def copied(positions: tuple[Position, ...]) -> str:
 
 
 def again(committed: Entry | None, wrong: Entry) -> str:
-    """Command that restores the last committed value of a key, or a tombstone without one."""
+    """Command that writes the last committed value of a key again; a tombstone if there is none."""
     if committed is not None and committed.value is not None:
         return copied((committed.position,))
     return append_command(wrong.topic, wrong.partition, json_codec.decode_key(wrong.key or b""), "")

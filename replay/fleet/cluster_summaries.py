@@ -34,7 +34,10 @@ class StateSummary(msgspec.Struct, frozen=True):
     problem: str | None = None
     doubts: tuple[str, ...] = ()
     order_marks: tuple[OffsetMark, ...] = ()
-    """Offsets of a part that depend on the order between partitions (`utf8_text`)."""
+    """Offsets of a part that depend on the order between partitions.
+
+    Half surrogate pairs in names of connectors are escapes (`utf8_text`).
+    """
 
     @property
     def row(self) -> RowDocument:

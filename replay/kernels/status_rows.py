@@ -1,7 +1,8 @@
 """Rows of a status partition that may still count; the core's `live_statuses` needs no others.
 
-The release decides whether the last value of a key determines its status. If it leaves the status
-open for any of the requested releases, every row of the key is kept.
+The last value of a key may determine the key's status for one release, and leave it open for
+another. If it leaves the status open for any of the requested releases, every row of the key is
+kept.
 """
 
 from collections.abc import Iterable, Sequence

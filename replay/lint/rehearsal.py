@@ -41,7 +41,8 @@ def lint(
     """Find the connectors that would change if the log were compacted and a worker restarted.
 
     Findings are ordered by connector. Differences that appear while tombstones remain come before
-    those that appear once they are gone; each is reported once. `exactly_once` is as in `Fold`.
+    those that appear once they are gone; each is reported once. `exactly_once`: the workers do not
+    see records of aborted transactions.
     """
     log, names = in_order(entries), topics or Topics()
 

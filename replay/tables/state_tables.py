@@ -15,7 +15,10 @@ from replay.tables.cells import RowDocument, batches, text_map, tuple_batches
 from replay.tables.offset_rows import OFFSET_COLUMNS, OffsetRow, offset_rows
 
 OrderFacts = Mapping[str, Sequence[str]]
-"""Facts that depend on the order between partitions, by connector (`utf8_text`)."""
+"""Facts that depend on the order between partitions, by connector.
+
+Half surrogate pairs in the names are escapes (`utf8_text`).
+"""
 
 StateRows = Callable[[ClusterState, OrderFacts | None], Iterable[RowDocument]]
 """Makes the rows of a table, without the columns that all tables have."""

@@ -30,7 +30,7 @@ RecordOffsets = npt.NDArray[np.int64]
 
 
 class DigestShare(NamedTuple):
-    """Connectors of a job whose name has a certain hash, modulo the number of shares."""
+    """Connectors of a job: those with `number` as the hash of their name, modulo `share_count`."""
 
     job: TimelineJob
     number: int
@@ -43,7 +43,7 @@ class DigestShare(NamedTuple):
 
 
 class ShareKeys:
-    """Tells by its key which share folds a record."""
+    """Finds the records that a share folds, by their keys."""
 
     def __init__(self, share: DigestShare) -> None:
         self._share = share

@@ -200,5 +200,5 @@ def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
     key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
     command = append_command(place.topic, place.partition, key, '{"tasks":0}')
     return PreparationStep(
-        StepTime.BEFORE, command, "empties its task set; no request of a worker does this"
+        StepTime.BEFORE, command, "empties its task set; no REST request does this"
     )

@@ -147,8 +147,8 @@ class ArchiveCertainty:
         if at < 0:
             return
         removed = self.removed(place)
-        # Up to the first removed offset, no removed record lies before the cut. From the cut of the
-        # retention (`until`) on, no removed record counts any more.
+        # A cut up to the first removed offset has no removed record before it. The state at a cut
+        # from `until` on (the cut of the retention) depends on no removed record.
         if removed is not None and removed.after + 1 < cut < (removed.until or 0):
             yield removed
         yield from self._state(place, looks, at, cut)

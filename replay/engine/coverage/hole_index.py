@@ -72,7 +72,7 @@ class HoleIndex:
     def __init__(self, cluster: ArchivedCluster) -> None:
         self._cluster = cluster
         self._unarchived: dict[PartitionId, MissingOffsets] = {}
-        """Ranges without archived records; what retention has removed is one of them."""
+        """Ranges without archived records; they include the offsets that retention has removed."""
 
     def missing(self, place: PartitionId) -> MissingOffsets:
         """Ranges that never had an archived record, also before the first and after the last one.

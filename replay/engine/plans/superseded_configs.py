@@ -28,7 +28,7 @@ PREFIXES = (
     b"target-state-",
     b"tasks-fencing-",
 )
-"""Keys of the records: secrets of the workers, requests, log levels, target states, fencing."""
+"""Keys of the records: session keys, restarts, log levels, target states, fencing."""
 
 _LASTING = (SessionKey, TargetState, TaskCount)
 """Records that change the state; restarts and log levels are only heard while a worker runs."""
