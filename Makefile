@@ -86,7 +86,7 @@ scenarios-rewrite: $(READY) ## Write the present output into the scenarios; then
 
 # Archives of 1, 10 and 30 million records. One of 100 million, 4 GB of disk, is measured by
 # .venv/bin/python -m benchmarks.replay --records 100 --rounds 3 --folder .cache/fleet
-bench: $(READY) ## Measure everything, and compare it with other programs: three quarters of an hour
+bench: $(READY) ## Run most benchmarks of docs/benchmarks.md: three quarters of an hour
 	@tools/java
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append

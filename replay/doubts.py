@@ -31,7 +31,7 @@ class DoubtKind(Enum):
     """Kinds of doubts, the gravest first."""
 
     RETENTION = "removed by retention"
-    """Records that counted at the moment have been removed by age, as superseded ones."""
+    """Retention has removed records on which the state at the moment depended."""
     STATE = "state unknown"
     """The last record of a key may be missing."""
     DELETIONS = "deletions unknown"
@@ -45,7 +45,7 @@ class RetentionTimes(NamedTuple):
 
     removed_at_ms: int
     certain_from_ms: int
-    """Time of the cut: from then on nothing that counts has been removed."""
+    """Time of the cut: no state from then on depends on a removed record."""
 
     @property
     def sentence(self) -> str:

@@ -158,7 +158,7 @@ class AttachedPlane:
 
     @property
     def failure(self) -> LogError | None:
-        """No failure stops commands for good."""
+        """Always None: no failure of an attached plane is permanent."""
         return None
 
     async def trouble(self) -> LogError | None:
@@ -254,7 +254,7 @@ class AttachedPlane:
         return job
 
     def _ended(self, job: _QueuedRequest, task: "asyncio.Task[None]") -> None:
-        """Forget a job; its callers get the error if it has ended without an answer."""
+        """Forget a command that has ended; without an answer, its callers get the error."""
         self._running.pop(job.request.command_id, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -295,9 +295,9 @@ class AttachedPlane:
                 # The comparison is likely to find no difference, and no caller waits for it.
                 await self._idle.wait()
             comparison = await self._compared(accepted, answer)
-        # The next command of the connector may run from here on. Its record must follow the
-        # *finished* of this command in the trail. It does: nothing is awaited before that
-        # record is queued, and the trail keeps the order of appends.
+        # The next command of the connector may run from here on. In the trail, the record
+        # *finished* of this command must precede the next command's records. So nothing is
+        # awaited before `_finish` queues *finished*; the trail keeps the order of appends.
         await self._finish(accepted, answer, comparison, **ending_of(answer))
         self._report(job, answer, comparison)
 
@@ -333,7 +333,7 @@ class AttachedPlane:
             LogUnavailable, OutcomeUnknown: the first of several requests was sent; it is unknown
                 how many were done.
         """
-        self._idle.begin()  # by the time of the first pause, the first request has left
+        self._idle.begin()  # woken tasks run once this task waits, usually for a worker
         try:
             return await self._execution.perform(accepted)
         except (LogUnavailable, OutcomeUnknown) as failure:
@@ -348,7 +348,7 @@ class AttachedPlane:
         return progress_of(self._trail.commands[request.command_id]).step
 
     async def _end_later(self, job: _QueuedRequest, failure: Exception) -> None:
-        """Answer that a command is cut off; end it as soon as the workers answer.
+        """Tell the callers that their command is cut off; end it as soon as the workers answer.
 
         The lock of the connector is held meanwhile, so no later command runs on a half done one.
         """

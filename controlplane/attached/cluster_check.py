@@ -136,7 +136,7 @@ async def check_topics(
                 break
             if asyncio.get_running_loop().time() > deadline:
                 if difference is None:
-                    break  # no answer now; later answers to commands are compared
+                    break  # no answer: the records of each command are compared later
                 raise LogNotUsable(
                     f"{worker.url} is a worker of another Connect cluster than topic "
                     f"{state.topics.config}: {difference}; check --connect-url and --config-topic"

@@ -94,7 +94,7 @@ class CommandExecution:
         """Send the one request of a command."""
         request = request_of(command)
         if request is None:
-            text = "Workers send this request to each other: send it to a worker of the cluster"
+            text = "Only workers accept this request: send it to a worker of the cluster itself"
             return Rejected(Reason.FORBIDDEN, text)
         name = command.connector if isinstance(command, ConnectorCommand) else ""
         messages = [text.format(name) for text in _LAGS]

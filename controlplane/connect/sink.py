@@ -19,14 +19,14 @@ KafkaOffsets = Mapping[KafkaPartition, int]
 
 
 class SentReport(Protocol):
-    """A report that is being written: `await` it in a coroutine, or `wait` in plain code."""
+    """A report that is being written: `await` it in a coroutine, or call `wait` elsewhere."""
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in a coroutine until the report is in the log, or has failed."""
         ...
 
     def wait(self) -> None:
-        """Wait in plain code until the report is in the log, or has failed."""
+        """Block the calling thread until the report is in the log, or has failed."""
         ...
 
 

@@ -31,7 +31,10 @@ OffsetPairs = Sequence[OffsetPair]
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """Pause of a source. The runtime commits, and resumes `read` after this time."""
+    """Pause of a source: the runtime resumes `read` after this time.
+
+    Due commits, pauses and stops take effect meanwhile.
+    """
 
     seconds: float = 1.0
 

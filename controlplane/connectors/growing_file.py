@@ -22,7 +22,7 @@ class GrowingFile:
         self.lines = lines
         """Number of lines that were read."""
         self._position: int | None = None
-        """Position in bytes after them; None: it is unknown."""
+        """Position in bytes after these lines; None: it is unknown."""
         self._tail = b""
         self._stamp: tuple[int, ...] = ()
         """Device, inode, size and time of the file when it was read to its end."""

@@ -12,7 +12,10 @@ class Throttle:
         self._started = monotonic()
 
     async def wait(self, amount: int) -> None:
-        """Wait until `amount` records fit the rate. A negative rate has no limit; 0 never ends."""
+        """Wait until `amount` records fit the rate.
+
+        With a negative rate return at once; with a rate of 0 wait without end.
+        """
         if self._per_second < 0:
             return
         if self._per_second == 0:

@@ -28,7 +28,10 @@ ReadToEnd = Callable[[], Awaitable[ClusterState]]
 """Reads the log to its end; returns the state there."""
 
 EndCommand = Callable[[CommandRequest, CommandTrace, ReportedFailure | None], Awaitable[None]]
-"""Ends one command; the failure is what its caller got. Raises `NotTakenBack` if it cannot yet."""
+"""Ends one command; the failure is what its caller got.
+
+Raises `NotTakenBack` if its actions outside of the log cannot be taken back yet.
+"""
 
 
 class CommandsInDoubt:

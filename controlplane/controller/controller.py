@@ -271,7 +271,7 @@ class Controller:
         return await self._answer_of(job, profile or self._decider.context.profile)
 
     async def _answer_of(self, job: QueuedCommand, profile: Profile) -> CommandAnswer:
-        """Wait for the answer of a job that several callers may share."""
+        """Wait for the answer to a command; several callers may wait for the same command."""
         job.callers += 1
         try:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):

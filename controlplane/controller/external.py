@@ -118,9 +118,9 @@ def remote_reader(outside: ExternalActions) -> HasRemoteOffsets | None:
 
 
 def known_policy(context: Context) -> Context:
-    """Return the context of a reader: without a policy in its settings, every override is allowed.
+    """Return the context for reads of a sink's offsets; an unset override policy becomes All.
 
-    The release's default may differ from the policy of the workers that run the sink.
+    The release's default may be stricter than the policy of the workers that run the sink.
     """
     if context.worker.override_policy is not None:
         return context

@@ -1,8 +1,9 @@
 """Results of `decide`: a plan, a question, or a refusal. All of them are data.
 
 A plan is a sequence of named steps. Each step is one atomic batch of records or one outside action.
-Before the next step begins, the topics in `read_back` must have been read up to what the step
-wrote. The gap after every step is a crash point with the step's name.
+A step's `read_back` names topics. Before the next step begins, these must have been read up to the
+last record that the plan has written. The gap after every step is a crash point with the step's
+name.
 """
 
 from collections.abc import Mapping
@@ -111,9 +112,10 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     records: tuple[Draft, ...] = ()
     action: AnyAction | None = None
     read_back: tuple[str, ...] = msgspec.field(default=(), name="barrier")
-    """Topics to read, up to the records that the plan wrote, before the next step begins.
+    """Topics to read before the next step begins, up to the last record that the plan has written.
 
-    The command topic stores it as `barrier`, so that logs of earlier versions can be recovered.
+    The command topic stores the field as `barrier`, so that logs of earlier versions can be
+    recovered.
     """
     undo: "Step | None" = None
     best_effort: bool = False

@@ -125,8 +125,8 @@ def from_line(line: bytes, own: KafkaPlugins, release: str | None = None) -> Har
         output = msgspec.json.decode(line, type=_DefinitionsOutput)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HarvestError(
-            f"the classes in these jars define what is not understood ({error}): use the jars of "
-            "one release of Kafka"
+            f"the definitions in these jars have an unknown form ({error}): use the jars of one "
+            "release of Kafka"
         ) from None
     profile = resolve(release or output.release).profile
     return Harvest(output.release, _definitions(output, own, profile), _plugins(output))
@@ -167,8 +167,8 @@ def _run(command: Sequence[str], output_file: Any) -> str:
         )
     except subprocess.TimeoutExpired:
         raise HarvestError(
-            f"Java did not end within {JAVA_S} s, perhaps because a plugin waits for something: "
-            "name a folder without the jars of plugins"
+            f"Java did not end within {JAVA_S} s; a plugin may be the cause: name a folder without "
+            "the jars of plugins"
         ) from None
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None
@@ -208,7 +208,7 @@ def _error_summary(error_output: str) -> str:
     if missing := _MISSING.search(error_output):
         return f"the jars lack {missing[1]}: name the folder with all jars of Kafka (libs/)"
     lines = [line for line in error_output.splitlines() if "rror" in line or "xception" in line]
-    why = short((lines or ["it does not say why"])[0])
+    why = short((lines or ["Java gives no reason"])[0])
     return f"Kafka's classes cannot be asked: {why}"
 
 

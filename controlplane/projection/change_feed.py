@@ -25,7 +25,7 @@ CHANGES_WAITING = 10_000
 """Maximum changes in a watcher's queue, some MB; beyond it the watcher gets `TooSlow`."""
 
 RELEASES_WATCHED = 8
-"""Maximum releases with watchers: each costs a state and a share of every entry."""
+"""Maximum releases with watchers: each costs a state, and time for every entry."""
 
 
 class TooSlow(Exception):

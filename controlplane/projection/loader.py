@@ -99,8 +99,8 @@ async def _load_batches(
 ) -> BulkLoader:
     """Read the records after the snapshots.
 
-    A late record precedes the end of its topic's snapshot in the one order. Then that snapshot is
-    dropped from `snapshots`, and everything is read again.
+    A record is late if it precedes the end of its topic's snapshot in the one order. After a late
+    record, that snapshot is dropped from `snapshots`, and everything is read again.
     """
     while True:
         loading, partitions_read, contradicted = BulkLoader(fold), set(), set()

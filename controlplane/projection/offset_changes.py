@@ -32,7 +32,7 @@ class OffsetObserver:
         """Changes by topic, then by partition; only of topics read from their first record."""
 
     def begin(self, topics: Iterable[str], resumed: Iterable[str]) -> None:
-        """Collect from those of these topics that do not start after a snapshot."""
+        """Collect changes in topics that are read whole; `resumed` ones start after a snapshot."""
         self._changes |= {topic: {} for topic in {*topics}.difference(resumed)}
 
     def look_at(self, batch: Batch) -> None:

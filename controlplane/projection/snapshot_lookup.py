@@ -6,7 +6,8 @@ give the same state as reading everything. Three conditions ensure it:
 
 * The records before the cut precede all others in the one order (`core.order`). A late record with
   the timestamp of a slow clock breaks that. So the cut lies some time before the latest record
-  (`core.topics.watermark`). A load checks for late records; after one, it reads the whole topic.
+  (`snapshot_writer.Watermark`). A load checks for late records; after one, it reads the whole
+  topic.
 * No record before the cut has been removed. When compaction or retention removes a topic's first
   record, the log drops that topic's snapshots with it.
 * The fold is the same: another release, isolation or fold version is another kind.

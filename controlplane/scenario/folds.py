@@ -2,8 +2,8 @@
 
 The main fold applies entries one by one. The bulk loader is always the second. Other packages
 register folds by entry points. The group `controlplane.folds` has callables like `Refold`. The
-group `controlplane.folds.together` has a `BatchFold` for all tasks at once. A difference is printed
-with the fold's name.
+group `controlplane.folds.together` has callables like `BatchFold`: each computes all states at
+once. A difference is printed with the fold's name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Refold(Protocol):
 
 
 class FoldTask(NamedTuple):
-    """Log and reader for which a state is to be computed."""
+    """Task of a fold: a log and the reader whose state is to be computed."""
 
     entries: tuple[Entry, ...]
     """All entries of the log, sorted by `core.order`."""
@@ -56,7 +56,10 @@ class BatchFold(Protocol):
 
 
 class FoldTasks:
-    """Collects tasks in a first run, and answers them from one batch in a second."""
+    """Collects fold tasks in a first run of the scenarios.
+
+    In the second run, the fold from `answered` returns the states that a `BatchFold` has computed.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[FoldTask, None] = {}  # each once, in order

@@ -77,8 +77,8 @@ async def play(scenario: Scenario, folds: Folds | None = None) -> list[StepResul
 def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[list[StepResult]]:
     """Run all steps of all scenarios, each in a world of its own.
 
-    With batch folds the scenarios are played twice: the first run collects the tasks, the second
-    prints. Both runs are equal, because nothing in a scenario's world varies.
+    With batch folds the scenarios are played twice. The first run collects the states to compute,
+    the second one prints. Both runs are equal, because nothing in a scenario's world varies.
 
     Raises:
         BadScenario: a step makes no sense; the message names file and line.

@@ -70,7 +70,7 @@ def _in_order(texts: Sequence[str]) -> str:
 
 
 def _once_each(texts: Sequence[str]) -> str:
-    """The distinct texts; a text that begins another one is left out."""
+    """The distinct texts, without those that are a prefix of another one."""
     distinct = list(dict.fromkeys(filter(None, texts)))
     return " | ".join(
         text

@@ -12,7 +12,7 @@ import msgspec
 from controlplane.settings.sources import SourcedValue, ValueSource
 
 _CONVERTED_ELSEWHERE = "records are converted where connectors run"
-_ONLY_ON_KAFKA = "only `serve --own` creates topics on brokers, and uses it"
+_ONLY_ON_KAFKA = "only `serve --own` uses it, to create topics on brokers"
 _LOGINS = "logins here are PLAIN, SCRAM, or OAUTHBEARER with a token in a file"
 _NO_JAVA_METRICS = "there are no Java metrics here"
 _OF_CONNECTOR_CLIENTS = "it configures the clients of connectors that run on Kafka"

@@ -17,7 +17,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """JKS or PKCS12 (the content decides which), or PEM. The key store has the same types."""
 
     ssl_truststore_location: Annotated[str | None, PATH] = None
-    """Path, relative to the directory of the start as in Java. None: the system's authorities."""
+    """Path; as in Java, relative to the directory in which the process starts. None: the system's
+    authorities."""
 
     ssl_truststore_password: Secret | None = None
     """Password of a JKS or PKCS12 store, like `ssl.keystore.password`."""

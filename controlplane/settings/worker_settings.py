@@ -59,9 +59,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     offset_storage_partitions: _TopicPartitions = 25
     """Partitions of a new topic of offsets. -1: in Kafka the brokers' default, in an embedded log
-    this project's default; also for statuses."""
+    this project's default."""
 
     status_storage_partitions: _TopicPartitions = 5
+    """Partitions of a new topic of statuses; -1 as for offsets."""
 
     config_storage_replication_factor: _Replicas = 3
     """Replicas of a new config or command topic in Kafka (`serve --own`); -1: the brokers' default.
@@ -157,7 +158,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     crash."""
 
     offset_flush_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
-    """Time limit of a commit for records in flight; afterwards the next commit takes them."""
+    """Time limit of a commit of offsets; the next commit repeats a late one. Also the longest wait
+    for records in flight when a source task ends."""
 
     # --- a standalone worker ---------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BlockingTrial:
-    """A running connector. The methods are those of `ConnectorTrial`; each waits in plain code."""
+    """A running connector. The methods of `ConnectorTrial`; each blocks the calling thread."""
 
     def __init__(self, running: ConnectorTrial, trials: "BlockingTrials") -> None:
         self._running = running
@@ -46,7 +46,7 @@ class BlockingTrial:
         """Wait until a sink has committed an offset of a topic's first partition.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or it does not happen.
+            AssertionError: a task has failed, with its trace, or the commit does not come.
         """
         self._trials.call(self._running.consumed(topic, offset))
 

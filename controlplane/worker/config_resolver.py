@@ -18,7 +18,7 @@ from controlplane.settings.providers import REFERENCE, Providers
 _REFERENCE = "${"
 
 SECRET_CHARACTERS = 3
-"""Minimum length of a value to hide: a trace without all shorter values would be unreadable."""
+"""Minimum length of a value to hide. Shorter values are too frequent in the text of a trace."""
 
 LINE_CHARACTERS = 8
 """Minimum length of a line to hide, in a value of several lines: a shorter one is no secret (`}`).
@@ -46,7 +46,7 @@ class ConfigResolver:
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
         self._secrets: dict[str, deque[str]] = {}
-        """For each config value with references: the forms of its secrets in messages."""
+        """Forms in which messages may show a secret, for each config value with references."""
         self._references: dict[str, dict[str, str]] = {}
         """For each config value with references: the reference of each provided value."""
         self._lock = Lock()
@@ -153,7 +153,8 @@ class ConfigResolver:
             replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
         # A reference and the text before it may together look like another reference.
         restored = REFERENCE.sub(lambda match: inserted.get(match[0], match[0]), replaced)
-        # With line feeds for each reference, the texts around it cannot form a secret together.
+        # Line feeds replace each reference, so that the texts before and after it do not join and
+        # look like a secret.
         rest = REFERENCE.sub("\n\n", replaced)
         if restored != value or any(form in rest for form in forms):
             raise ConnectError(

@@ -69,7 +69,7 @@ TOPIC_KEYS = ("topics", "topics.regex")
 
 OFFSETS_PATIENCE_MS = 60_000
 """Longest wait for the offsets of a source before its tasks start (`default.api.timeout.ms` of
-Kafka's consumer). Their connector obeys no command meanwhile, except its deletion."""
+Kafka's consumer). The connector obeys no command meanwhile, except its deletion."""
 
 
 class RuntimeEnvironment(NamedTuple):
@@ -177,7 +177,8 @@ class InstanceFactory:
     async def _read_offsets(self, name: str, config: Mapping[str, Any]) -> SourceOffsetStore:
         """Read the offsets topics to their ends, and return the connector's offsets."""
         plane, offsets = self._plane, self._clients.offsets
-        if offsets.remote_topic(config) is not None:  # a reference may name its brokers
+        if offsets.remote_topic(config) is not None:
+            # The config may name the producer's brokers by a reference.
             config = (await asyncio.to_thread(self._resolver.resolved, config)).config
         topics = topics_of(plane.state, config)
         if offsets.remote_topic(config) is not None:

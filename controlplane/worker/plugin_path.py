@@ -62,7 +62,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
 
 
 def _is_module_name(place: str) -> bool:
-    """True if a place can be the name of a module; a folder of that name is then ignored."""
+    """True if an entry of `plugin.path` can name a module; it then never names a folder."""
     return all(part.isidentifier() for part in place.split("."))
 
 

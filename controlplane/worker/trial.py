@@ -102,7 +102,7 @@ class ConnectorTrial:
         """Wait until a sink has committed an offset of a topic's first partition.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or it does not happen.
+            AssertionError: a task has failed, with its trace, or the commit does not come.
         """
         async for _ in self._polls(f"offset {offset} of {topic} to be committed"):
             offsets = await self._worker.cluster.actions.group_offsets(f"connect-{NAME}")

@@ -2,7 +2,7 @@
 
 A process that is killed leaves files that no manifest names, or a manifest whose files are all
 complete. Records that are archived already are compared, not added again. If the archive is merged
-meanwhile, the append continues behind the merge. If another process appends, this append ends with
+meanwhile, the append continues after the merge. If another process appends, this append ends with
 `ArchiveBusy`.
 """
 

@@ -34,9 +34,9 @@ take the removed offsets for holes that the log cleaner has left. So they must r
 format."""
 
 READINGS_FORMAT = 4
-"""Format of the manifest of a merge that names a file with the readings. It joins the ranges of
-several looks (`readings.reading_columns`). Earlier versions would take a joined range for one look,
-so they must refuse this format."""
+"""Format of the manifest of a merge that names a file with the readings. Such a manifest joins the
+ranges of several looks (a term of `readings.reading_columns`). Earlier versions would take a joined
+range for one look, so they must refuse this format."""
 
 _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
@@ -89,7 +89,7 @@ class Segment(msgspec.Struct, frozen=True):
     """Number of records of aborted transactions."""
     stored: StoredFile
     winners: StoredFile | None = None
-    """File with the rows that may still count; None if they are not far fewer than all rows."""
+    """File with the winners (`segments.winners`); None if they are not far fewer than all rows."""
     content: str | UnsetType = UNSET
     """Hash of the records in any file (`record_hash`); earlier versions wrote none."""
 

@@ -108,7 +108,7 @@ def _flaws(
             yield f"{name} has {field} {actual_value}, but its manifest says {said}"
     yield from merged.flaws_of(segment, table)
     if segment.winners is not None and not _wins(cluster, segment, table, before_ms):
-        yield f"{segment.winners.file} does not hold the rows of its segment that may still count"
+        yield f"{segment.winners.file} does not hold the winners of its segment"
 
 
 def _wins(
@@ -132,7 +132,7 @@ def _wins(
 def as_document(result: Verification) -> dict[str, object]:
     """The result as a JSON document."""
     document: dict[str, object] = msgspec.to_builtins(result._asdict())
-    # They are as many as appends, and only --head needs them.
+    # There is one hash for each append, and only --head needs them.
     del document["earlier_heads"]
     document["retentions"] = [
         {"manifest": run.number, "removed_at_ms": run.written_at_ms}

@@ -51,7 +51,10 @@ _DECODER = msgspec.msgpack.Decoder(FrozenPass)
 
 
 def frozen(running: AuditPass) -> bytes:
-    """Freeze a pass. Values may be nested too deeply for that: then the snapshot is unusable."""
+    """Freeze a pass.
+
+    If values are nested too deeply for pickle, the result is empty: an unusable snapshot.
+    """
     sink = io.BytesIO()
     log = running.log
     try:

@@ -32,8 +32,8 @@ _PLAIN: Final = str.maketrans("-_", "+/", " \t\r\n=")
 def may_hold_secrets(text: str) -> bool:
     """False if no run of a text holds a secret, or the name of one.
 
-    Only printable stretches count, with NULs (UTF-16) or without: ordinary words decode to noise
-    with control characters.
+    Only the printable parts of the decoded runs are searched, also after the removal of NULs
+    (UTF-16). Ordinary words are no base64: they decode to noise with control characters.
     """
     decoded = _decoded(_RUN.findall(text))
     stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))

@@ -131,7 +131,7 @@ class _JsonScan:
         self._copied = 0
 
     def walked(self) -> str:
-        """Units of the document without secrets."""
+        """The document without secrets, in the units of `DocumentText`: bytes or UTF-16."""
         self._skip_space()
         goes_on = self._value("")
         while goes_on and self._open:
@@ -332,7 +332,7 @@ _UNREAD: Final = "00" + _TAILS[-1]
 # --- remainders that are no JSON ------------------------------------------------------------
 
 _SHORTEST: Final = 2
-"""Length in bytes below which text holds no secret; its first unit stays anyway."""
+"""Length in bytes below which text holds no secret."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
 

@@ -57,7 +57,7 @@ class KafkaFrames(NamedTuple):
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.isolation.level": isolation,
             "includeHeaders": "true",
-            # Gaps are recorded in the archive, which knows the ranges.
+            # Lost offsets do not fail the query: the archive records them as gaps.
             "failOnDataLoss": "false",
         }
 

@@ -59,7 +59,7 @@ def view(state: ClusterState, name: str) -> ReleaseView:
 
 
 def _meanwhile(state: ClusterState, name: str) -> str | None:
-    """UNASSIGNED, unless the connector has no status or has failed."""
+    """UNASSIGNED; None without a config or a status, or if the connector has failed."""
     reported = state.status.connectors.get(name)
     if name not in state.config.connectors or reported is None or reported.state is State.FAILED:
         return None

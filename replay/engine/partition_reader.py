@@ -1,4 +1,4 @@
-"""Reader of one partition of a plan: many rows in, the few that count out.
+"""Reader of one partition of a plan: reads many rows, and keeps the few that count.
 
 Spark tasks and threads of the local engine run it.
 """

@@ -19,7 +19,8 @@ class TaskLimits(NamedTuple):
     slice_rows: int = 50_000_000
     """Partitions with more rows are read by several tasks, and their results are merged."""
     job_rows: int = 1_000_000_000
-    """Clusters with more rows together are several jobs: the driver holds the result of one job."""
+    """Clusters with more rows in total are split into several jobs. The driver holds the result of
+    one job at a time."""
     fold_rows: int = 20_000_000
     """Clusters with more rows of offsets to read are folded in buckets of keys, not as a whole."""
     bucket_rows: int = 2_000_000

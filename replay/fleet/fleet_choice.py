@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def fleet_of(
     session: "SparkSession | None", progress: ProgressListener | None = None
 ) -> "LocalFleet | SparkFleet":
-    """Answer in the tasks of a session; without one, in this process."""
+    """Return a `SparkFleet` for a Spark session; without one, a `LocalFleet`."""
     if session is None:
         return LocalFleet(progress)
     from replay.fleet.spark.fleet_jobs import SparkFleet  # noqa: PLC0415 - needs pyspark

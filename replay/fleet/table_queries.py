@@ -63,7 +63,7 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     moment: str | None
     profiles: tuple[Profile, ...]
     marked_rows: int = LIMITS.fold_rows
-    """Greatest number of rows of offsets in which facts that depend on the order are searched."""
+    """Order-dependent facts of offsets are searched in up to this many rows of offsets."""
 
     @property
     def schema(self) -> pa.Schema:

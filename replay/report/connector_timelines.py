@@ -80,7 +80,7 @@ class StateLane:
             self._spans.append(span)
 
     def _can_be_merged(self, before: StateSpan, span: StateSpan) -> bool:
-        """True for a short span right behind another; a merged span may grow without a limit."""
+        """True for a short span right after another; a merged span may grow without a limit."""
         short = span.end_ms - span.begin_ms < self._step_ms
         room = span.end_ms - before.begin_ms < 2 * self._step_ms or before.state == MIXED
         near = span.begin_ms - before.end_ms < self._step_ms

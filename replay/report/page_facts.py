@@ -21,7 +21,7 @@ class ReportConnector(msgspec.Struct, frozen=True):
     there: bool
     """True if the connector exists at the end of the log."""
     wanted: str | None
-    """Target state; None if it does not exist."""
+    """Target state; None if the connector does not exist."""
     reported: str | None
     """Last reported state; None without a report."""
     tasks: dict[str, int]

@@ -59,7 +59,10 @@ def _partition_texts(keys: Sequence[bytes], name: str) -> list[str]:
 
 
 def _shown_records(state: ClusterState, part: OffsetState) -> Mapping[bytes | None, bytes | None]:
-    """Records of source partitions that are not hidden, and records with unusable keys."""
+    """Records of source partitions that no tombstone has removed (`OffsetState.hidden`).
+
+    Records with unusable keys are included.
+    """
     shown = {}
     for key, value in part.values.items():
         subject = decode_partition(key, state.profile)

@@ -92,7 +92,8 @@ def _tasks(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
         try:
             configs = views.task_configs(state, name)
         except views.ReadFailed:
-            # A worker cannot list them, which `connectors` reports. The known configs still count.
+            # A worker cannot list these tasks, as the table `connectors` says. The known configs
+            # still become rows.
             configs = {**state.config.tasks.get(name, {})}
         for task, config in sorted(configs.items()):
             properties = None if config is None else text_map(redacted(config))

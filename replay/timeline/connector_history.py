@@ -90,4 +90,5 @@ _EFFECTS = {
     "fencing": RecordEffect.HEARD,
     "restart": RecordEffect.HEARD,
 }
-"""Subjects of events that are no facts; all other events explain an unusable record."""
+"""Effect of an event without an aspect, by its item. An event with any other item explains an
+unusable record."""

@@ -34,7 +34,14 @@ SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
 GIVEN = os.environ.get(GIVEN_BROKER)
 
-EVERY_RELEASE = frozenset({"test_contract.py", "test_fenced_batches.py", "test_log_writes.py"})
+EVERY_RELEASE = frozenset(
+    {
+        "test_contract.py",
+        "test_fenced_batches.py",
+        "test_log_writes.py",
+        "test_worker_offset_claims.py",
+    }
+)
 """Modules whose tests `make test` runs on each release, too: what the brokers promise lies here."""
 
 

@@ -24,7 +24,7 @@ from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, Record
 from controlplane.settings.security import KafkaSecurity
 from controlplane.worker import factory
-from controlplane.worker.data_topics.kafka_offsets import BrokerOffsetWriter
+from controlplane.worker.data_topics.kafka_offsets import BrokerOffsetWriter, ClaimedOffsetWriter
 from tests.conftest import seeded
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
@@ -275,13 +275,18 @@ async def test_the_order_of_writes(
 ) -> None:
     """Values go to the own topic first and to the copy last; removals go to the copy first."""
     writes: list[tuple[str, bytes | None]] = []
-    write = BrokerOffsetWriter.write_offsets
 
-    async def noted(writer: BrokerOffsetWriter, offsets: Sequence[Draft]) -> None:
-        await write(writer, offsets)
-        writes.extend((draft.topic, draft.value) for draft in offsets)
+    def note_writes(kind: type[BrokerOffsetWriter | ClaimedOffsetWriter]) -> None:
+        write: Any = kind.write_offsets
 
-    monkeypatch.setattr(BrokerOffsetWriter, "write_offsets", noted)
+        async def noted(writer: object, offsets: Sequence[Draft]) -> None:
+            await write(writer, offsets)
+            writes.extend((draft.topic, draft.value) for draft in offsets)
+
+        monkeypatch.setattr(kind, "write_offsets", noted)
+
+    note_writes(BrokerOffsetWriter)
+    note_writes(ClaimedOffsetWriter)
     name = unused_name()
     own_topic = f"{name}-offsets"
     config = config_of(ForgettingSource, topic=name) | on(far, own_topic)

@@ -24,7 +24,7 @@ class PlainConverter(ABC):
 
     @abstractmethod
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """Encode a value; None: a tombstone, or a null header.
+        """Encode a value. The result None is a tombstone, or a header's null value.
 
         Raises:
             DataError: the value cannot be converted.

@@ -61,7 +61,7 @@ def _match_ways(pattern: str, length: int) -> float:
 
 
 _QUANTIFIERS_MAX = 20
-"""Number of quantifiers that exceeds `WAYS_MAX` for any text that is not empty."""
+"""With this many quantifiers, a text of one character already has more than `WAYS_MAX` ways."""
 
 
 class _PatternScanner:

@@ -148,11 +148,12 @@ def _misnamed(name: str, config: Properties) -> Rejected | None:
 def _config_change(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> tuple[Step, ...]:
-    """Steps that write a changed config; under `kip` the tasks follow.
+    """Steps that write a changed config; under `kip` also the tasks, if the connector does not run.
 
-    Releases drop tasks whose commit is older than the connector's config (KAFKA-17719). The owner
-    of a running connector commits its tasks again after a config change. A connector that does not
-    run has no owner, so compaction would lose its tasks.
+    Compaction can leave a task commit before its connector's config. A worker that reads such a log
+    drops the tasks (KAFKA-17719, `commit_needs_config`). The owner of a running connector avoids
+    that: it commits the tasks again after a config change. No worker does so for a connector that
+    does not run.
     """
     records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}
     if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):

@@ -1,12 +1,12 @@
 """Decides the creation of a connector with initial offsets (KIP-995).
 
-An earlier connector of that name may have left offsets: deleting a connector keeps them. So the
-plan removes those first, then writes the requested ones, and writes the connector config last. No
-task starts before the config is there.
+An earlier connector of the same name may have left offsets: deleting a connector keeps them. So
+the plan removes those first, then writes the requested ones, and writes the connector config last.
+No task starts before the config is there.
 
-A crash in between may lose the earlier connector's offsets. It never leaves a mixture of old and
-requested offsets. This holds for this connector and for a later one of that name. A creation that
-is taken back leaves the old offsets or none.
+A crash in between may lose the earlier connector's offsets. But no connector of this name, now or
+later, starts from a mixture of old and requested offsets. A creation that is taken back leaves the
+old offsets or none.
 """
 
 import msgspec

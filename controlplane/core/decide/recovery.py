@@ -10,7 +10,8 @@ are five exceptions:
 4. A restart is never repeated. It is an event, and its client has seen whether it took place.
 5. A creation with initial offsets is decided anew, because it removes all other offsets, including
    later ones. It is taken back (KIP-995) in two cases:
-   - It would be refused now and no such connector exists, for example because its class is gone.
+   - No such connector exists, and the creation would be refused now, for example because its class
+     is gone.
    - No leader died: the log was unavailable for so long that the client got an error.
 
 A command that the present leader's release lacks is still completed, under the `kip` profile.

@@ -42,7 +42,7 @@ def restart_task(state: ClusterState, command: RestartTask, context: Context) ->
         return _unknown(command)
     has_config = task in state.config.tasks.get(name, {})
     assigned = has_config and task in state.config.task_ids(name)
-    # Releases keep the configs of tasks beyond the present count, and then find no owner.
+    # Releases keep the configs of tasks beyond the present count. No worker owns such a task.
     if has_config and not assigned and profile.restart_knows_old_tasks:
         return Rejected(Reason.CONFLICT, _NO_OWNER)
     if not assigned:

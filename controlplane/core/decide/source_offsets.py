@@ -96,8 +96,8 @@ class SourceOffsets:
     def wipe_before_creation(self, stored: Offsets) -> tuple[Step, ...]:
         """Remove all offsets, perhaps from two topics; the undo of a step repeats the step.
 
-        A crash may leave some of the offsets: a position that never existed. The undo cannot know
-        their number, so it completes the removal.
+        A crash may leave a part of the offsets, and a connector must never start from a part. The
+        undo cannot know which offsets are left, so it removes all of them.
         """
         return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))
 
@@ -180,7 +180,7 @@ class SourceOffsets:
         return WriteOffsets(name, on_cluster, records, self._clients, transactional_id)
 
     def _keyed(self, topic: str, offsets: Offsets) -> Iterator[tuple[bytes, JsonObject | None]]:
-        """Keys and offsets to write: an offset for a partition's first key, a removal for all."""
+        """Keys and offsets to write: offsets to a partition's first key, removals to all keys."""
         for partition, offset in offsets:
             keys = self._keys.of(topic, partition)
             yield from ((key, offset) for key in (keys if offset is None else keys[:1]))

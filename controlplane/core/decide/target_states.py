@@ -19,7 +19,11 @@ from controlplane.core.state import ClusterState
 
 
 def pause(state: ClusterState, command: PauseConnector, context: Context) -> Plan | Rejected:
-    """Change any target state to PAUSED. This does not start a stopped connector."""
+    """Change any target state to PAUSED.
+
+    The plan is the same for a stopped connector. Under `kip` the worker starts it first
+    (`Profile.pause_starts_stopped`).
+    """
     return _target_plan(state, command, Target.PAUSED, context)
 
 

@@ -88,8 +88,8 @@ _UNKNOWN_TYPE = (
 def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...]:
     """Steps that ensure that no producer of an older task generation can write.
 
-    The count is the number of producers to fence the next time. So its record is written after the
-    old generation is fenced and before a task of the new one starts. The record outlives the
+    A `TaskCount` record holds the number of producers to fence the next time. So it is written
+    after the old generation is fenced and before a task of the new one starts. It outlives the
     connector. Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
     """
     is_deleted = name not in state.config.connectors and name in state.config.fenced_counts

@@ -34,7 +34,7 @@ class CommandFold:
 
     def __init__(self) -> None:
         self._commands: CopyOnWrite[str, CommandTrace] = CopyOnWrite()
-        self._ended: OrderedDict[str, None] = OrderedDict()  # ids, the first ended first
+        self._ended: OrderedDict[str, None] = OrderedDict()  # ids in order of ending
 
     def publish(self) -> Mapping[str, CommandTrace]:
         """Commands by id, in order of acceptance; a command that ends moves to the back."""

@@ -200,7 +200,7 @@ class ConfigFold:
         name, configured = record.connector, record.connector in self._connectors.items
         self._note_change(Aspect.TARGET_STATE, name)
         if record.state is None:
-            # No listener call: a running worker continues, whatever the state is now.
+            # As in Kafka, the listener gets no call, so a running worker changes nothing.
             self._targets.drop(name)
             if configured:
                 self._targets.writable()[name] = Target.STARTED

@@ -1,7 +1,7 @@
 """Serialises a topic's snapshot, so that start-up need not read the folded records again.
 
-Bytes come in pieces of at most `PIECE_ROWS` rows, so that neither side holds all bytes at once. The
-state is restored exactly, including arbitrary bytes from foreign writers.
+Bytes come in pieces of at most `PIECE_ROWS` rows. So neither the writer nor the reader holds all
+bytes at once. The state is restored exactly, including arbitrary bytes from foreign writers.
 
 A decoded snapshot must equal what folding would give. So `kind_of` names everything that affects
 the fold. This is the release's way of folding, the records that it sees, and the version of our

@@ -46,7 +46,7 @@ _FIRST_BYTES: tuple[tuple[bytes, _Charset | None, int], ...] = (
     (rb".\0", "utf-16-le", 0),
     (rb"", "utf-8", 0),
 )
-"""First bytes of a document (a pattern), its encoding (None: refused), and bytes of the mark."""
+"""First bytes of a document (a pattern), encoding (None: refused), length of a byte order mark."""
 
 _ENCODING_RULES = tuple(
     (re.compile(first, re.DOTALL), charset, mark) for first, charset, mark in _FIRST_BYTES
@@ -66,7 +66,7 @@ def read_text(value: bytes) -> DocumentText:
 
 
 def _guess_encoding(value: bytes) -> tuple[_Charset | None, int]:
-    """Encoding that Jackson guesses (None: refused), and bytes of the byte order mark."""
+    """Encoding that Jackson guesses (None: refused), and length of the byte order mark in bytes."""
     return next((charset, mark) for first, charset, mark in _ENCODING_RULES if first.match(value))
 
 
@@ -161,7 +161,7 @@ _ESCAPE_OR_BYTES = re.compile(
 _ESCAPED_SURROGATES = re.compile(
     r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD]([89abAB]..|[c-fC-F]..)|\\."
 )
-"""Escapes. The group matches in an escaped surrogate whose partner is not next to it."""
+"""One escape, or an escaped surrogate pair. The group is set only for half of a pair."""
 
 _ESCAPED_PAIR = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
 

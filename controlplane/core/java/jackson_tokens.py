@@ -96,12 +96,13 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 class SyntaxPart(Enum):
     """Part of a document that is missing or malformed.
 
-    A value has the name of the part in our errors. Its number distinguishes parts of the same name.
+    Each member holds a number and the part's name in our errors. The number distinguishes members
+    with the same name.
     """
 
     VALUE = 1, "a value"
     VALUE_END = 2, "the end of the value"
-    """A unit that cannot follow a number or a literal."""
+    """A number or a literal is followed by a unit that cannot follow it."""
     STRING = 3, "a value"
     NAME = 4, "a name"
     COLON = 5, "a name"

@@ -62,7 +62,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     removal_drops_deferred: bool
     """A connector tombstone also drops its deferred task configs."""
     commit_needs_config: bool
-    """A task commit without a connector config removes the tasks; applied configs are stored."""
+    """A task commit without a connector config removes the tasks; `ConfigState.applied` is kept."""
     commit_needs_deferred: bool
     """A task commit with nothing deferred is poison (NullPointerException)."""
     connector_properties_required: bool
@@ -155,13 +155,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_order_in_group: bool
     """Answers about keys have `order_in_group`, right after `group`, instead of `order`."""
     rest_failure_wrapped: bool
-    """A failed validation is reported with its Java class, as a failure of the worker."""
+    """The error of a failed validation names the Java exception, as a failure of the worker."""
     rest_loggers: bool
     """`/admin/loggers` exists."""
     rest_logger_times: bool
     """A logger shows the time of its last change; setting its present level is no change."""
     rest_unset_loggers: bool
-    """Loggers without a level of their own are listed; the response lists the changed loggers."""
+    """Loggers without a level of their own are listed. The answer to a change of level has only the
+    loggers that changed."""
     rest_health: bool
     """`GET /health` exists."""
     rest_internal_any_type: bool

@@ -3,7 +3,7 @@
 A value is hidden if its key looks like a secret's (`SECRET_KEYS`). In texts, a secret is also
 recognised by its place:
 
-- after such a name (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
+- after such a key (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
 - in the user part of a URL, and after `Bearer` or `Basic`;
 - between the lines of a private key.
 

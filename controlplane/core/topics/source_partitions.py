@@ -151,7 +151,7 @@ class OffsetsByConnector:
 
     @property
     def names(self) -> list[str]:
-        """Names of connectors that the keys show; a worker may be unable to read all their keys."""
+        """Names of connectors in the keys, even of one whose keys a worker cannot read."""
         return sorted({name for by_name in self._values.values() for name in by_name})
 
     def state_of(self, name: str) -> ClusterState:

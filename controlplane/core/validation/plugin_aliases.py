@@ -31,11 +31,11 @@ class _AliasList(NamedTuple):
     """Key of the list."""
     group: str
     interface: str
-    """Interface of the classes; in lower case the kind of plugin, also in messages."""
+    """Interface of the classes, without its package."""
 
     @property
     def kind(self) -> str:
-        """Kind of plugin on the class path."""
+        """Kind of plugin on the class path: the interface in lower case."""
         return self.interface.lower()
 
 

@@ -11,7 +11,10 @@ from controlplane.core.text.value_text import json_line
 from controlplane.core.views.history import HistoryEvent
 
 CHANGE_CHARACTERS = 1 << 14
-"""Limit of characters for a value in JSON. A longer one becomes a digest: a page has thousands."""
+"""Limit of characters for a value in JSON; a longer one becomes a digest.
+
+A page may show thousands of values.
+"""
 
 WORDS_CHARACTERS = 2_000
 """Limit of characters for the description of a change in JSON."""

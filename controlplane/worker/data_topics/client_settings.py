@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from controlplane.logs.kafka.connector_clusters import is_access
+from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.notices import Notices
 from controlplane.worker.task_identity import TaskIdentity
 
@@ -152,6 +153,18 @@ def option_values(client: ClientKind, settings: msgspec.Struct) -> dict[str, Any
     return {
         option: getattr(settings, key.replace(".", "_")) for key, option in OPTIONS[client].items()
     }
+
+
+def write_limits(settings: ProducerSettings) -> WriteLimits:
+    """Convert Kafka's settings of a producer to the limits of this project's producers."""
+    return WriteLimits(
+        append_timeout_ms=settings.delivery_timeout_ms,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        request_timeout_ms=settings.request_timeout_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        batch_max_bytes=settings.batch_size,
+        compression=settings.compression_type,
+    )
 
 
 def without_effect(client: ClientKind, keys: Collection[str]) -> list[str]:

@@ -143,8 +143,8 @@ class LogConsumer:
         Raises:
             LogError: the log cannot be read.
         """
-        # A tail covers whole topics. Partitions of other consumers start at their ends, so little
-        # of them is read; `_take` drops that.
+        # A tail covers whole topics. It begins at the end of each partition that another consumer
+        # has, so it reads few records of these partitions; `_take` drops them.
         starts = {
             topic: [read.get((topic, number), end) for number, end in enumerate(ends)]
             for topic, ends in (await self._log.ends(topics)).items()
@@ -169,7 +169,8 @@ class LogConsumer:
             return
         lost = sorted(self._member.owned - assigned)
         gained = sorted(assigned - self._member.owned)
-        # Owned before the next `await`: a consumer that joins meanwhile must not get them, too.
+        # Take the gained partitions before the next `await`. A consumer that joins meanwhile must
+        # not get them.
         self._member.owned |= {*gained}
         try:
             positions = await self._first_positions(gained) if gained else {}
@@ -177,7 +178,7 @@ class LogConsumer:
             self._member.owned -= {*gained}
             return
         if lost:
-            # Owned until the commit in `revoked` has ended: no other consumer gets them before.
+            # Give the lost partitions back only after the commit in `revoked`.
             await self._rebalancing.revoked(lost)
             self._member.owned -= {*lost}
             for partition in lost:
@@ -185,7 +186,7 @@ class LogConsumer:
             self._paused -= {*lost}
         if gained:
             self._positions |= positions
-            await self._rebalancing.assigned(gained)  # may read positions, and seek
+            await self._rebalancing.assigned(gained)  # the callback may call `position` and `seek`
         if lost or gained:
             await self._read_anew()
 

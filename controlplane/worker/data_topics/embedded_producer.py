@@ -230,7 +230,7 @@ class LogProducer:
 async def appended_since(
     log: Log, starts: Ends, records: Sequence[Record]
 ) -> Sequence[Position] | None:
-    """Return the positions of a batch that was appended behind these offsets; None if it was not.
+    """Return the positions of a batch that was appended after `starts`; None if it was not.
 
     The records of a batch are contiguous in each of their partitions.
 

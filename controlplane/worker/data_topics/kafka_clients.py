@@ -6,15 +6,14 @@ from functools import partial
 
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.controller.remote_offsets import RemoteOffsetTopics
+from controlplane.core.topics.source_partitions import is_remote
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
-from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
-from controlplane.logs.log import ProbedLog
 from controlplane.plane import ControlPlane
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.client_settings import (
@@ -22,6 +21,7 @@ from controlplane.worker.data_topics.client_settings import (
     ProducerSettings,
     SinkConsumerSettings,
     option_values,
+    write_limits,
 )
 from controlplane.worker.data_topics.clients import (
     Consumer,
@@ -45,6 +45,7 @@ from controlplane.worker.data_topics.kafka_offsets import (
     BrokerOffsets,
     BrokerOffsetWriter,
     RoutedOffsetWriter,
+    check_claim,
 )
 from controlplane.worker.data_topics.kafka_producer import (
     IdempotentTaskProducer,
@@ -143,7 +144,7 @@ class KafkaClients:
             self._creating(task, config) as creator,
             self._copies(config) as copies,
         ):
-            limits = _write_limits(settings)
+            limits = write_limits(settings)
             transactions = Transactions(
                 connection.cluster,
                 f"{self._plane.context.worker.group_id}-{task}",
@@ -152,8 +153,8 @@ class KafkaClients:
                 ReadBackReader(connection.cluster, self._connections.reading),
             )
             placer = self._placer(connection, settings)
-            check_claim = partial(_check_claim, self._plane)
-            producer = TransactionalTaskProducer(transactions, placer, creator, check_claim, copies)
+            check = partial(check_claim, self._plane)
+            producer = TransactionalTaskProducer(transactions, placer, creator, check, copies)
             try:
                 await producer.claim()
                 yield producer
@@ -215,7 +216,10 @@ class KafkaClients:
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
-        """Open a writer of copies to the worker's topic; None: the producer's cluster has it."""
+        """Open a writer of copies to the worker's topic.
+
+        None: the task's producer writes to the cluster of that topic, so no copies are needed.
+        """
         if self.offsets.remote_topic(config) is None:
             yield None
             return
@@ -231,11 +235,11 @@ class KafkaClients:
             if self.offsets.remote_topic(config) is None:
                 yield home
                 return
-            appends = IndependentAppends(connection.cluster, _write_limits(settings))
-            check_claim = partial(_check_claim, self._plane)
-            remote = BrokerOffsetWriter(appends, self._placer(connection, settings), check_claim)
+            appends = IndependentAppends(connection.cluster, write_limits(settings))
+            check = partial(check_claim, self._plane)
+            remote = BrokerOffsetWriter(appends, self._placer(connection, settings), check)
             try:
-                yield RoutedOffsetWriter(home, remote)
+                yield RoutedOffsetWriter(is_remote, remote, home)
             finally:
                 await remote.close()
 
@@ -248,7 +252,7 @@ class KafkaClients:
         offsets: OffsetWriter,
     ) -> AsyncIterator[IdempotentTaskProducer]:
         producer = IdempotentTaskProducer(
-            IndependentAppends(connection.cluster, _write_limits(settings)),
+            IndependentAppends(connection.cluster, write_limits(settings)),
             self._placer(connection, settings),
             creator,
             offsets,
@@ -259,18 +263,6 @@ class KafkaClients:
 
     def _placer(self, connection: ClientConnection, settings: ProducerSettings) -> RecordPlacer:
         return RecordPlacer(connection.topics, settings, self._plane.now_ms)
-
-
-def _write_limits(settings: ProducerSettings) -> WriteLimits:
-    """Convert Kafka's settings of a producer to the limits of this project's producers."""
-    return WriteLimits(
-        append_timeout_ms=settings.delivery_timeout_ms,
-        transaction_timeout_ms=settings.transaction_timeout_ms,
-        request_timeout_ms=settings.request_timeout_ms,
-        retry_backoff_ms=settings.retry_backoff_ms,
-        batch_max_bytes=settings.batch_size,
-        compression=settings.compression_type,
-    )
 
 
 class BrokerCluster:
@@ -312,16 +304,9 @@ class BrokerCluster:
     async def _broker_offsets(
         self, connections: ClientConnections, plane: ControlPlane
     ) -> AsyncIterator[OffsetTopics]:
-        settings = ProducerSettings()
-        max_age_ms = settings.metadata_max_age_ms
+        max_age_ms = ProducerSettings().metadata_max_age_ms
         async with connections.opened(None, _OWN_OPTIONS, max_age_ms) as own:
-            placer = RecordPlacer(own.topics, settings, plane.now_ms)
-
-            def new_writer() -> BrokerOffsetWriter:
-                appends = IndependentAppends(own.cluster, _write_limits(settings))
-                return BrokerOffsetWriter(appends, placer, partial(_check_claim, plane))
-
-            yield BrokerOffsets(own, self._configuration, new_writer, self._remote, plane)
+            yield BrokerOffsets(own, self._configuration, self._remote, plane)
 
 
 @asynccontextmanager
@@ -329,9 +314,3 @@ async def _log_offsets(_: ClientConnections, plane: ControlPlane) -> AsyncIterat
     written = WrittenLog(plane.log, lambda: plane.epoch, plane.now_ms)
     limits = ProducerLimits()
     yield LogOffsets(written, LogTopics(plane.log, limits.default_partitions), limits)
-
-
-async def _check_claim(plane: ControlPlane) -> None:
-    """Raise `Fenced` if another process has claimed the plane's log, `LogError` if it is away."""
-    if isinstance(plane.log, ProbedLog):
-        await plane.log.check_writable(plane.epoch)

@@ -76,7 +76,7 @@ class ClientConnections:
         self._notices = notices
         self.reading = configuration.settings(ReadLimits, READER)
         self._clusters: list[tuple[BrokerAccess, Cluster]] = []
-        """A cluster per access, which reads its key stores once; its twins open connections."""
+        """Clusters by access: each reads its key stores once. Copies of it (`twin`) connect."""
 
     def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
         """Return the settings of a client, and warn of those without effect.

@@ -212,8 +212,8 @@ class IdempotentTaskProducer:
                 else:
                     queued.settle(RecordMetadata(*outcome, record.timestamp))
         except LogError as failure:
-            for queued, _ in pending:  # a record that is settled stays so
-                queued.settle(ProducerFailure(str(failure)))
+            for queued, _ in pending:
+                queued.settle(ProducerFailure(str(failure)))  # no effect if it is settled already
 
 
 class TransactionalTaskProducer:

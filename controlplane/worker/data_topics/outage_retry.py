@@ -21,11 +21,11 @@ async def until_available(
 ) -> T:
     """Return the result of an attempt, repeated while the brokers or the log are unavailable.
 
-    A caller whose deadline covers more than this call cancels the call.
+    The limit of this call is `patience_ms`. A caller with a deadline of its own cancels the call.
 
     Raises:
-        LogUnavailable: they still are when the patience ends.
-        LogError: they refuse.
+        LogUnavailable: the outage lasts longer than `patience_ms`.
+        LogError: the brokers or the log refuse.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + patience_ms / 1_000

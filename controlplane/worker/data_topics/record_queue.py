@@ -87,7 +87,7 @@ class RecordQueue:
         while True:
             await self._filled.wait()
             await self._linger()
-            self._filled.clear()  # first: a record that comes meanwhile sets it again
+            self._filled.clear()  # before sending: `put` may set it again meanwhile
             while self._queue:
                 size = min(len(self._queue), self._batch_max)
                 await self._send([self._queue.popleft() for _ in range(size)])

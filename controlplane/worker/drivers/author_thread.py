@@ -29,7 +29,10 @@ FORKED_EXIT = 70
 
 
 class _OwnSelector(DefaultSelector):
-    """Selector of one process: a child process would take the events of its parent."""
+    """Selector that ends a forked child process.
+
+    The child must not wait for events here: it would take those of its parent.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +55,7 @@ def end_if_forked(process: int) -> None:
 
 
 _WORKER_PROCESS: ContextVar[int] = ContextVar("process of the worker")
-"""Process id; set in calls of a connector's code, and where their context is copied."""
+"""Process id of the worker; set in the context of connector code, and so in copies of it."""
 
 _exit_process = os._exit
 

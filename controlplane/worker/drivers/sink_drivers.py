@@ -89,7 +89,7 @@ class SinkContext(TaskServices):
         """Set the pause before the batch is put again after a `RetriableError`.
 
         Raises:
-            ConnectError: it is no time.
+            ConnectError: `seconds` is negative, or no number.
         """
         if not isinstance(seconds, int | float) or not seconds >= 0:
             raise ConnectError(f"retry_after needs seconds, not {seconds!r}")
@@ -171,11 +171,11 @@ class ClassicSinkDriver:
         await self._thread.call(self._task.start, self.context.config)
 
     async def open(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call the task's `open` with a list of its own."""
+        """Call the task's `open` with a new list."""
         await self._thread.call(self._task.open, [*partitions])
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """Call `put` with a list of its own."""
+        """Call `put` with a new list, which the author may change."""
         await self._thread.call(self._task.put, [*records])
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
@@ -188,7 +188,7 @@ class ClassicSinkDriver:
         return returned
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call the task's `close` with a list of its own."""
+        """Call the task's `close` with a new list."""
         await self._thread.call(self._task.close, [*partitions])
 
     async def stop(self) -> None:
@@ -209,11 +209,11 @@ class OneClassSinkDriver:
         await self._thread.call(self._sink.start, self.context)
 
     async def open(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call the sink's `open` with a list of its own."""
+        """Call the sink's `open` with a new list."""
         await self._thread.call(self._sink.open, self.context, [*partitions])
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """Call `put` with a list of its own."""
+        """Call `put` with a new list, which the author may change."""
         await self._thread.call(self._sink.put, self.context, [*records])
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
@@ -227,7 +227,7 @@ class OneClassSinkDriver:
         return returned
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call the sink's `close` with a list of its own."""
+        """Call the sink's `close` with a new list."""
         await self._thread.call(self._sink.close, self.context, [*partitions])
 
     async def stop(self) -> None:
@@ -236,7 +236,7 @@ class OneClassSinkDriver:
 
 
 def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
-    """Return offsets that `pre_commit` has returned; None for none.
+    """Check and copy the offsets that `pre_commit` has returned; None stays None.
 
     Raises:
         ConnectError: they are no map from (topic, partition) to an offset.

@@ -174,8 +174,9 @@ class PollingDriver:
 class GeneratorDriver:
     """Runs the generator of a `Source`.
 
-    The generator runs ahead until it yields `Idle`, a list, or enough records. A generator that
-    waits for long holds up no record that it has yielded before.
+    The generator runs ahead until it yields anything but a record. It also stops after
+    `GATHER_RECORDS` records, and at the first record after `GATHER_S`. A generator that waits for
+    long holds up no record that it has yielded before.
     """
 
     repeats_polls = False

@@ -57,7 +57,10 @@ def checked_record(record: object) -> SourceRecord:
     if not isinstance(record, SourceRecord):
         raise ConnectError(f"The source returned {type(record).__name__} instead of a SourceRecord")
     if not isinstance(record.topic, str) or not record.topic:
-        raise ConnectError(f"The source returned a record for the topic {record.topic!r}")
+        raise ConnectError(
+            f"The source returned a record for the topic {record.topic!r}: a topic must be a text "
+            "that is not empty"
+        )
     partition, offset = record.source_partition, record.source_offset
     return msgspec.structs.replace(
         record,
@@ -76,7 +79,7 @@ def _checked_headers(headers: object) -> tuple[Any, ...]:
 
 
 def checked_offsets(offsets: Any) -> list[OffsetPair] | None:
-    """Return copies of offsets that a task has returned; None for none.
+    """Copy the offsets that a task has returned; None stays None.
 
     Raises:
         ConnectError: they are no pairs.

@@ -111,7 +111,7 @@ class ConnectorActor:
     async def started(self, timeout_s: float) -> None:
         """Return when the connector has been started as assigned, and its tasks are published.
 
-        The wait for task configs ends after `connector_stop_timeout_ms`: all attempts may fail.
+        If no attempt to publish succeeds, return after `connector_stop_timeout_ms` all the same.
 
         Raises:
             StartTimedOut: the start takes longer than the time limit.

@@ -58,7 +58,8 @@ class RunningTasks:
         """Make ready for the tasks; an outage of the log must not hold up the connector's end.
 
         Raises:
-            ConnectError: the log has task configs of a release without the limit.
+            ConnectError: the log has more tasks than `tasks.max` permits; a release without that
+                limit may have published them.
             Exception: see `Factory.prepare_tasks`.
         """
         excess = excess_tasks(

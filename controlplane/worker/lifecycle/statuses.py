@@ -57,7 +57,7 @@ class StatusWriter:
         self._state = state
         self._epoch = epoch
         self._earlier_generations = max(0, _newest_generation(state().status) + 1 - epoch())
-        """Added to the epoch, because epochs on Kafka begin anew in each process."""
+        """Difference between generation and epoch: on Kafka epochs begin anew in each process."""
         self._partitions = partitions
         self._now_ms = now_ms
         self._notices = notices
@@ -85,7 +85,7 @@ class StatusWriter:
         safe: bool = False,
         version: str | None = None,
     ) -> None:
-        """Report the state of a connector; only its instances give a `version` (KIP-891)."""
+        """Report a connector's state; `version` (KIP-891): None if no instance reports."""
         cached = self._state().status.connectors.get(name)
         if not safe or self._may_replace(cached):
             self._add(ConnectorStatus(name, self._status(state, trace, version)))
@@ -100,7 +100,7 @@ class StatusWriter:
         safe: bool = False,
         version: str | None = None,
     ) -> None:
-        """Report the state of a task; only its instances give a `version` (KIP-891)."""
+        """Report a task's state; `version` (KIP-891): None if no instance reports."""
         cached = self._state().status.tasks.get(name, {}).get(task)
         if not safe or self._may_replace(cached):
             self._add(TaskStatus(name, task, self._status(state, trace, version)))

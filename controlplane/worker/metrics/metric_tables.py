@@ -301,7 +301,7 @@ SINK_SUMMARIES: Sequence[SummaryRow[SinkTaskMetrics]] = (
 
 
 class StartupRow(NamedTuple):
-    """A metric of starts; its name and meaning lack their subject, connectors or tasks."""
+    """A metric of starts; `{}` in `about` stands for `connectors` or `tasks`."""
 
     attribute: str
     about: str

@@ -48,7 +48,7 @@ class CommittableOffsets(NamedTuple):
     offsets: Mapping[SourcePartitionId, OffsetPair]
     """Latest committable offset of each partition."""
     acked: int
-    """Records that left their queues since the previous snapshot."""
+    """Records that left their queues since the previous call of `committable`."""
     in_flight: int
     """Records that are still in a queue."""
 
@@ -56,7 +56,7 @@ class CommittableOffsets(NamedTuple):
 class SubmittedRecords:
     """Records of one task in flight.
 
-    An acknowledgement removes records from their queue immediately. So a snapshot need not walk
+    An acknowledgement removes records from their queue immediately. So `committable` need not walk
     the queues of all partitions; only a mark that waits needs their heads.
     """
 
@@ -68,9 +68,9 @@ class SubmittedRecords:
         self._marks: deque[tuple[int, tuple[OffsetPair, ...]]] = deque()
         self._number = 0
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
-        """Latest committable offset of each partition since the previous snapshot."""
+        """Latest committable offset of each partition since the previous call of `committable`."""
         self._acked = 0
-        """Records that left their queues since the previous snapshot."""
+        """Records that left their queues since the previous call of `committable`."""
         self._latest: dict[SourcePartitionId, int] = {}
         """Number of the latest committable record or mark by partition, while a mark waits."""
 
@@ -92,7 +92,7 @@ class SubmittedRecords:
     def submit_acked(self, offsets: Iterable[OffsetPair]) -> Mapping[SourcePartitionId, OffsetPair]:
         """Add offsets that count as acknowledged (KIP-910); return those that may be committed now.
 
-        The others wait for earlier records of their partitions, or for the next snapshot.
+        The others wait for earlier records of their partitions, or for the next `committable`.
         """
         committable: dict[SourcePartitionId, OffsetPair] = {}
         for partition, offset in offsets:

@@ -18,7 +18,10 @@ from controlplane.worker.task_identity import TaskIdentity
 
 
 class ErrorReport:
-    """A report that is on its way (`ErrantRecordReporter`): `await` it, or `wait` in plain code."""
+    """A report that is on its way (`ErrantRecordReporter`).
+
+    `await` it in a coroutine, or call `wait` elsewhere.
+    """
 
     def __init__(self, sending: "Future[None]") -> None:
         self._sending = sending
@@ -28,7 +31,7 @@ class ErrorReport:
         return asyncio.wrap_future(self._sending).__await__()
 
     def wait(self) -> None:
-        """Wait in plain code until the report is in the log, or has failed."""
+        """Block the calling thread until the report is in the log, or has failed."""
         self._sending.result()
 
 

@@ -42,7 +42,7 @@ _ARRAY_CLASS = (
 _OPENING = _HEADER + _TC_OBJECT + _MAP_CLASS
 
 _ARRAY_CLASS_HANDLE = _FIRST_HANDLE + 2
-"""The class of the map and the map itself have the first two."""
+"""Handle of the class of arrays: the third, after those of the map's class and of the map."""
 _FIRST_ARRAY_HANDLE = _FIRST_HANDLE + 3
 
 _LEAST_BUCKETS = 16
@@ -99,7 +99,7 @@ class _MapReader:
     def read(self) -> dict[bytes | None, bytes | None]:
         self._expect(_OPENING, "a java.util.HashMap")
         _, size = self._numbers()
-        # An entry takes two bytes or more, so a size that is a lie fails soon.
+        # An entry takes two bytes or more, so with too large a size the file soon ends.
         offsets = {self._array(): self._array() for _ in range(size)}
         self._expect(_TC_ENDBLOCKDATA, "the end of the map")
         if self._place != len(self._content):

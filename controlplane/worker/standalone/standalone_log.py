@@ -121,7 +121,7 @@ class StandaloneLog:
         return {**await self._control.starts(control), **await self._records.starts(records)}
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset behind the last record, per partition."""
+        """Offset after the last record, per partition."""
         control, records = self._parted(topics)
         return {**await self._control.ends(control), **await self._records.ends(records)}
 
@@ -262,7 +262,7 @@ async def _interleaved(tails: Iterable[AsyncIterator[Batch]]) -> AsyncGenerator[
             for future in done:
                 tail = pending.pop(future)
                 batch = future.result()
-                pending[_next(tail)] = tail  # before the yield: a close there must find this tail
+                pending[_next(tail)] = tail  # before `yield`, so that `finally` closes it
                 yield batch
     finally:
         for future in pending:

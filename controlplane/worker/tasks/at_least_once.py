@@ -103,8 +103,8 @@ class AtLeastOnce:
             dispatched += len(part)
 
     async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
-        # Records are registered in the order of the source, each before it or a later record is
-        # sent. So no commit or acknowledgement in between passes an earlier record.
+        # The records of a slice are registered in the order of the source before any of them is
+        # sent. So no commit or acknowledgement passes an earlier record.
         in_flight: list[_InFlight] = []
         for item in items:
             match item:

@@ -92,7 +92,7 @@ class ExactlyOnce:
             return
         if abort:
             self._drop_records()
-        # A generator rests in the `yield` of its request, so the hook can be called soon.
+        # A generator stays in the `yield` of its request, so the hook can be called soon.
         while True:
             if await self._ask_and_commit():
                 return

@@ -70,7 +70,7 @@ class LoadedSourceTask(NamedTuple):
         The caller changes none of the offsets meanwhile.
 
         A `RetriableError` is an empty answer. None: the hook cannot be called before the next poll;
-        the offsets must not be committed before.
+        until then, the offsets must not be committed.
         """
         try:
             return await self.driver.update_offsets(about_to_commit)

@@ -7,12 +7,12 @@ The order of writes makes a merge atomic:
 2. One manifest makes them count. Its name exists once, so only one of several merges and appends
    gets it. If an append was faster, the merge takes the next name, because an append changes no
    merged record. If another merge was faster, this merge removes its files and ends.
-3. Then the originals are removed (`replaced_files`). If a merge is killed before that, the next one
-   removes them.
+3. Then the caller removes the originals (`unnamed_files.remove_replaced`). If the process is killed
+   before that, the next compaction removes them.
 
-Records, their order and gaps stay as they are, and so do the ends of looks on which certainty
-depends. So no answer changes. A merge with a retention leaves out the records that are superseded
-at its cut (`retention`). Answers about moments from the cut on stay the same.
+Records, their order and gaps stay as they are. So do the ends of looks (`readings`) that decide
+which states are certain. So no answer changes. A merge with a retention leaves out the records that
+are superseded at its cut (`retention`). Answers about moments from the cut on stay the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -128,10 +128,10 @@ class Merger:
 
     @property
     def work(self) -> int:
-        """Compressed bytes of the segments to merge, or to thin; `run` reports as many.
+        """Compressed bytes of the segments to merge or to thin; `run` reports them as progress.
 
         Raises:
-            ArchiveCorrupt: a segment with the cut of a retention is missing or damaged.
+            ArchiveCorrupt: the segment in which the cut of a retention lies is missing or damaged.
         """
         total = 0
         for place, part in self.cluster.parts.items():
@@ -141,7 +141,7 @@ class Merger:
         return total
 
     def run(self, advance: Advance = lambda _: None) -> MergeResult:
-        """Merge, and return the numbers; originals stay for `replaced_files`.
+        """Merge, and return the numbers; `unnamed_files.remove_replaced` removes the originals.
 
         Raises:
             ArchiveCorrupt: an original is missing or altered; nothing is changed.
@@ -251,7 +251,7 @@ class Merger:
         return max(monotonic() - running_s, time() - begun_s)
 
     def _commit(self, writer: str, rewrite: _Rewrite) -> Chain:
-        """Write the manifest behind the present chain, and return the chain with it."""
+        """Append the manifest to the present chain, and return the chain with it."""
         chain, name = self.cluster.chain, self.cluster.name
         for _ in range(ATTEMPTS):
             if self._elapsed_s > LONGEST_S:
@@ -273,7 +273,7 @@ class Merger:
         raise ArchiveBusy(f"others keep appending to the archive of {name}: merge it later")
 
     def _manifest_written(self, writer: str, chain: Chain, rewrite: _Rewrite) -> Manifest | None:
-        """Write the manifest behind a chain; return None if another process has changed it."""
+        """Append the manifest to a chain; return None if another process has changed it."""
         name = self.cluster.name
         try:
             replaced_name, file = packed(self._store, name, chain, writer)
@@ -367,7 +367,7 @@ def _files(chain: Chain) -> dict[str, int]:
 
 
 def _snapshots(chain: Chain, removed: Sequence[RemovedRecords]) -> Iterator[Snapshot]:
-    """Snapshots that lie behind all cuts: earlier ones repeat records that retention removed."""
+    """Snapshots at or after all cuts: earlier ones repeat records that retention removed."""
     for manifest in chain.manifests:
         for snapshot in manifest.snapshots:
             if all(_end_in(snapshot, records) >= records.end for records in removed):

@@ -2,7 +2,7 @@
 
 The bytes keep the hash chain complete: any hash that `verify` or `capture` ever printed still
 belongs to a manifest. Each file begins with the first manifest of the archive, or with that of an
-earlier merge. The latter names the file before.
+earlier merge. The manifest of the earlier merge names the file before.
 """
 
 import tarfile

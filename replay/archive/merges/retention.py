@@ -21,7 +21,7 @@ from replay.archive.segments.segment_files import rows_of
 
 
 class SupersededRecords(NamedTuple):
-    """Records of one partition that no state from the cut on needs."""
+    """Records of one partition that no state at or after the cut needs."""
 
     end: int
     """The cut: records from this offset on stay."""
@@ -88,7 +88,7 @@ def _among(
     offsets: OffsetColumn, sought: OffsetColumn
 ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """For each offset, True if it is one of the sought ones; both arrays ascend."""
-    # An offset behind all sought ones is compared with the last of them.
+    # An offset after all sought ones is compared with the last of them.
     at = np.minimum(np.searchsorted(sought, offsets), len(sought) - 1)
     is_among: np.ndarray[tuple[int], np.dtype[np.bool_]] = sought[at] == offsets
     return is_among

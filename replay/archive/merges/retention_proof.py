@@ -76,7 +76,7 @@ def retention_differences(
         if records is None or not gone.total:
             continue
         if gone.ends[-1] > records.end:
-            yield f"{where} lacks records behind the cut of its retention at offset {records.end}"
+            yield f"{where} lacks records after the cut of its retention at offset {records.end}"
         yield from _removed_after_cut(where, originals.get(place, ()), gone, records.cut_ms)
 
 

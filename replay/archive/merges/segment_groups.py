@@ -6,11 +6,12 @@ from replay.archive.manifest import Segment
 from replay.archive.segments.segment_files import SegmentSizes
 
 GROWTH = 10
-"""A segment is written again only if the segments behind it hold a tenth of its records or more.
-So each record is written again a few times in its life, not by every merge."""
+"""A segment is written again only if later segments of its group hold at least a tenth of its
+records. So each record is written again a few times in its life, not by every merge."""
 
 GROUP_BYTES = 64 * 1024 * 1024
-"""Compressed bytes of a group, because a group is held in memory, several times as large."""
+"""Greatest compressed size of a group in bytes. A merge holds one group in memory, where it is
+several times as large."""
 
 
 def groups(

@@ -27,7 +27,7 @@ from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
 
 AGE_S = 24 * 60 * 60
-"""Age in seconds at which a file of a merge without a manifest belongs to a dead one.
+"""Age in seconds from which on a merge's file that no manifest names belongs to a killed merge.
 
 A merge of one cluster takes minutes, and rarely hours. Longer merges give up.
 """
@@ -110,7 +110,8 @@ def remove_replaced(store: ArchiveStore, cluster: str, grace_s: float) -> Remova
     if chain.manifests[0].written_at_ms > (time() - grace_s) * 1_000:
         return Removal(0, len(replaced))
     first = layout.manifest(cluster, 1)
-    if first in replaced:  # before others are removed, so that older versions find it
+    if first in replaced:
+        # Older versions begin reading here, so the signpost comes before any removal.
         store.replace(first, encoded(Signpost(cluster, chain.base)))
     for _ in concurrently(store.remove, (name for name in replaced if name != first)):
         pass

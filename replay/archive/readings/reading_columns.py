@@ -4,7 +4,7 @@ A *reading* is what one append has read of a partition. A *look* is a reading up
 log has then. It is several readings if the capture committed in between.
 
 The cleaner removes old tombstones, and records with a later record of the same key. During a look,
-that later record may lie behind the records read so far. At the end of the look it is archived. So
+that later record may lie after the records read so far. At the end of the look it is archived. So
 the last record of each key is known there, and only there. The ends of looks decide which states
 are certain (`replay.engine.coverage.certainty`).
 

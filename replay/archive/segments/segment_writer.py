@@ -108,7 +108,7 @@ class SegmentWriter:
     def _write_winners(
         self, table: pa.Table, span: range, before_ms: int | None
     ) -> StoredFile | None:
-        """Write the rows of a segment that may still count, if they are few."""
+        """Write the winners of a segment, if they are few."""
         store, cluster, topics, _, writer = self._into
         topic, _ = self._place
         if not reducible(topic, topics):
@@ -184,7 +184,7 @@ def _check_archived(
     if where.null_count:
         missing = offsets.filter(pc.is_null(where))[0].as_py()
         why = (
-            "the archive begins behind it"
+            "the archive begins after it"
             if missing < part.start
             else "the archive has no record there"
         )

@@ -1,9 +1,12 @@
 """Winners: rows that may still count, stored beside a segment or in a snapshot.
 
-Reading winners saves reading the rest. Winners are ordinary rows of a segment, except for the
-timestamp. Theirs is the greatest timestamp of the partition up to the row, which decides the order
-between partitions. The kernels that reduce segments therefore reduce winners, too, in any mixture,
-and snapshots are made of winners.
+A row *counts* if the state at a moment depends on it. Rows of one segment only *may* count, because
+later records can replace them. A fold reads the winners in place of all rows of the segment.
+
+Winners are ordinary rows of a segment, except for the timestamp. The timestamp of a winner is the
+greatest one of the partition up to the row. It decides the order between partitions. The kernels
+that reduce segments therefore reduce winners, too, in any mixture, and snapshots are made of
+winners.
 """
 
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ WORTH_IT = 0.5
 
 
 def reducible(topic: str, topics: Topics) -> bool:
-    """True if only some records of a topic count; in config and command topics each may count."""
+    """True if a topic has winners. In config and command topics every record may count."""
     return topic not in (topics.config, topics.commands)
 
 

@@ -1,8 +1,9 @@
 """Hadoop's settings of object stores (`fs.s3a.…`), translated to Arrow's options.
 
-Arrow reads the files everywhere; Hadoop's jars are not needed. Spark users have these settings in
-Hadoop's words: in core-site.xml or as `--conf`. A setting that decides which bytes are read, or how
-they are stored, is honoured or refused. Settings that tune Hadoop's own client are ignored.
+Arrow reads the archive in every engine, so Hadoop's jars are not needed for it. Spark users have
+these settings in Hadoop's words: in core-site.xml or as `--conf`. A setting that decides which
+bytes are read, or how they are stored, is honoured or refused. Settings that tune Hadoop's own
+client are ignored.
 """
 
 import os

@@ -2,9 +2,9 @@
 
 A file appears complete when it is closed. Such a store cannot refuse a name that is taken. A writer
 that needs a contested name therefore claims it first, with a file of its own beside it. A store
-lists everything that was written before. So of two simultaneous claims at least the later writer
-sees the other claim. A writer that sees another claim withdraws: at most one continues. Claims of
-dead writers expire; until then the name stays blocked.
+lists every file that was complete before the request. So of two simultaneous claims at least the
+later writer sees the other claim. A writer that sees another claim withdraws: at most one
+continues. Claims of dead writers expire; until then the name stays blocked.
 """
 
 import os
@@ -36,7 +36,8 @@ ANY_REGION = "us-east-1"
 """Region for stores that have a single region under any name."""
 
 HESITATION_S = 60
-"""A writer withdraws after this many seconds between claim and write; far less than `CLAIM_S`."""
+"""Greatest number of seconds from a claim to the write, far less than `CLAIM_S`. If more have
+passed, the writer withdraws."""
 
 
 class BucketStore:
@@ -136,7 +137,8 @@ class BucketStore:
         times = {
             file.base_name: file.mtime for file in files if file.base_name.startswith(base_name)
         }
-        if mine not in times:  # the store does not list new files at once
+        if mine not in times:
+            # This store lists new files late, so it may hide another claim, too.
             return True
         lapsed = times.pop(mine) - timedelta(seconds=CLAIM_S)
         return any(time > lapsed for time in times.values())

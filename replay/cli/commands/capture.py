@@ -135,8 +135,8 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     NAME is the name of its cluster. The default is the file name, or the id of a Kafka cluster.
 
     Offsets, gaps, times, headers and aborted records are kept. Archived records are compared and
-    not added again. A capture continues where an earlier one was killed. It ends after a dump;
-    other logs are captured repeatedly, until --once or Ctrl-C.
+    not added again. A capture continues where an earlier one was killed. A dump is captured once.
+    Other logs are captured repeatedly until Ctrl-C, or once with --once.
 
     --compact-every merges small files while the capture runs, in a process of its own. With
     --retain it also removes old records that later ones have replaced.

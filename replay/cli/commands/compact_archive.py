@@ -67,12 +67,12 @@ def compact_archive(  # noqa: PLR0913 - click passes every option by name
 ) -> None:
     """Merge the small files of ARCHIVE: a folder, or s3a://bucket/folder.
 
-    Segments are merged up to a million records, and all manifests to one that continues their
-    chain. Without --retain no answer changes. With --retain, records that later ones replaced at
-    least that long ago are also removed. Answers about more recent moments stay the same. Captures
-    may run meanwhile. A killed run leaves the archive whole; a later run removes its files. Exit
-    code 0: merged, or nothing to merge; 2: a cluster is damaged, is being merged by another
-    process, or cannot be written. The others are merged.
+    A merged segment has up to a million records. One manifest replaces all others and continues
+    their chain. Without --retain no answer changes. With --retain, records that later ones replaced
+    at least that long ago are also removed. Answers about more recent moments stay the same.
+    Captures may run meanwhile. A killed run leaves the archive whole; a later run removes its
+    files. Exit code 0: merged, or nothing to merge; 2: a cluster is damaged, is being merged by
+    another process, or cannot be written. The others are merged.
     """
     store = open_store(archive, settings(dict(conf)))
     options = CompactionOptions(retain_s, grace_s)

@@ -176,7 +176,7 @@ def _answers(
     connectors: tuple[str, ...],
     engine: EngineChoice,
 ) -> list[DiffAnswer]:
-    """Compare in tasks of Spark, or the planned sides in this process."""
+    """Compare the sides: in tasks of Spark, which plan them again, or in this process."""
     every = list(chain.from_iterable(queries))
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, every):

@@ -58,7 +58,7 @@ UNREADABLE_SHOWN = 5
 @connectors_option
 @engine_options
 @click.option(
-    "--from-segments", is_flag=True, help="Read segments only, no snapshots and no winners."
+    "--from-segments", is_flag=True, help="Read segments only, not the files derived from them."
 )
 @explain_option
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
@@ -116,7 +116,7 @@ def _answers(
     task: StateAnswerTask,
     engine: EngineChoice,
 ) -> list[StateAnswer]:
-    """Fold in tasks of Spark, cluster by cluster, or the planned queries in this process."""
+    """Fold the clusters: in tasks of Spark, which plan them again, or in this process."""
     with bar() as progress:
         if engine.is_spark or engine_choice.is_spark(engine, queries):
             with engine.in_spark(progress) as executor:

@@ -115,7 +115,7 @@ class BackgroundCompaction:
 
 
 async def _elsewhere(task: _CompactionTask) -> bytes | None:
-    """Run a task in a new process; a cancelled one is ended."""
+    """Run a task in a new process; a cancellation ends the process."""
     earlier = {*active_children()}
     pool = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (NICENESS,))
     try:

@@ -69,7 +69,7 @@ class CaptureOptions(NamedTuple):
     checkpoint: str | None = None
     """Folder for Structured Streaming's progress; None if it is not used."""
     compaction: BackgroundCompaction | None = None
-    """Compacts what is captured while the capture runs; None: nothing does."""
+    """Compacts the captured clusters while the capture runs; None: no compaction."""
 
 
 class _CaptureAttempt(NamedTuple):

@@ -40,5 +40,8 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """A 1 for each task: a single task in Spark; in this process, one for each part with rows."""
+    """Number of slices of each task, always 1.
+
+    Spark folds a cluster in one task. This process has one task for each part with rows.
+    """
     return [1] if spark else [1 for _ in query.plan.busy]

@@ -46,7 +46,7 @@ class ArchiveInput(NamedTuple):
     """Clusters that turned out to be unreadable."""
 
     def answer_of_each(self, ask: Callable[[str], T]) -> list[T]:
-        """Ask about each cluster, about several at once. Errors of clusters are printed.
+        """Ask about several clusters at a time; return the answers. Errors of clusters are printed.
 
         Raises:
             UnreadableCluster: every cluster failed; the first problem.

@@ -1,4 +1,4 @@
-"""Output of gaps, records lost before they were archived, and of doubts that follow from holes."""
+"""Output of gaps (offsets lost before they were archived), and of doubts due to missing offsets."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,7 @@
 """Commands that preserve a connector's state.
 
-A connector that must be quiet for a while resumes its earlier state afterwards. A repeated command
-repeats the earlier state.
+Some steps need a quiet connector: the commands after them restore its earlier target state. Other
+steps need one more record of the target state: the command writes the present state again.
 """
 
 from collections.abc import Mapping

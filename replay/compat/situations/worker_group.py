@@ -62,8 +62,9 @@ PLAIN = "-plain"
 def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
     """Copy all topics without envelopes: target states, tasks and offsets included.
 
-    Recreated connectors would all run, and sources would start over. In the same topic, the old
-    records would stay. A worker that reads an old commit loses the rest of the batch.
+    Two simpler ways fail. If connectors were created again, all of them would run, and sources
+    would start over. If the records were written to the same topic, the old ones would stay. A
+    worker that reads an old commit loses the rest of the batch.
     """
     halt = "# stop all workers: a rolling change is impossible here"
     yield PreparationStep(StepTime.BEFORE, halt, "records written after the copy would be lost")

@@ -8,7 +8,7 @@ each partition this implies (docs/replay.md has the argument):
   the look and its end, the last records are unknown.
 - A look that comes late may have missed a tombstone: older keys may be deleted.
 - Configs and statuses depend on earlier records, too: tasks, for instance, on all records since a
-  commit. An offset that is missing after the first look leaves that part unknown.
+  commit. If an offset is missing after the first look, these facts are unknown.
 """
 
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ class PartitionDoubts(NamedTuple):
         removed_until = self.removed.until if self.removed and self.removed.until else 0
         if self.spans is None or not len(self.spans.until):
             return removed_until
-        # Only the last look may lack its end; then nothing behind its first hole is certain.
+        # Only the last look may lack its end; then nothing after its first hole is certain.
         return max(int(self.spans.until[-1]), removed_until) if self.spans.ends[-1] else None
 
     @property
@@ -181,9 +181,9 @@ class ArchiveCertainty:
         summary = self.summary(place)
         limit = summary.derived_from if derived else summary.doubtful_from
         is_doubtful = limit is not None and limit < offset
-        return is_doubtful or self._is_behind_missing(place, offset, derived=derived)
+        return is_doubtful or self._follows_missing(place, offset, derived=derived)
 
-    def _is_behind_missing(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
+    def _follows_missing(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
         """True if records just before this one are missing."""
         summary = self.summary(place)
         if summary.spans is not None and summary.spans.has(offset):
@@ -204,7 +204,7 @@ class ArchiveCertainty:
         place = topic, partition
         if topic == self.cluster.topics.config:
             return self.fact_may_be_older(place, offset, derived=False)
-        return self._is_behind_missing(place, offset, derived=False)
+        return self._follows_missing(place, offset, derived=False)
 
     def summary(self, place: PartitionId) -> "PartitionDoubts":
         """Doubts about a whole partition; computed once."""
@@ -261,7 +261,7 @@ class ArchiveCertainty:
         """Unknown span of a look, if the cut lies in it."""
         start, look_end, is_whole = int(looks.starts[at]), int(looks.ends[at]), looks.whole[at]
         end = min(cut, look_end)
-        # A cut behind the last record of a whole look is as certain as the end of that look.
+        # A cut after the last record of a whole look is as certain as the end of that look.
         is_at_end = is_whole and not self.counts.archived(place, end, look_end)
         if is_at_end or not self.counts.missing(place, start, end):
             return

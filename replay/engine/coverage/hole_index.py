@@ -33,7 +33,7 @@ class MissingOffsets(NamedTuple):
     starts: Int64s
     stops: Int64s
     totals: Int64s
-    """Number of missing offsets before each range, and in all."""
+    """Number of missing offsets before each range; the last entry is the total."""
 
     @classmethod
     def of(cls, starts: Int64s, stops: Int64s) -> "MissingOffsets":
@@ -52,9 +52,9 @@ class MissingOffsets(NamedTuple):
         return self.totals[at] - np.where(at > 0, np.maximum(behind, 0), 0)
 
     def end_before(self, offsets: Int64s) -> Int64s:
-        """For each offset, the offset after the last archived record before it; 0 without."""
+        """For each offset, the offset after the last archived record before it, or 0."""
         at = np.searchsorted(self.stops, offsets)
-        # Behind the last range every offset is archived: the appended maximum keeps the offset.
+        # After the last range every offset is archived: the appended maximum keeps the offset.
         starts = np.append(self.starts, np.iinfo(np.int64).max)
         ends: Int64s = np.minimum(starts[at], offsets)
         return ends

@@ -1,4 +1,4 @@
-"""Cut through all partitions at a moment, equal to the service's cut.
+"""Cut through all partitions at a moment; `controlplane` cuts a log at the same offsets.
 
 A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
 timestamps can go back. Segments record the greatest timestamp at their end, and row groups their
@@ -57,7 +57,7 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
     topic_names = dict.fromkeys([*names, *own])
     cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in topic_names})
-    # A record behind the cut proves that the moment has passed by the clock of its writer.
+    # A record after the cut proves that the moment has passed by the clock of its writer.
     if all(cut.ends[topic] == ends[topic] for topic in topic_names):
         check_not_future(moment, now_ms())
     return cut

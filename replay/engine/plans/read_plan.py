@@ -77,7 +77,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
 
     @property
     def brief(self) -> "ReadPlan":
-        """The plan without its pieces of files, to go with an answer to another process."""
+        """The plan without its parts and snapshot: small enough to be sent along with an answer."""
         return replace(self, parts=(), snapshot=None)
 
     @property

@@ -1,4 +1,4 @@
-"""Plan of a retention: the records that no state from a cut in time on needs.
+"""Plan of a retention: the records that no state at or after a cut in time needs.
 
 The law: for every moment from the cut on, every release gives the same states, timelines and
 histories as before. The page docs/replay.md has it in full. The law holds topic by topic:

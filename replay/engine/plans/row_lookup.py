@@ -66,7 +66,7 @@ def inside(file: ArchiveFile, segment: Segment, limit: Rank, before_ms: int | No
 def _rows_inside(
     group: RowGroup, segment: Segment, limit: Rank, before_ms: int
 ) -> tuple[int, bool]:
-    """Offset after the last row up to a rank (0: none), and whether all rows are."""
+    """Offset after the last row up to a rank, or 0; and True if all rows lie up to the rank."""
     offsets = numbers(group, "offset")
     times = np.maximum(np.maximum.accumulate(numbers(group, "timestamp")), before_ms)
     # Times never fall, so rows with the time of the rank are adjacent. Partition, offset and topic

@@ -1,9 +1,9 @@
 """Records of the config topic that a later record of the same key makes irrelevant.
 
-Most records of this topic count for ever. A commit counts the generations of its connector's tasks,
-and reads their configs and that of the connector. No other record depends on the records of this
-module. A later record of the same key overwrites all their effects. The condition: every release
-that can read them can also read the later one.
+Most records of this topic matter for ever. A commit depends on its connector's config, on the task
+configs, and on the number of earlier commits. No other record depends on the records with the keys
+in `PREFIXES`. A later record of the same key overwrites all effects of an earlier one. This holds
+only if all releases that can read the earlier record can also read the later one.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -2,8 +2,9 @@
 
     (work, item) → mapInArrow → findings, in pieces
 
-Each item is one row in a partition of its own. The driver receives the findings of some items
-before the next ones start; this bounds its memory.
+Each item is one row. A task works on several rows, because a task of Spark takes some 50 ms beside
+its work. The driver receives the findings of some items before the next ones start; this bounds its
+memory.
 """
 
 import pickle
@@ -22,14 +23,17 @@ from replay.progress import NoProgress, ProgressListener
 T = TypeVar("T")
 F = TypeVar("F")
 
-WAVE = 8
+WAVE = 32
 """Items per slot in one job: the driver holds the findings of that many items."""
+
+TASKS = 4
+"""Maximum tasks per slot in one job: few for small items, enough to share out large ones."""
 
 ITEMS = pa.schema([("number", pa.int32()), ("item", pa.binary())])
 
 
 class SparkExecutor:
-    """Runs work in Spark tasks, one per item, in waves of `WAVE` items per slot."""
+    """Runs work in Spark tasks, in waves of `WAVE` items per slot."""
 
     def __init__(self, session: SparkSession, progress: ProgressListener | None = None) -> None:
         self.slots = session.sparkContext.defaultParallelism
@@ -46,10 +50,10 @@ class SparkExecutor:
                 yield unpacked(contents.get(number), work, item)
 
     def _frame(self, work: "ItemWork[T, F]", items: Sequence[T]) -> DataFrame:
-        """Data frame of the findings of some items; each item is a task."""
+        """Data frame of the findings of some items."""
         handed = [pickle.dumps((work, item)) for item in items]
         table = pa.table([range(len(items)), handed], schema=ITEMS)
-        self._session.conf.set(PARALLELISM, len(items))
+        self._session.conf.set(PARALLELISM, min(len(items), TASKS * self.slots))
         frame = self._session.createDataFrame(table)
         return frame.mapInArrow(carried_out, PIECES_DDL)
 

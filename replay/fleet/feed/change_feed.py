@@ -172,7 +172,7 @@ class ArchiveFeed:
         self._finish(number, every, work, outcomes)
 
     def _work(self, looks: Mapping[str, ClusterLook]) -> list[ClusterWork]:
-        """Clusters with records that were not read."""
+        """Work of the next batch: each cluster with records that no batch has read yet."""
         read = self._fleet.read
         return [
             ClusterWork(name, read.get(name), look.position)

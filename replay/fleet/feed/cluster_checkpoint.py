@@ -23,10 +23,10 @@ from replay.fleet.feed.checkpoint_codec import NoCheckpoint, decoded, encoded
 
 
 class AuditCheckpoint(msgspec.Struct, frozen=True):
-    """Audits of the records up to a horizon, and the findings behind it.
+    """Audits of the records up to a horizon, and the findings after it.
 
     Records of another partition may come late. Stored audits therefore end at a horizon some time
-    before the last record. The next batch audits the records behind the horizon again.
+    before the last record. The next batch audits the records after the horizon again.
     """
 
     horizon_ms: int
@@ -37,7 +37,7 @@ class AuditCheckpoint(msgspec.Struct, frozen=True):
     """End offsets of the records that the stored audits have seen."""
     stored: StoredFile
     findings: tuple[Finding, ...]
-    """Findings behind the horizon: they are compared with those of the next batch."""
+    """Findings after the horizon: they are compared with those of the next batch."""
 
 
 class ClusterCheckpoint(msgspec.Struct, frozen=True):

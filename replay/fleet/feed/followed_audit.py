@@ -78,7 +78,7 @@ class AuditFollower:
     def _resumed(
         self, checkpoint: AuditCheckpoint | None, ends: ReadEnds
     ) -> "_ResumedAudit | None":
-        """Stored audits with the records behind their horizon; None if they cannot go on."""
+        """Stored audits with the records after their horizon; None if they cannot go on."""
         content = None if checkpoint is None else self._files.content(checkpoint.stored)
         if checkpoint is None or content is None:
             return None
@@ -122,7 +122,7 @@ class AuditFollower:
         findings: list[Finding] = []
         stored = None
         for ranked in records:
-            # The first record behind the horizon: the audits are stored as they were before it.
+            # The first record after the horizon: the audits are stored as they were before it.
             if stored is None and ranked.time_ms > horizon_ms:
                 stored, completed = self._files.add("feed-audits", frozen(audits)), len(findings)
             if stored is None:

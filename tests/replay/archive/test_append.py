@@ -82,7 +82,7 @@ def test_a_record_at_a_missing_offset_is_refused(tmp_path: Path) -> None:
 def test_a_record_before_the_archive_begins_is_refused(tmp_path: Path) -> None:
     """A capture refuses a record before the first segment: segments are written in offset order."""
     archive(tmp_path, configs(5, 6))
-    with pytest.raises(ArchiveConflict, match=r"configs@4 .*: the archive begins behind it"):
+    with pytest.raises(ArchiveConflict, match=r"configs@4 .*: the archive begins after it"):
         capture(tmp_path, log_of(configs(4, 5, 6)), goes_on=False)
 
 

@@ -190,7 +190,7 @@ def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
     rewritten(thin, without(thin, [offset]))
     rewritten(thin, claimed(thin, [offset]))
     flaws = " ".join(verified(cluster_in(thin)).flaws)
-    assert "connect-status partition 1 lacks records behind the cut of its retention" in flaws
+    assert "connect-status partition 1 lacks records after the cut of its retention" in flaws
 
     def widen(document: Any) -> None:
         for each in (*document["removed"], *document["retention"]["expired"]):

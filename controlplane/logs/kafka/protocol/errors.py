@@ -29,6 +29,10 @@ class UnsupportedRequest(LogNotUsable):
     """A broker supports no version of a request that this program can send."""
 
 
+class BatchTooLarge(LogNotUsable):
+    """A topic refuses a record batch for its size; a part of its records may be small enough."""
+
+
 class EpochChanged(LogUnavailable):
     """Another writer changed the epoch of the id while a new one was requested: request again."""
 
@@ -67,6 +71,9 @@ def topic_error(topic: str, code: int) -> LogError:
     return kind(f"topic {topic} {words}")
 
 
+_TOO_LARGE = frozenset({10, 18})
+"""Error codes of batches that are refused for their size."""
+
 _REFUSALS = {
     2: "refuses a record batch that it finds damaged: try again",
     10: "refuses a record larger than its max.message.bytes: shorten it, or raise the limit",
@@ -97,7 +104,8 @@ def append_error(topic: str, failure: BaseException) -> LogError:
 def write_error(topic: str, code: int) -> LogError:
     """Build the error for a broker's code that refuses writes to a topic."""
     words = _REFUSALS.get(code) or f"cannot be written: {described(code)}"
-    return LogNotUsable(f"topic {topic} {words}")
+    kind = BatchTooLarge if code in _TOO_LARGE else LogNotUsable
+    return kind(f"topic {topic} {words}")
 
 
 _REFUSED_ID = 53
