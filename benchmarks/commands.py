@@ -142,7 +142,12 @@ def table(figures: Sequence[CommandFigure]) -> Table:
 
 
 @click.command()
-@click.option("--seconds", default=2.0, show_default=True, help="Time for each kind, twice.")
+@click.option(
+    "--seconds",
+    default=2.0,
+    show_default=True,
+    help=f"Seconds for each kind with one caller, and as many with {CALLERS} callers.",
+)
 @click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 def main(seconds: float, quick: bool) -> None:
     """Measure every kind of command on a new log, and print the table."""

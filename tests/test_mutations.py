@@ -74,7 +74,7 @@ MUTATIONS = [
         "fold/config.py",
         "return self.profile.commit_needs_config and name",
         "return False and name",
-        f"{EDGES}::test_edge_11_a_commit_before_its_connector",
+        f"{EDGES}::test_edge_11_an_early_commit_counts_up_to_3_7_0",
     ),
     Mutation(
         "removal keeps tasks",

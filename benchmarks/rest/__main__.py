@@ -194,7 +194,12 @@ def _together(figures: Sequence[RequestFigure]) -> float:
 
 
 @click.command()
-@click.option("--seconds", default=3.0, show_default=True, help="Time for each kind, twice.")
+@click.option(
+    "--seconds",
+    default=3.0,
+    show_default=True,
+    help=f"Seconds for each kind over one connection, and as many over {CONNECTIONS}.",
+)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 def main(seconds: float, rounds: int, quick: bool) -> None:

@@ -2,4 +2,7 @@
 
 from controlplane.terminal.shell_completion import completion_command
 
-completion = completion_command("controlplane")
+completion = completion_command(
+    "controlplane",
+    "commands, options, files, and names of connectors if the cluster can be reached",
+)

@@ -20,7 +20,9 @@ SUFFIX = ".scenario"
 SPARK = "spark"
 """Name of the Spark fold, which the package `replay` registers (`controlplane[spark]`)."""
 
-ADVICE = "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`"
+ADVICE = (
+    "if every change is wanted, run `controlplane scenario run --rewrite`, then read `git diff`"
+)
 
 _STYLES = {"-": "red", "+": "green"}
 _INDENT = 4
@@ -52,7 +54,7 @@ def scenario() -> None:
     "--via",
     multiple=True,
     metavar="NAME",
-    help="Compare with the installed fold NAME as well. May be repeated.",
+    help="Compare with the fold NAME of an installed package as well. May be repeated.",
 )
 @click.option("--spark", is_flag=True, help="Compare with Spark as well, like --via spark.")
 @click.option(

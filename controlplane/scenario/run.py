@@ -22,7 +22,7 @@ from controlplane.scenario.scenario_file import (
 from controlplane.scenario.verbs import BadStep, verb
 from controlplane.scenario.world import World
 
-ADVICE = "if every change is wanted, `make scenarios-rewrite`, then read `git diff`"
+ADVICE = "if every change is wanted, run `make scenarios-rewrite`, then read `git diff`"
 
 _LARGEST_BYTES = 1_000_000
 """Largest scenario file: a larger one is certainly another kind of file."""

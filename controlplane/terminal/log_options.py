@@ -56,7 +56,7 @@ class LogOptions(msgspec.Struct, frozen=True):
     def named(self) -> frozenset[str]:
         """Topics (`config`, `status`, …) that the user named explicitly.
 
-        A flag names a topic. A file or a variable does so only if it differs from the default.
+        A flag counts always; a file or a variable only if its topic is not the default one.
         """
         values = self.configuration.values
         flags = {key for key, setting in values.items() if setting.source.kind == "flag"}

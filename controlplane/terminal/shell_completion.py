@@ -11,8 +11,8 @@ def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [CompletionItem(incomplete, type="file")]
 
 
-def completion_command(program: str) -> click.Command:
-    """Make the command `completion SHELL` of a program."""
+def completion_command(program: str, completes: str) -> click.Command:
+    """Make the command `completion SHELL` of a program; `completes` names the completed words."""
 
     def completion(shell: str) -> None:
         kind = get_completion_class(shell)
@@ -23,7 +23,7 @@ def completion_command(program: str) -> click.Command:
 
     about = f"""Print the completion script of a shell: eval "$({program} completion bash)".
 
-    It completes commands, options, files, and names of connectors if the cluster can be reached.
+    It completes {completes}.
     """
     shell = click.argument("shell", type=click.Choice(SHELLS))
     return click.command("completion", help=about)(shell(completion))

@@ -51,7 +51,7 @@ async def test_the_oldest_release_applies_during_a_rolling_upgrade() -> None:
     )
 
 
-async def test_a_named_release() -> None:
+async def test_a_named_release_wins() -> None:
     """`--release` wins over the release of the workers."""
     cluster = await identify_cluster(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
     assert cluster.profile is Profile.of("3.4.1")
@@ -81,8 +81,8 @@ async def test_unsuitable_workers_are_refused(
     assert sentence in str(refused.value)
 
 
-async def test_no_worker_answers() -> None:
-    """The service does not start without any worker; it announces the wait once."""
+async def test_without_an_answering_worker_the_service_does_not_start() -> None:
+    """The check announces once that it waits, and then raises `NoWorkerAnswers`."""
     announced: list[Mapping[str, str]] = []
     with pytest.raises(NoWorkerAnswers, match="No worker answers: http://w1 does not answer"):
         await identify_cluster(client({"http://w1": None}), on_silence=announced.append)

@@ -113,7 +113,7 @@ async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> 
 async def test_the_last_refusal_is_returned_after_the_patience(
     client_of: Callable[..., ConnectClient],
 ) -> None:
-    """The last refusal is the answer once the patience ends; without a refusal, no command ran."""
+    """A worker that cannot be reached refuses nothing: then `NoWorkerAnswers` is raised."""
     for refusal in REBALANCES[:2]:  # 409 and 500
         answer = await client_of(WorkerScript(refusal)).send(PAUSE)
         assert (answer.status, answer.message) == (refusal.status_code, refusal.json()["message"])
@@ -135,8 +135,10 @@ async def test_permanent_refusals_are_returned_at_once(
     assert len(worker.requests) == 1
 
 
-async def test_an_endpoint_that_a_release_lacks(client_of: Callable[..., ConnectClient]) -> None:
-    """A started worker's 404 page is final: 3.4 has no stop."""
+async def test_the_404_page_of_a_started_worker_is_final(
+    client_of: Callable[..., ConnectClient],
+) -> None:
+    """The worker's release lacks the endpoint, as 3.4 lacks `stop`."""
     page = httpx.Response(404, html="<html>Error 404 Not Found</html>")
     root = httpx.Response(200, json={"version": "3.4.1"})
     worker = WorkerScript(page, root, page, httpx.Response(202))

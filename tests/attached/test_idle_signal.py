@@ -26,8 +26,10 @@ async def test_a_request_begins_an_idle_moment(monkeypatch: pytest.MonkeyPatch) 
     assert order == ["sent", "compared", "compared"]
 
 
-async def test_no_request_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait ends without a request, and an idle moment that has passed ends no later wait."""
+async def test_a_wait_without_a_request_ends_after_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An earlier idle moment does not end a wait that begins after it."""
     monkeypatch.setattr(idle_signal, "LONGEST_S", 0.05)
     pause = IdleSignal()
     pause.begin()

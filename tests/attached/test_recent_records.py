@@ -11,7 +11,7 @@ def entry(topic: str, partition: int, offset: int, value: bytes = b"{}") -> Entr
     return Entry(topic, partition, offset, 1, b"key", value)
 
 
-def test_records_since_ends() -> None:
+def test_records_since_given_ends_are_returned() -> None:
     """Partitions of the named topics are in offset order; new topics begin at 0."""
     recent = RecentRecords({CONFIGS: (5,), OFFSETS: (2, 7)})
     added = [entry(CONFIGS, 0, 5), entry(OFFSETS, 1, 7), entry(CONFIGS, 0, 8), entry("new", 0, 0)]
@@ -31,7 +31,7 @@ def test_earlier_records_are_missed() -> None:
     assert recent.since([OFFSETS], {OFFSETS: [0]}) is None
 
 
-def test_bounded_in_records() -> None:
+def test_records_above_the_bound_are_dropped() -> None:
     """The oldest records of all partitions are dropped first; the rest is complete."""
     recent = RecentRecords({CONFIGS: (0,), OFFSETS: (0,)}, records_kept=2)
     recent.add([entry(CONFIGS, 0, 0), entry(OFFSETS, 0, 0), entry(CONFIGS, 0, 1)])

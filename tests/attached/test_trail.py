@@ -69,8 +69,10 @@ async def test_an_end_shares_the_commit_of_the_next_command(
     assert [b"2" in (key or b"") for key in keys] == [False, False, True]
 
 
-async def test_an_end_without_a_next_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while, the record *finished* is committed alone."""
+async def test_an_end_without_a_next_command_is_committed_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The record *finished* waits a while for a command that could share its commit."""
     monkeypatch.setattr(trail_module, "COMMON_COMMIT_S", 0.01)
     trail, log = await opened()
     await trail.accepted(request(1), Plan(()), {})

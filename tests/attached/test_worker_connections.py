@@ -197,8 +197,8 @@ async def test_a_closed_connection_is_not_used() -> None:
     assert (server.connections, len(server.requests)) == (2, 2)
 
 
-async def test_bytes_that_no_request_has_caused() -> None:
-    """Bytes without a request are not taken for the next response."""
+async def test_bytes_without_a_request_answer_no_later_request() -> None:
+    """The next request gets a new connection."""
     late = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
     server = RawServer([DONE + late], [DONE])
     async with server.running() as url, steering(url) as client:
@@ -211,8 +211,8 @@ async def test_bytes_that_no_request_has_caused() -> None:
     [[CLOSE], [HALF, CLOSE], [DONE[:20], CLOSE], [b"SSH-2.0-OpenSSH\r\n\r\n"], [b"\x00" * 99]],
     ids=["no answer", "half a body", "half a head", "another protocol", "noise"],
 )
-async def test_an_answer_is_lost(pieces: list[bytes]) -> None:
-    """A change without an answer is never sent again, because it may be done; a read is."""
+async def test_a_change_whose_answer_is_lost_is_not_sent_again(pieces: list[bytes]) -> None:
+    """The worker may have made the change; a read is sent again."""
     server = RawServer(pieces)
     async with server.running() as url, steering(url, PATIENT) as client:
         with pytest.raises(OutcomeUnknown, match="gave no answer"):
@@ -223,8 +223,8 @@ async def test_an_answer_is_lost(pieces: list[bytes]) -> None:
         assert len(server.requests) > 2
 
 
-async def test_a_late_answer() -> None:
-    """An answer after the time-out is not taken for that of the next request."""
+async def test_a_late_answer_answers_no_later_request() -> None:
+    """After a time-out, the next request gets a new connection."""
     server = RawServer([], [DONE])
     limits = ConnectSettings(patience_ms=40, retry_ms=1, answer_timeout_ms=100)
     async with server.running() as url, steering(url, limits) as client:

@@ -16,7 +16,10 @@ CLUSTER = "kafka://localhost:9092"
     ("words", "sentence"),
     [
         (("serve", CLUSTER, "--trail", "sqlite:///t.db"), "need workers: name them by --connect-u"),
-        (("serve", "state.db", "--connect-url", "http://w1"), "state.db is none: serve kafka://"),
+        (
+            ("serve", "state.db", "--connect-url", "http://w1"),
+            "state.db is no cluster: serve kafka://",
+        ),
         (
             ("serve", CLUSTER, "--connect-url", "http://w1", "--read-only"),
             "leave out --read-only and --no-follow",

@@ -57,6 +57,16 @@ def test_help_texts_of_resources_are_whole() -> None:
         assert "..." not in resources, verb
 
 
+@pytest.mark.parametrize("resource", ["bundle", "offsets", "plugins", "topics"])
+def test_help_texts_of_resources_list_actions(resource: str) -> None:
+    """`offsets --help` calls `get` an action; `stop --help` calls `connector` a resource."""
+    shown = call(resource, "--help").out
+    assert f"{resource} [ACTION] " in shown
+    assert "The default action is" in shown
+    assert "Actions:" in shown
+    assert "stop [RESOURCE] " in call("stop", "--help").out
+
+
 def test_words_that_may_be_files_are_completed_as_files() -> None:
     """Both programs complete file names for options and arguments that take files."""
     for called in every_command():

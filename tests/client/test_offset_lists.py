@@ -39,7 +39,7 @@ def test_both_shapes_of_a_list_are_read(body: Any, offsets: list[OffsetEntry]) -
 @pytest.mark.parametrize("body", [{}, {"offsets": 1}, 5, [1], [{"x": 1}], {"offsets": {"sink": 1}}])
 def test_bodies_without_offsets_are_refused(body: Any) -> None:
     """A body without a list of offsets raises ValueError."""
-    with pytest.raises(ValueError, match=r"no list of offsets|has a partition and an offset"):
+    with pytest.raises(ValueError, match=r"no list of offsets|is not of the form"):
         offsets_in(body)
 
 

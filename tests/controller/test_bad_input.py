@@ -138,7 +138,7 @@ async def test_invalid_names_are_refused(name: str, why: str) -> None:
     )
 
 
-# --- much -------------------------------------------------------------------------------------
+# --- many connectors, large configs -----------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from tests.controller.scene import connector, plane_on
 
 CONNECTORS = 20
 RECORDS = 3 * CONNECTORS
-"""Records of their creation: config, accepted, finished."""
+"""Records of all creations. Each has three: config, accepted, finished."""
 
 ENOUGH = SnapshotSettings(tail_records=CLOSING_SHARE * CONNECTORS)
 """A snapshot limit that closing reaches, but running does not."""

@@ -90,7 +90,7 @@ async def test_a_full_queue_does_not_end_the_retries() -> None:
 
 
 async def test_a_failed_claim_keeps_the_reported_failures() -> None:
-    """The second claim ends the command by the failure that its caller got, as the first would."""
+    """After a failed claim, the next claim still ends the command with its caller's failure."""
     async with plane_on(MemoryLog(), LATER, **around(UnreachableKafka())) as plane:
         await fails(plane)
         endings = Endings(plane)

@@ -62,7 +62,7 @@ class NoticeEvents:
     warning = info
 
     def of(self, event: str) -> list[Mapping[str, Any]]:
-        """The facts of each such event."""
+        """The facts of each event of this name."""
         return [facts for name, facts in self.events if name == event]
 
 
@@ -176,7 +176,7 @@ async def test_a_fenced_plane_calls_no_hook(log: Fragile) -> None:
 
 
 async def test_a_fenced_plane_fences_no_producers() -> None:
-    """A newer writer may have started the tasks by now; the older one learns of it in time."""
+    """A newer writer may have started tasks; the older one notices before it fences them."""
     log, outside = Overtaken(), NotedActions()
     await log.create_topic(CONFIG, 1)
     count = raw(CONFIG, "tasks-fencing-orders", '{"task-count":2}')
@@ -189,7 +189,7 @@ async def test_a_fenced_plane_fences_no_producers() -> None:
         with pytest.raises(Fenced):
             await plane.execute(FenceTasks("orders"))
         assert outside.performed == []
-        await plane.claim()  # which completes the command
+        await plane.claim()  # completes the command
         assert outside.performed == [
             FenceProducers("orders", ("connect-cluster-orders-0", "connect-cluster-orders-1"))
         ]

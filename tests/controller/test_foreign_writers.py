@@ -25,7 +25,7 @@ CREATE = CreateConnector("orders", FILE, initial_offsets=OFFSETS_WANTED)
 
 
 async def test_a_foreign_config_before_the_decision_stays() -> None:
-    """N2: the foreign config and its offsets stay (commands.md §4, step 2a)."""
+    """The creation is refused; the foreign config stays, and no offset is written."""
     log = MemoryLog()
     async with plane_on(log) as plane:
         await log.append([configured("orders")])

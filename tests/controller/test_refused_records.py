@@ -49,7 +49,10 @@ class SmallRecords(MemoryLog):
 
 
 class SmallConfigs(MemoryLog):
-    """A log whose command topic takes larger records than its other topics, in batches each."""
+    """A log whose command topic takes larger records than its other topics.
+
+    Its batches are fast, so a command writes each topic in a batch of its own.
+    """
 
     has_fast_batches = True
 

@@ -1,7 +1,7 @@
 """Results of Kafka's JsonConverter (schemas off), release by release.
 
 Each result comes from the published jars of the release on JDK 17. A row has the result of the
-oldest release, and then each later one that changed it.
+oldest release, and the result of each later release that changed it.
 """
 
 import math

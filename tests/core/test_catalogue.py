@@ -70,12 +70,12 @@ def test_plugins_with_the_same_short_name_have_no_alias() -> None:
     assert plugins.nested("a.Mask") == ("a.Mask$Value",)
 
 
-def test_a_connector_that_is_neither_has_no_type() -> None:
+def test_a_connector_that_is_neither_source_nor_sink_is_of_unknown_type() -> None:
     """Kafka once shipped such a connector."""
     assert parsed({"class": "a.Mock", "type": "connector"}).type_of("a.Mock") == "unknown"
 
 
-# --- what may be written ------------------------------------------------------------------------
+# --- content of a catalogue ----------------------------------------------------------------------
 
 
 def test_a_catalogue_accepts_keys_as_connect_lists_them() -> None:
@@ -100,7 +100,7 @@ def test_a_catalogue_accepts_keys_as_connect_lists_them() -> None:
 
 
 def test_a_key_needs_only_name_and_type() -> None:
-    """A key needs only a name and a type; a number is a least value."""
+    """A key needs only a name and a type; `at_least` gives its least value."""
     (key,) = keys_of([{"name": "rows", "type": "INT", "at_least": 1}])
     assert key == ConfigKey(name="rows", type="INT", valid=("[1,...]",), display_name="rows")
 
@@ -174,8 +174,8 @@ def test_bundled_plugins_need_no_entry() -> None:
     assert {plugin.type for plugin in newer.named("k.Json")} == {"converter"}
 
 
-def test_usual_plugins_are_known_unless_their_kind_is_listed() -> None:
-    """A list of a kind is complete; without one, the plugins of every worker are known."""
+def test_kafkas_connectors_exist_unless_the_catalogue_lists_connectors() -> None:
+    """A catalogue that lists a kind of plugins lists all of them, except bundled ones."""
     assert parsed(own=OWN).at(NEWEST).named("k.File")
     assert not parsed({"class": "a.Sink", "type": "sink"}, own=OWN).at(NEWEST).named("k.File")
     assert parsed({"class": "a.Json", "type": "converter"}, own=OWN).at(NEWEST).named("k.File")

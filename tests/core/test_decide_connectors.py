@@ -1,4 +1,7 @@
-"""Creating, configuring, patching and deleting: cases that no history contains."""
+"""Creating, configuring, patching and deleting: cases that no history contains.
+
+Labels such as C2 name laws: see `tests/laws/commands`.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Creating a connector with initial offsets (KIP-995): checks, messages, steps, rollback."""
+"""Creating a connector with initial offsets (KIP-995): checks, messages, steps, rollback.
+
+Labels such as N2 name laws: see `tests/laws/commands`.
+"""
 
 from typing import Any
 
@@ -168,7 +171,7 @@ def test_the_steps_are_wipe_write_create() -> None:
 
 
 def test_without_old_offsets_no_step_wipes() -> None:
-    """After a crash behind the wipe, the same request has a shorter plan."""
+    """After a crash that follows the wipe, the plan of the same request has no step `wipe`."""
     assert list(steps([], AT_ONE, **TWICE)) == ["write", "create"]
     assert list(steps([], create((page(0), None)), **TWICE)) == ["create"]
     assert list(steps(LEFT_OVER, create((page(0), None)), **TWICE)) == ["wipe", "create"]
@@ -251,7 +254,7 @@ AT_FIVE = create(
 
 
 def test_a_sink_starts_with_a_new_group() -> None:
-    """The steps delete the group, set its offsets and create; a null needs no step."""
+    """The group is deleted, then its offsets are set; a null offset needs no action."""
     assert decided([], AT_FIVE) == AskGroup("a", "connect-a")
     first = decided([], AT_FIVE, group=(("t", 0, 99),))
     assert isinstance(first, AskHook)

@@ -1,4 +1,7 @@
-"""Pausing, resuming, stopping: one record, or two in an order that survives a crash."""
+"""Pausing, resuming, stopping: one record, or two in an order that survives a crash.
+
+Labels such as S3 name laws: see `tests/laws/commands`.
+"""
 
 import pytest
 
@@ -30,7 +33,7 @@ WRITTEN |= {"3.4": WRITTEN["2.8"], "3.5": WRITTEN["3.9"], "kip": WRITTEN["3.9"]}
 @pytest.mark.parametrize("release", WRITTEN)
 @pytest.mark.parametrize("log", [[A], [A, *tasks("a", 2)], [A, *tasks("a", 0), STOPPED]])
 def test_pausing_and_resuming_take_one_record(log: list[Pair], release: str) -> None:
-    """S3, S4: the record is the same in every state, and the only one; never STOPPED (S2)."""
+    """S2 to S4: in every state the command writes the same single record, never STOPPED."""
     paused, started = WRITTEN[release]
     assert steps(log, PauseConnector("a"), release) == {"state": [f"target-state-a {paused}"]}
     assert steps(log, ResumeConnector("a"), release) == {"state": [f"target-state-a {started}"]}
@@ -72,7 +75,7 @@ def test_stopping_again_writes_the_same() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 def test_a_missing_connector_is_refused(command: Lifecycle, release: str) -> None:
-    """A target state without a config is none."""
+    """A target state without a config is no connector."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector a")
     assert refused([STOPPED], command, release) == gone
 

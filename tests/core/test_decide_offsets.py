@@ -1,4 +1,7 @@
-"""Altering and resetting offsets of source connectors: refusals, hooks, messages."""
+"""Altering and resetting offsets of source connectors: refusals, hooks, messages.
+
+Labels such as O6 name laws: see `tests/laws/commands`.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -86,13 +86,16 @@ def test_a_reset_removes_the_copy_first() -> None:
     assert plan.commit_point == "wipe"
 
 
-def test_nothing_is_there_to_reset() -> None:
-    """A reset without offsets has no steps."""
+def test_a_reset_without_offsets_has_no_steps() -> None:
+    """The plan is empty if both clusters have no offset of the connector."""
     assert planned([connector(FAR, OWN), STOPPED], RESET, **answered()).steps == ()
 
 
 def test_exactly_once_writes_a_transaction_of_the_first_task() -> None:
-    """Without an own topic the worker's name is that of the topic on the other cluster."""
+    """The transactional id is that of task 0.
+
+    Without `offsets.storage.topic`, the topic has the same name on both clusters.
+    """
     log = [connector(FAR), STOPPED]
     plan = planned(log, alter((page(0), None)), exactly_once=True, **answered())
     assert step_records(plan) == [
@@ -104,8 +107,8 @@ def test_exactly_once_writes_a_transaction_of_the_first_task() -> None:
     assert action.transactional_id == "connect-cluster-a-0"
 
 
-def test_the_brokers_of_all_producers_count() -> None:
-    """`producer.bootstrap.servers` of the worker selects the cluster, unless overridden."""
+def test_brokers_of_the_workers_producers_select_the_cluster() -> None:
+    """A connector's override wins over `producer.bootstrap.servers` of the worker."""
     worker = DecisionSettings(
         bootstrap_servers="near:9092", producer_bootstrap_servers="other:9092"
     )
@@ -135,7 +138,7 @@ def test_a_creation_can_be_taken_back() -> None:
 def test_recovery_repeats_the_accepted_plan(fails: bool) -> None:
     """Recovery cannot read the other cluster, so the plan has the partitions to remove.
 
-    An error that the client got takes the steps back.
+    If the client has got an error, recovery undoes the steps instead.
     """
     config = PROPERTIES | CLIENTS | {"offsets.storage.topic": "own"}
     command = CreateConnector("a", config, initial_offsets=(OffsetChange(page(0), {"row": 1}),))
@@ -160,8 +163,8 @@ def test_readers_prefer_the_other_cluster() -> None:
     assert views.offsets_topics(state, "a") == ["@own", "connect-offsets"]
 
 
-def test_an_undo_leaves_such_offsets_alone() -> None:
-    """The log does not have their past."""
+def test_an_undo_of_offsets_on_another_cluster_is_refused() -> None:
+    """The log has no earlier values of these offsets."""
     log = after([connector(FAR, OWN), STOPPED], *COPY)
     config = {
         "connector.class": PROPERTIES["connector.class"],
@@ -174,8 +177,8 @@ def test_an_undo_leaves_such_offsets_alone() -> None:
     assert "which writes them to its producer's cluster" in str(refusal.text)
 
 
-def test_zombies_are_fenced_there() -> None:
-    """Producers are fenced on their own cluster, with the settings of all clients."""
+def test_zombies_are_fenced_on_the_cluster_of_their_producers() -> None:
+    """The action has the connector's client overrides if they name another cluster."""
     log = [
         connector(FAR),
         *tasks("a", 2),

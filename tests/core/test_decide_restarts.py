@@ -1,4 +1,7 @@
-"""Restarts of connectors and tasks: their records, and refusals."""
+"""Restarts of connectors and tasks: their records, and refusals.
+
+Labels such as R1 name laws: see `tests/laws/commands`.
+"""
 
 import pytest
 
@@ -45,7 +48,7 @@ def test_several_instances_are_restarted_by_a_record(
     value = f'{{"include-tasks":{include_tasks},"only-failed":{only_failed}}}'.lower()
     for release in ("3.0", "3.9", "kip"):
         assert steps(log, command, release) == {"restart": [f"restart-connector-a {value}"]}
-    # Before 3.0 the two words mean nothing, and the connector alone is restarted.
+    # Before 3.0 workers ignore both parameters, and restart the connector alone.
     assert steps(log, command, "2.8") == {"restart": []}
 
 
@@ -60,7 +63,7 @@ CONCERNED = [
 def test_the_answer_lists_the_restarted_instances(
     flags: tuple[bool, bool], instances: tuple[int | None, ...]
 ) -> None:
-    """R4: the answer lists the instances: all, or only failed ones; the connector is None."""
+    """R4: the answer lists all or only failed instances; None stands for the connector itself."""
     log: SmallLog = [A, *reported("RUNNING", "RUNNING", "FAILED", "PAUSED")]
     outcome = planned(log, RestartConnector("a", *flags), "3.9").outcome
     assert outcome == Outcome(facts={"restarting": [*instances]})

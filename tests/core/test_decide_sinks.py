@@ -1,4 +1,7 @@
-"""Offsets of sink connectors: their form, their group, and changes of it."""
+"""Offsets of sink connectors: their form, their group, and changes of it.
+
+Labels such as O5 name laws: see `tests/laws/commands`.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Publishing task sets and fencing old producers: the records of each case."""
+"""Publishing task sets and fencing old producers: the records of each case.
+
+Labels such as P1 name laws: see `tests/laws/commands`.
+"""
 
 import pytest
 
@@ -90,7 +93,7 @@ FENCING = [
     ([A], None),  # never committed
     ([A, *tasks("a", 2), counted(2)], None),  # counted since the last commit
     ([A, *tasks("a", 3)], (0, 3)),  # no tasks before: nothing to fence
-    ([A, *tasks("a", 1), counted(1), *tasks("a", 1)], (0, 1)),  # the one fences the other
+    ([A, *tasks("a", 1), counted(1), *tasks("a", 1)], (0, 1)),  # the new task fences the old one
     ([A, *tasks("a", 1), counted(1), *tasks("a", 2)], (1, 2)),
     ([A, *tasks("a", 2), counted(2), *tasks("a", 1)], (2, 1)),
     ([A, *tasks("a", 2), counted(2), *tasks("a", 0)], (2, 0)),
@@ -104,7 +107,7 @@ FENCING = [
 def test_old_producers_are_fenced_and_then_counted(
     log: list[Pair], expected: tuple[int, int] | None, release: str
 ) -> None:
-    """Each row of the table: how many to fence, and how many to write (`commands.md`, 12)."""
+    """A row of `FENCING` has the number of producers to fence, and the count to write."""
     plan = planned(log, FenceTasks("a"), release, exactly_once=True)
     if expected is None:
         assert plan.steps == ()
@@ -115,7 +118,7 @@ def test_old_producers_are_fenced_and_then_counted(
     assert actions == ([FenceProducers("a", ids)] if fenced else [])
     (record,) = plan.steps[-1].records
     assert (record.key, record.value) == tuple(map(raw, counted(count)))
-    # F2: the count follows only when all are fenced and everything is read that came meanwhile.
+    # The count is written after all fencing, and after the records that came meanwhile were read.
     assert all(step.read_back == ("connect-configs",) for step in plan.steps)
     written = read(config(*log, (record.key, record.value)), release)
     assert "a" not in written.config.pending_fencing

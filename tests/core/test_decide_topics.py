@@ -1,4 +1,7 @@
-"""Decisions about active topics and logger levels."""
+"""Decisions about active topics and logger levels.
+
+Labels such as A3 name laws: see `tests/laws/commands`.
+"""
 
 import pytest
 

@@ -90,7 +90,7 @@ POISON = [
     ("key", "value", "release"),
     [(key, value, release) for _, key, value, releases in POISON for release in releases],
 )
-def test_edge_04_poison_records(key: str | None, value: str, release: str) -> None:
+def test_edge_04_poison_stops_a_starting_worker(key: str | None, value: str, release: str) -> None:
     """A worker of such a release exits at start; `kip` ignores only this record."""
     log = config((key, value))
     assert outcomes(log, release)[0].kind is FateKind.POISON
@@ -108,8 +108,8 @@ def test_edge_04_poison_records(key: str | None, value: str, release: str) -> No
         ("commit-a", '{"tasks":0}', "0.10.0"),
     ],
 )
-def test_edge_04_poison_that_a_release_has_overcome(key: str, value: str, release: str) -> None:
-    """The first release that survives each poison record."""
+def test_edge_04_later_releases_survive_poison(key: str, value: str, release: str) -> None:
+    """Each release here is the first that survives the record."""
     assert outcomes(config((key, value)), release)[0].kind is not FateKind.POISON
 
 
@@ -155,7 +155,7 @@ def test_edge_07_task_ids_are_parsed_as_java_does(key: str, name: str, task: int
 
 
 @pytest.mark.parametrize("key", ["task-0", "task-a-99999999999", "task-a-x", "task-"])
-def test_edge_07_task_ids_that_cannot_be_parsed(key: str) -> None:
+def test_edge_07_unparsable_task_ids_are_ignored(key: str) -> None:
     """Task ids with too few parts, too many digits or none are logged and ignored."""
     assert outcomes(config((key, '{"properties":{}}')))[0].kind is FateKind.IGNORED
 
@@ -191,7 +191,7 @@ def test_edge_10_an_empty_commit_bumps_the_generation_only_after_a_deferred_map(
 @pytest.mark.parametrize(
     ("release", "kept"), [("3.4", 1), ("3.6.2", 1), ("3.7.0", 1), ("3.7.1", None), ("3.9", None)]
 )
-def test_edge_11_a_commit_before_its_connector(release: str, kept: int | None) -> None:
+def test_edge_11_an_early_commit_counts_up_to_3_7_0(release: str, kept: int | None) -> None:
     """A commit before its connector applies up to 3.7.0; later it removes the tasks."""
     state = read(config(*tasks("a", 1), connector("a")), release)
     assert state.config.task_counts.get("a") == kept
@@ -210,7 +210,7 @@ def test_edge_11_a_commit_before_its_connector(release: str, kept: int | None) -
 def test_edge_12_releases_differ_in_the_remains_of_a_deletion(
     release: str, *, tasks_kept: bool, deferred_kept: bool, applied_kept: bool | None
 ) -> None:
-    """Three releases changed this; fencing, generation, target and inconsistency always stay."""
+    """Three releases changed the remains; fencing, generation and target state always stay."""
     log = config(
         connector("a"),
         ("target-state-a", '{"state":"PAUSED"}'),
@@ -284,8 +284,8 @@ def test_edge_17_events_are_never_replayed(pair: tuple[str, str]) -> None:
     assert len(outcomes(config(pair), live=True)[0].calls) == 1
 
 
-def test_edge_18_a_fencing_tombstone_is_ignored_but_its_absence_is_not() -> None:
-    """A running worker keeps the old count; one that starts after compaction has none."""
+def test_edge_18_a_fencing_tombstone_is_ignored_until_compaction() -> None:
+    """A running worker keeps the old count. A worker that starts after compaction has none."""
     log = config(("tasks-fencing-a", '{"task-count":2}'), ("tasks-fencing-a", None))
     assert read(log).config.fenced_counts == {"a": 2}
     assert read(log[1:]).config.fenced_counts == {}
@@ -397,8 +397,8 @@ def test_edge_28_only_exactly_once_support_is_blind_for_aborted_records() -> Non
         ("3.6.1", FateKind.IGNORED),
     ],
 )
-def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> None:
-    """Three releases lose the record and the rest of its batch."""
+def test_edge_29_offset_keys_that_are_no_json_lose_the_batch(release: str, kind: FateKind) -> None:
+    """Three releases lose the record and the rest of its batch; others keep the record."""
     log = offsets(("{", '{"pos":1}'))
     assert outcomes(log, release)[0].kind is kind
     kept = read(log, release).offsets["connect-offsets"].values
@@ -407,13 +407,13 @@ def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> N
 
 @pytest.mark.java
 @pytest.mark.parametrize(("release", "does"), [("0.10.0.1", "refuses"), ("0.10.1.0", "writes")])
-def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> None:
-    """Kafka's own `CacheEntry` decides; we never write so (more in `test_worker_writes`)."""
+def test_edge_30_put_safe_needs_a_cached_status_in_0_10_0(release: str, does: str) -> None:
+    """The answer is that of Kafka's `CacheEntry` (more cases in `test_worker_writes`)."""
     assert writing_answers(release)["safely"]["nothing"] == does
 
 
-def test_edge_30_reading_is_not_so_careful() -> None:
-    """Readers ignore generations: the last record wins."""
+def test_edge_30_readers_ignore_generations() -> None:
+    """The last record wins, also if its generation is lower."""
     key = "status-connector-a"
     state = read(status((key, report("RUNNING", 9)), (key, report("FAILED", 1))), "0.10.0")
     assert state.status.connectors["a"].generation == 1

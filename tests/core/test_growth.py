@@ -60,8 +60,8 @@ def test_history_grows_linearly_with_active_topics() -> None:
     )
 
 
-def test_history_in_which_one_key_changes_again_and_again_beside_many() -> None:
-    """A status record costs no work on the config's many keys."""
+def test_history_of_status_changes_costs_nothing_per_config_key() -> None:
+    """The cost is linear, although statuses and config keys both grow."""
 
     def prepared(number: int) -> Callable[[], object]:
         reports = [("status-connector-c", RUNNING), ("status-connector-c", None)] * number

@@ -46,7 +46,7 @@ def test_words_describe_a_hook(words: str, outcome: HookOutcome) -> None:
     ],
 )
 def test_a_config_key_decides_the_words(config: dict[str, Any], outcome: HookOutcome) -> None:
-    """The value in the config decides, or else the key's default."""
+    """The value in the config decides; without one, the default of the key decides."""
     hook = parse_hook(PAGES, {"alter": "true"})
     assert hook({"name": "x", **config}, NOTHING) == outcome
 

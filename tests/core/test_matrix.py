@@ -51,7 +51,7 @@ def task_count(state: ClusterState) -> int | None:
 
 
 def target_row(name: str, value: str, effects: dict[str, str | None]) -> MatrixRow:
-    """A target-state record behind a connector config."""
+    """A row whose log is a connector config and then a target-state record."""
     return MatrixRow(
         name, config(LIVE, ("target-state-a", value)), target, {"0.9": None, **effects}
     )
@@ -327,7 +327,7 @@ def _first(line: str) -> str:
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_each_release_has_its_effect(row: MatrixRow, release: str) -> None:
-    """The final state of a worker of each release."""
+    """A worker of each release ends in the expected state."""
     assert row.view(read(row.log, release)) == expected(row.effects, release)
 
 
@@ -336,7 +336,7 @@ def test_each_release_has_its_effect(row: MatrixRow, release: str) -> None:
 def test_each_release_has_its_fate(
     name: str, log: list[Entry], fates: dict[str, str], release: str
 ) -> None:
-    """The fate of the last record in each release."""
+    """The last record has the expected fate in each release."""
     assert outcomes(log, release)[-1].kind.value == expected(fates, release), name
 
 
@@ -344,7 +344,7 @@ NEGATIVE = config(LIVE, ("commit-a", '{"tasks":-1}'))
 
 
 @pytest.mark.parametrize(("release", "fails"), [("2.5.1", False), ("2.6.0", True), ("4.3", True)])
-def test_negative_task_counts(release: str, *, fails: bool) -> None:
+def test_negative_task_counts_are_failures_from_2_6_on(release: str, *, fails: bool) -> None:
     """A negative count gives an empty list up to 2.5, and an exception from 2.6.0 on."""
     state = read(NEGATIVE, release)
     if fails:

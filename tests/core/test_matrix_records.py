@@ -67,7 +67,7 @@ ROWS = [
         {"0.9": REFUSED, "0.10.0": [PAUSED], "3.5.0": [PAUSED_TWICE]},
     ),
     WrittenRow(
-        "stopped is paused for those who do not know it",
+        "a stop is a pause to releases without STOPPED",
         [LIVE],
         StopConnector("a"),
         {"0.9": REFUSED, "3.5.0": [NO_TASKS, STOPPED]},

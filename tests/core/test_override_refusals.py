@@ -49,7 +49,7 @@ def test_producers_are_not_fenced_with_a_forbidden_admin() -> None:
 def test_a_worker_fences_before_it_changes_offsets(
     command: AnyCommand, override: str, sentence: str
 ) -> None:
-    """A forbidden admin client is the failure of the fencing, another client that of the change."""
+    """Fencing fails if the admin client is forbidden; the change fails if another client is."""
     log = [connector(override), *OLD_TASKS, STOPPED]
     rejected = Rejected(Reason.FAILED, sentence)
     assert refused(log, command, exactly_once=True, hooks=SURE, worker=NONE) == rejected

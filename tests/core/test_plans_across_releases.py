@@ -48,7 +48,7 @@ class WorkerReading(NamedTuple):
 
 
 class PlanRow(NamedTuple):
-    """A command behind a log, its writers, a view, and the effect by first reading release."""
+    """A log, a command after it, its writers, a view, and the effect by first reading release."""
 
     name: str
     log: list[Entry]
@@ -253,7 +253,7 @@ ROWS = [
         {"0.9": {"row": 7}},
     ),
     PlanRow(
-        "alter offsets in a topic of its own: older workers read the copy",
+        "alter offsets in the connector's own topic: older workers read the copy",
         [*AT_REST_WITH_OWN, *OFFSET],
         c.AlterOffsets("a", (c.OffsetChange(PAGE, {"row": 7}),)),
         ALTERING,
@@ -269,7 +269,7 @@ ROWS = [
         {"0.9": "null", "3.4.0": "nothing"},
     ),
     PlanRow(
-        "reset offsets in a topic of its own: none comes back for anybody",
+        "reset offsets in the connector's own topic: no release finds an offset",
         [*AT_REST_WITH_OWN, *OFFSET],
         c.ResetOffsets("a"),
         ALTERING,

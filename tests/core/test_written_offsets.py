@@ -1,4 +1,7 @@
-"""Records of alter and reset: their order and their keys."""
+"""Records of alter and reset: their order and their keys.
+
+Labels such as O9 name laws: see `tests/laws/commands`.
+"""
 
 from typing import Any
 
@@ -142,8 +145,8 @@ def test_values_alone_need_no_step_before() -> None:
     assert list(written_records([same, STOPPED], ONE)) == ["write"]
 
 
-def test_only_the_own_profile_reads_topics_back() -> None:
-    """All topics are read back, as KIP-875 requires; releases only wait for the acknowledgement."""
+def test_only_kip_reads_topics_back() -> None:
+    """`kip` reads all topics back, as KIP-875 requires; releases wait for acknowledgements only."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     ours = planned(STOPPED_WITH_OWN, command, hooks=SURE)
     assert [step.read_back for step in ours.steps] == [
@@ -223,8 +226,8 @@ SPACED = '["a", {"cluster": "c", "topic": "t"}]'
         alter(({"cluster": "c", "topic": "t"}, None)),
     ],
 )
-def test_the_own_profile_reuses_stored_keys_and_releases_do_not(command: Any) -> None:
-    """O9: the order of members does not matter, in the log and in the request."""
+def test_only_kip_reuses_stored_keys(command: Any) -> None:
+    """O9: the stored key is found under any order of members, in the log and in the request."""
     log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
     name = "wipe" if command is RESET else "write"
     assert written_records(log, command) == {name: [f"{REORDERED} "]}
@@ -242,8 +245,8 @@ def test_every_spelling_is_removed_and_one_is_altered() -> None:
     assert written_records(log, command) == {"write": [f'{IN_HASH_ORDER} {{"pos":9}}']}
 
 
-def test_one_topic_is_spelled_as_the_other() -> None:
-    """The worker's topic supplies spellings that the own topic lacks; the own ones come first."""
+def test_a_key_of_the_workers_topic_is_reused_in_the_own_topic() -> None:
+    """The own topic gets the spelling of the worker's topic only if it has none itself."""
     command = alter(({"cluster": "c", "topic": "t"}, {"pos": 9}))
     log = after(STOPPED_WITH_OWN, *offsets((REORDERED, '{"pos":1}')))
     nine = ' {"pos":9}'

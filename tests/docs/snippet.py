@@ -11,7 +11,7 @@ def main(code: str) -> None:
     """Run the code as `python -m asyncio` does."""
     compiled = compile(code, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names: dict[str, Any] = {"__name__": "__main__"}
-    waiting = eval(compiled, names)  # eval, for exec gives nothing to be awaited
+    waiting = eval(compiled, names)  # not exec, which returns no coroutine
     if inspect.iscoroutine(waiting):
         asyncio.run(waiting)
 

@@ -34,7 +34,7 @@ async def run(block: str) -> dict[str, Any]:
     code = compile(block, str(DOCS), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert isinstance(code, CodeType)
     names: dict[str, Any] = {"__name__": "docs"}
-    waiting = eval(code, names)  # eval, for exec gives nothing to be awaited
+    waiting = eval(code, names)  # not exec, which returns no coroutine
     if inspect.iscoroutine(waiting):
         await waiting
     return names
@@ -57,8 +57,8 @@ async def state_db(folder: None) -> None:
 
 
 @pytest.mark.usefixtures("state_db")
-async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log line has the shown fields in their order."""
+async def test_a_log_line_has_the_documented_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """The fields are in the order of the document."""
     (block,) = (block for block in blocks("python") if "Surroundings(" in block)
     await run(block)
     (shown,) = (block for block in blocks("text") if block.startswith("timestamp="))

@@ -14,7 +14,7 @@ from tests.kafka.real_kafka import QUIET, Broker, KafkaWorker, runtime
 from tests.patience import PATIENCE_S
 
 PLUGINS = Path(__file__).parent / "catalogue.json"
-"""The connectors and converters of Kafka's tests, as far as a config may name them."""
+"""Catalogue of the connectors and converters of Kafka's tests that a config can name."""
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 

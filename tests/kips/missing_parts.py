@@ -29,39 +29,40 @@ def _group(*sentences: str) -> tuple[Later, ...]:
 Sections = Mapping[str, tuple[Later, ...]]
 
 _KIP_52: Sections = {
-    "Pause connector": _group("A rebalance does not wake it."),
+    "Pause connector": _group("A paused connector stays paused in a rebalance."),
     "Restart Connector": _group("`forward` tells a worker whether it may pass the request on."),
     "Restart Task": _group(
-        "While the cluster rebalances nothing happens.",
+        "During a rebalance no task is restarted.",
         "`forward` tells a worker whether it may pass the request on.",
     ),
-    "Pause/resume Connector": _group("What is asked during a rebalance is obeyed behind it."),
+    "Pause/resume Connector": _group(
+        "Workers pause or resume after a rebalance if the request came during it."
+    ),
     "Restart Tasks": _group(
-        "During a rebalance a restart is refused, so that it may be tried again.",
-        "The request goes to the leader first, and from there to whoever has the task.",
-        "Who has the task answers, and begins the restart.",
-        "A request that comes from the leader is never passed back: who has not got the task says "
-        "so, and the leader deals with that.",
+        "During a rebalance a restart is refused; the client can repeat it.",
+        "The request goes to the leader, which forwards it to the worker of the task.",
+        "The worker of the task begins the restart and answers.",
+        "A worker never forwards a request of the leader: without the task, it answers 404.",
     ),
 }
 
 _KIP_558: Sections = {
     "Recording active topics": _group(
-        "Workers that find it out at the same time may each note it.",
+        "Workers that use a new topic at the same time may each write its record.",
     ),
     "Restarting, reconfiguring or deleting a connector": _group(
-        "A deletion empties the set as far as the workers ended the connector in good order.",
+        "A deletion empties the set, unless a worker ended without stopping the connector.",
     ),
 }
 
 _KIP_875: Sections = {
     "Offsets endpoints behavior": _group("While a rebalance is pending a reset is refused."),
     "Background: target states today": _group(
-        "Connectors and tasks are assigned whatever their target state is."
+        "The leader assigns connectors and tasks in any target state."
     ),
     "A new STOPPED state": _group(
-        "The rebalance behind a stop gives nobody a task of it.",
-        "The connector itself is given to some worker all the same.",
+        "The rebalance after a stop assigns no task of the connector.",
+        "A rebalance still assigns the stopped connector itself to a worker.",
         "A new task set makes the group rebalance.",
     ),
 }

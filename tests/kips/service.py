@@ -75,7 +75,7 @@ class RefusingLog(MemoryLog):
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append records, or raise LogUnavailable for those to refuse."""
+        """Append records, or raise LogUnavailable if one of them is to be refused."""
         if self.refuses is not None and any(map(self.refuses, records)):
             raise LogUnavailable("it is away")
         return await super().append(records, epoch)

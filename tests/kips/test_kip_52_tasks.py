@@ -96,7 +96,7 @@ class TestRestartConnector:
 class TestUpgrade:
     """Compatibility, Deprecation, and Migration Plan."""
 
-    async def test_a_pause_before_the_start(self) -> None:
+    async def test_a_connector_paused_during_an_upgrade_starts_paused(self) -> None:
         """A connector that was paused during an upgrade pauses once all workers are upgraded."""
         log = MemoryLog()
         around = Surroundings(plugins=ConnectorClasses([CountingSource]).plugins())

@@ -84,7 +84,7 @@ class TestStoringAndReturning:
         await connect.write_foreign(used("orders", "v", 1))
         assert await topics_of(connect) == {"t", "u", "v"}
 
-    async def test_older_workers_skip_it(self) -> None:
+    async def test_older_workers_ignore_active_topics(self) -> None:
         """2.4 ignores the unknown key, and accepts the other records."""
         old = Fold(Profile.of("2.4"))
         outcomes = [old.apply(entry) for entry in await entries(await running(), [STATUS])]

@@ -110,8 +110,8 @@ class TestOffsets:
         assert await connect.status_and_message("DELETE", f"{base}/offsets") == first
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
-    async def test_a_sink_with_a_group_of_its_own(self, release: str) -> None:
-        """A reset deletes the consumer group that the sink's config names."""
+    async def test_a_reset_deletes_the_group_that_the_sink_names(self, release: str) -> None:
+        """`consumer.override.group.id` of the sink names the group."""
         config = {**SINK_CONFIG, "consumer.override.group.id": "mine"}
         async with serving(await log_of(configured("sales", config)), release) as service:
             await service.ask("PUT", f"{SALES}/stop")
@@ -134,8 +134,10 @@ class TestOffsets:
             assert not any(service.state.offsets["own"].values.values())
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
-    async def test_a_source_that_writes_to_another_cluster(self, release: str) -> None:
-        """The offsets lie in the worker's topic, although the records go to another cluster."""
+    async def test_offsets_stay_here_if_the_records_go_to_another_cluster(
+        self, release: str
+    ) -> None:
+        """The producer has other brokers, but GET and reset use the worker's offsets topic."""
         config = {**SOURCE_CONFIG, "producer.override.bootstrap.servers": "far:9092"}
         log = await running(configured("orders", config))
         near = DecisionSettings(bootstrap_servers="near:9092")

@@ -61,7 +61,7 @@ class TestOffsets:
 
     @EITHER
     async def test_a_running_connector_cannot_be_reset(self, name: str) -> None:
-        """The reset is refused; the task goes on behind its offset."""
+        """The reset is refused; the task reads on from its offset."""
         async with running_connectors() as connectors:
             await connectors.create(name)
             assert await connectors.code("DELETE", f"/{name}/offsets") == 400
@@ -72,7 +72,7 @@ class TestOffsets:
 
     @EITHER
     async def test_a_paused_connector_cannot_be_reset(self, name: str) -> None:
-        """The reset is refused; the resumed task goes on behind its offset."""
+        """The reset is refused; the resumed task reads on from its offset."""
         async with running_connectors() as connectors:
             await connectors.create(name)
             await connectors.change(name, "pause", *PAUSED)
@@ -102,8 +102,8 @@ class TestOffsets:
                 await reset(connectors, name)
             await read_again(connectors, name)
 
-    async def test_a_sink_with_a_group_of_its_own(self) -> None:
-        """View and reset concern the group that the config of the sink names."""
+    async def test_a_reset_deletes_the_group_that_the_sink_names(self) -> None:
+        """The sink commits in the group that its config names, and in no other."""
         async with running_connectors() as connectors:
             await connectors.create(SINK, **{"consumer.override.group.id": "mine"})
             assert committed_offsets(connectors.worker, "mine") == {("u", 0): 3}
@@ -113,8 +113,8 @@ class TestOffsets:
             assert committed_offsets(connectors.worker, "mine") == {}
             await read_again(connectors, SINK)
 
-    async def test_a_reset_concerns_the_own_topic_and_its_copy(self) -> None:
-        """View and reset concern the offsets topic of the source; the reset also the copy."""
+    async def test_a_reset_clears_the_sources_own_topic_and_the_copy(self) -> None:
+        """The source's config names its own topic; the copy is in the worker's topic."""
         async with running_connectors() as connectors:
             await connectors.create(SOURCE, **{"offsets.storage.topic": "own"})
             log = connectors.worker.plane.log
@@ -147,7 +147,7 @@ class TestStopped:
 
     @EITHER
     async def test_a_paused_connector_can_be_stopped(self, name: str) -> None:
-        """A stop ends paused tasks; a later resume reads on behind the offset."""
+        """A stop ends paused tasks; after a later resume they read on from the offset."""
         async with running_connectors() as connectors:
             await connectors.create(name)
             await connectors.change(name, "pause", *PAUSED)
@@ -171,7 +171,7 @@ class TestStopped:
 
     @EITHER
     async def test_a_stopped_connector_can_be_resumed(self, name: str) -> None:
-        """A resume of a stopped connector makes its tasks read on behind the offset."""
+        """After a resume, the tasks of a stopped connector read on from the offset."""
         async with running_connectors() as connectors:
             await connectors.create(name)
             await connectors.change(name, "stop", "STOPPED")

@@ -117,7 +117,7 @@ class TestOffsetsOfSinks:
     """Test Plan – Offsets tests of sinks."""
 
     async def test_offsets_of_a_running_sink_can_be_viewed(self, broker: Broker) -> None:
-        """Offsets: those of a running sink can be viewed."""
+        """GET shows what a running consumer has committed."""
         name = unused_name()
         async with (
             served(broker.bootstrap) as (plane, client),
@@ -128,7 +128,7 @@ class TestOffsetsOfSinks:
             assert await offsets_of(client, name) == at(5)
 
     async def test_offsets_of_an_own_group_can_be_viewed(self, broker: Broker) -> None:
-        """Offsets: those of a sink with a consumer group of its own can be viewed."""
+        """GET shows the group that the sink's config names."""
         name, group = unused_name(), unused_name()
         await committed(broker, group, 6)
         async with served(broker.bootstrap) as (plane, client):
@@ -137,7 +137,7 @@ class TestOffsetsOfSinks:
             assert await offsets_of(client, name) == at(6)
 
     async def test_offsets_on_another_cluster_can_be_viewed_and_reset(self, broker: Broker) -> None:
-        """Offsets: a sink that reads from another Kafka cluster can be viewed and reset."""
+        """The sink's overrides name the other cluster's brokers."""
         name, (port,) = unused_name(), free_ports(1)
         overrides = {
             f"{client}.override.bootstrap.servers": broker.bootstrap

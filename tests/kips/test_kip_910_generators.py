@@ -143,7 +143,7 @@ def _fresh() -> Iterator[None]:
 
 
 @BOUNDARIES
-async def test_read_waits_in_an_await(boundary: str | None) -> None:
+async def test_offsets_are_committed_while_read_awaits(boundary: str | None) -> None:
     """Each burst is committed while `read` waits after it, and the hook has seen each offset."""
     log = RecordingLog()
     async with running_source(BurstSource, boundary=boundary, log=log) as worker:
@@ -155,8 +155,8 @@ async def test_read_waits_in_an_await(boundary: str | None) -> None:
 
 
 @BOUNDARIES
-async def test_read_blocks_its_thread(boundary: str | None) -> None:
-    """Offsets that the hook has not seen wait; under exactly-once support their records, too."""
+async def test_offsets_wait_while_read_blocks_its_thread(boundary: str | None) -> None:
+    """The commit waits for the hook; with exactly-once support, the records wait, too."""
     log = RecordingLog()
     async with running_source(BlockingSource, boundary=boundary, log=log) as worker:
         await until(BlockingSource.blocked.is_set)
@@ -185,7 +185,7 @@ async def test_a_requested_end_waits_for_the_hook(
 
 @BOUNDARIES
 async def test_a_pause_commits_without_the_hook(boundary: str | None) -> None:
-    """A pause commits the offsets for which a blocked thread has made the task wait."""
+    """A blocked thread cannot call the hook, so the commit waits until the pause."""
     async with running_source(BlockingSource, boundary=boundary) as worker:
         await until(BlockingSource.blocked.is_set)
         await asyncio.sleep(0.05)
@@ -214,8 +214,8 @@ async def test_an_answer_never_passes_a_record(boundary: str | None) -> None:
         assert (append.offsets.get("bookmark") or 0) <= read
 
 
-async def test_a_yielded_record_that_no_poll_has_returned() -> None:
-    """The hook is not called: its answer could cover the record."""
+async def test_the_hook_waits_until_a_poll_returns_the_yielded_record() -> None:
+    """Until then, the hook's answer could cover a record that is not in the log."""
     source = BurstSource()
     async with _driver_of(source) as driver:
         assert _values(await driver.poll()) == ["1", "2", "3"]

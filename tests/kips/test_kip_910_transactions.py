@@ -104,7 +104,7 @@ class TestExactlyOnceSupportEnabled:
 
     @BOUNDARIES
     async def test_output_without_records_is_a_transaction(self, boundary: str) -> None:
-        """Each output of a hook without records is a transaction of its own."""
+        """If there are no records, each output of the hook is a transaction of its own."""
         log = RecordingLog()
         script = Script([])
         script.hook = lambda _: [at("beat", script.calls.count("hook"))]
@@ -113,7 +113,7 @@ class TestExactlyOnceSupportEnabled:
         assert log.appends[:3] == [Append([], {"beat": number}) for number in (1, 2, 3)]
 
     async def test_output_joins_offsets_of_aborted_records(self) -> None:
-        """The hook's offsets join those of aborted records; the records do not come."""
+        """The hook's offsets and those of aborted records are one append, without the records."""
         log = RecordingLog()
         script = Script([[record("a", 1)]], hook_of([at("a", 9), at("new", 7)]))
         async with scripted(script, AbortingSource, boundary="connector", log=log):

@@ -102,8 +102,8 @@ class TestPost:
         assert answer.body["name"] == "new"
         assert answer.body["config"] == {**config, "name": "new"}
 
-    async def test_other_fields_stay(self, connect: AskedService) -> None:
-        """The KIP's example omits these fields; a general client needs them."""
+    async def test_the_answer_keeps_its_former_fields(self, connect: AskedService) -> None:
+        """The KIP's example omits `tasks` and `type`; a general client needs them."""
         answer = await connect.ask("POST", "/connectors", creation_body())
         assert list(answer.body) == ["name", "config", "tasks", "type", "initial_offsets_response"]
         assert answer.headers == {"location": NEW}

@@ -45,12 +45,12 @@ STATES = pytest.mark.parametrize(
 A connector that is created PAUSED has no tasks before it is resumed.
 """
 BEHIND_ONE = ["2", "3"]
-"""Numbers behind the initial offset."""
+"""Numbers that follow the initial offset: the tasks read them."""
 SET = "The framework-managed offsets for this connector have been set successfully"
 
 
 def creation(name: str, **fields: Any) -> dict[str, Any]:
-    """Return the body of a creation whose initial offset is behind the first number."""
+    """Return the body of a creation with an initial offset after the first number."""
     offsets = offsets_at(name, 1)["offsets"][name]
     return {"name": name, "config": CONFIGS[name], "initial_offsets": offsets, **fields}
 
@@ -63,7 +63,7 @@ async def created(connectors: RunningConnectors, name: str, **fields: Any) -> No
 
 
 async def begins_behind_one(connectors: RunningConnectors, name: str) -> None:
-    """Wait until the tasks have read from the initial offset on, and have committed."""
+    """Wait until the tasks have read all numbers but the first, and have committed."""
     await connectors.until_states(name, "RUNNING", "RUNNING")
     await connectors.until_delivered(name, BEHIND_ONE)
     await connectors.until_offsets(name, offsets_at(name, 3))

@@ -33,7 +33,7 @@ def deep(levels: int) -> bytes:
 
 
 def _raw(key: str) -> bytes:
-    """Encode a key; a name that Java makes of invalid UTF-8 gets such bytes."""
+    """Encode a key, with an invalid byte for each U+FFFD: Java reads that byte as U+FFFD."""
     return key.encode().replace("\ufffd".encode(), b"\xff")
 
 

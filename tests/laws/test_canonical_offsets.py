@@ -49,7 +49,7 @@ _keys = st.builds(
 @example(values=[b'{"a":"\\u001f"}'])
 @example(values=[b'{"%b":1}' % (b"n" * 50_001)])
 @example(values=[b'{"a":9223372036854775808}'])
-def test_canonical_values(values: Sequence[bytes]) -> None:
+def test_canonical_values_are_written_as_they_stand(values: Sequence[bytes]) -> None:
     """Every release encodes a canonical value as it stands in the log."""
     if are_canonical_values(values):
         for value in values:
@@ -62,8 +62,8 @@ def test_canonical_values(values: Sequence[bytes]) -> None:
 @given(keys=st.lists(_keys, max_size=4, unique=True))
 @example(keys=[b'["a",{"b":1,"a":2}]'])
 @example(keys=[b'["a",{"Aa":1,"BB":2}]', b'["a",{"BB":2,"Aa":1}]'])
-def test_canonical_keys(keys: Sequence[bytes]) -> None:
-    """Canonical keys name different partitions; a worker looks up each offset under its key."""
+def test_canonical_keys_are_written_as_they_stand(keys: Sequence[bytes]) -> None:
+    """A worker looks up each offset under the key in the log; no two keys name one partition."""
     if are_canonical_keys(keys):
         for profile in PROFILES:
             subjects = [decode_partition(key, profile) for key in keys]
@@ -83,8 +83,8 @@ def test_usual_offsets_are_canonical(value: bytes) -> None:
     assert are_canonical_keys([b'["c-1",%b]' % value])
 
 
-def test_an_unusual_offset_among_many() -> None:
-    """One value or key in another spelling is found among many."""
+def test_one_unusual_offset_among_many_is_found() -> None:
+    """Among 25,000 canonical values or keys, one with white space is found."""
     assert not are_canonical_values([b"{}"] * 25_000 + [b"{ }"] + [b"{}"] * 10)
     keys = [b'["c",{"p":%d}]' % number for number in range(25_000)]
     assert are_canonical_keys(keys)

@@ -1,4 +1,4 @@
-"""The invariants of commands.md, by their names, over random lives of a cluster (`commands/`).
+"""The laws of commands, over random lives of a cluster (`commands/`, laws in `table.py`).
 
 In a life, a real control plane on a real log gets commands, foreign records and crashes. Each law
 checks every record of the life. The process also crashes after every batch of every command, on a
@@ -27,7 +27,7 @@ INVARIANTS = {
     for letter, last in {**_LAST, "K": 1, "G": 7}.items()
     for number in range(1, last + 1)
 }
-"""Names of all invariants of commands in commands.md."""
+"""Labels of all invariants of commands; the letter is that of a group, such as C for creation."""
 
 ALWAYS_THE_SAME = 60
 LIVES = 10_000 if PROVE else 15

@@ -116,8 +116,8 @@ def legal(profile: Profile) -> LifeStep:
 
 
 @given(st.data(), profiles)
-def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile: Profile) -> None:
-    """Compacting the config topic changes no view, unless a life has the step of a defect."""
+def test_compacting_the_config_topic_changes_no_view(data: st.DataObject, profile: Profile) -> None:
+    """A release with a defect is tested without the step that shows it."""
     without = () if profile in LAWFUL else (legal(profile),)
     log = config(*lived(data.draw(lives(*without))))
     # A worker of 0.9 cannot read an empty task set at all.
@@ -128,8 +128,8 @@ def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile:
 
 
 @given(logs(), profiles)
-def test_compacting_offsets_shows_nothing(log: list[Entry], profile: Profile) -> None:
-    """Compacting offsets changes no view: an offset is its last record, in every release."""
+def test_compacting_offsets_changes_no_offset(log: list[Entry], profile: Profile) -> None:
+    """An offset is the value of its last record, in every release."""
     # The cleaner removes aborted records, and they supersede nothing.
     log = [entry for entry in log if not entry.aborted]
     after = compacted(log, ["connect-offsets", "own"])
@@ -186,8 +186,8 @@ def test_compaction_revives_tasks_up_to_3_7_0() -> None:
 
 
 @pytest.mark.parametrize("release", ["3.7.1", "3.9", "4.3", "kip"])
-def test_a_new_commit_heals(release: str) -> None:
-    """Committing the tasks again after each change, as `kip` does, makes compaction legal."""
+def test_a_repeated_commit_survives_compaction(release: str) -> None:
+    """If the tasks are committed again after each config, as `kip` does, no view changes."""
     life = [*RECONFIGURED, ("a", LifeStep.START_TASKS, 2)]
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])

@@ -48,7 +48,7 @@ def throws(hazard: Hazard) -> bool:
 
 
 def asked_count(key: bytes) -> int:
-    """Number of releases that cover all readings of an offset's key."""
+    """Number of releases for which an offset's key is decoded; others share their results."""
     asked_profiles: list[Profile] = []
 
     def ask(profile: Profile) -> object:
@@ -60,15 +60,15 @@ def asked_count(key: bytes) -> int:
     return len(asked_profiles)
 
 
-def test_keys_that_releases_read_alike_are_read_a_few_times() -> None:
-    """A plain key is read in one way, a fraction in four, an odd key in all."""
+def test_a_key_is_decoded_once_for_releases_that_read_it_alike() -> None:
+    """A plain key is decoded once, a fraction four times, an invalid number more often."""
     assert asked_count(b'["c",{"file":"a","line":1}]') == 1
     assert asked_count(b'["c",{"file":"a","line":1.5}]') == 4
     assert asked_count(b'["c",{"file":01}]') > 4
 
 
-def test_a_behaviour_counts_however_late_it_is_looked_at() -> None:
-    """Checks that run twice, or only for some releases, still distinguish releases."""
+def test_a_behaviour_that_is_read_late_distinguishes_releases() -> None:
+    """A call may read a behaviour twice, or only for some releases."""
 
     def ask(profile: Profile) -> tuple[bool, ...]:
         if profile.statuses and profile.statuses:

@@ -63,7 +63,7 @@ def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profil
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
 @pytest.mark.parametrize("name", ["c", "\ufffd"])
 def test_odd_keys_are_matched_to_their_connector(name: str, profile: Profile) -> None:
-    """Task ids with a sign or trailing dashes, any separator, and bytes that Java replaces."""
+    """Keys with signs or dashes in task ids, odd separators or bad bytes keep their connector."""
     assert values_by_events(ODD_KEYS, name, profile) == values_by_diff(ODD_KEYS, name, profile)
     assert values_by_diff(ODD_KEYS, name, profile)
 
@@ -98,7 +98,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("key", SPELLINGS)
-def test_the_quick_test_knows_every_spelling(key: bytes) -> None:
+def test_the_key_filter_knows_every_spelling(key: bytes) -> None:
     """A key of the connector passes, however its JSON spells the name; most others do not."""
     assert owner(TOPICS.offsets, key, TOPICS, Profile.of("3.9.1")) == "c"
     assert key_filter("c")(key)
@@ -106,8 +106,8 @@ def test_the_quick_test_knows_every_spelling(key: bytes) -> None:
 
 
 @given(logs(), profiles)
-def test_the_quick_test_leaves_out_no_owner(log: list[Entry], profile: Profile) -> None:
-    """Each record passes the test for the connector that its key names."""
+def test_the_key_filter_leaves_out_no_owner(log: list[Entry], profile: Profile) -> None:
+    """Each record passes the filter of the connector that its key names."""
     for entry in [*log, *ODD_KEYS]:
         name = owner(entry.topic, entry.key, TOPICS, profile)
         assert name is None or key_filter(name)(entry.key)

@@ -44,7 +44,7 @@ easy_entries = st.lists(
     ),
     max_size=6,
 )
-"""Entries of which many find their place free, or taken by an equal entry."""
+"""Entries that `put` often accepts: their offset is free, or has an equal entry."""
 
 ends = st.none() | st.dictionaries(topics, st.lists(offsets, max_size=3), max_size=2)
 

@@ -1,4 +1,4 @@
-"""Laws of plans that change offsets, by the names of `commands.md`: O1 to O9 and N1 to N5.
+"""Laws of plans that change offsets: O1 to O9 and N1 to N5, as in `commands/`.
 
 A plan is applied to the log step by step, as a writer does. A worker's fold then reads the log
 again. Topics have three partitions and each step one instant, so the order between partitions
@@ -130,7 +130,7 @@ def _is_of_a(key: bytes, profile: Profile) -> bool:
 # --- random clusters ----------------------------------------------------------------------------
 
 PARTITIONS_OF_A: list[Mapping[str, Any]] = [{"t": "x", "p": 0}, {"p": 0, "t": "x"}, {"p": -3}]
-"""Two spellings of one partition, and another one."""
+"""Two spellings of one partition, and another partition."""
 
 partitions = st.sampled_from([*PARTITIONS_OF_A, {"p": -3.0}])
 offsets = st.builds(lambda row: {"row": row}, st.integers(0, 9))
@@ -158,7 +158,7 @@ def records(draw: st.DrawFn, *, by_a_worker: bool) -> list[tuple[str, bytes, byt
 
 @st.composite
 def clusters(draw: st.DrawFn, *, stopped: bool = True, release: str | None = None) -> PlannedLog:
-    """A worker of some release, with offsets that it can find: ours finds all."""
+    """A worker of some release, with offsets that it can find: `kip` finds any spelling."""
     release = draw(releases) if release is None else release
     knows = Profile.of(release).exactly_once_support
     cluster = PlannedLog(
@@ -338,7 +338,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
 def test_n4_the_same_request_again_ends_the_same(
     creation: tuple[PlannedLog, CreateConnector], data: st.DataObject
 ) -> None:
-    """The final state is the same after any crash before the commit point, by either plan."""
+    """After any crash before the commit point, the old plan and a new one end in the same state."""
     cluster, command = creation
     plan = cluster.plan(command)
     *crashes, _ = prefixes(cluster, plan)

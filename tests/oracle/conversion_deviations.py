@@ -12,7 +12,7 @@ from tests.oracle.described_values import ValueDescription, real
 
 _BAD_VALUES = {"DataException", "SchemaBuilderException", "SchemaProjectorException"}
 _CONFIG_ERRORS = {"ConfigException", "SerializationException"}
-"""The latter is thrown for an unknown character set, when a converter is configured."""
+"""Errors of a config; SerializationException is that of an unknown character set."""
 _YEARS = range(-62_135_596_800_000, 253_402_300_800_000)
 """Milliseconds since 1970 that Python's dates can express."""
 _DAY_MS = 86_400_000

@@ -173,12 +173,12 @@ def _scenario(
 
 def _head_comment(disagreement: LogDisagreement, shown: Sequence[str]) -> str:
     lines = [
-        f"What Kafka {disagreement.release} makes of this, and our fold did not.",
+        f"This output is that of Kafka {disagreement.release}. Our fold gave another one.",
         "",
-        f"Found by the oracle with the seed {disagreement.seed}, and made as small as it could be.",
+        f"The oracle found the log with the seed {disagreement.seed}, and reduced it.",
     ]
     if not shown:
-        lines += ["No view shows in what they differ:"]
+        lines += ["No view shows these differences:"]
         lines += [
             line
             for name, pair in disagreement.differences.items()

@@ -36,7 +36,7 @@ REALS = (
     b"1" + b"0" * 600 + b"e2147483647",
     b"0." + b"1" * 600 + b"e-2147483647",
     b"1." + b"3" * 999,
-    b"1." + b"3" * 1001,  # one less passes, if it is all there is and not written in UTF-8
+    b"1." + b"3" * 1001,  # with 1,001 digits, a whole document in UTF-16 passes
 )
 NO_NUMBERS = tuple(b"NaN Infinity -Infinity +1 .5 1. 1e 1e+ 0x1 1_0 - -a 1a 1.5f --1".split())
 LITERALS = (b"true", b"false", b"null", b"[]", b"{}", b"[1]", b'{"k":1}', b"[null,true]")
@@ -128,8 +128,8 @@ def _recoded(draw: Draw, document: bytes) -> bytes:
 def _broken_utf32(draw: Draw, document: bytes) -> bytes:
     """UTF-32 with a character beyond U+10FFFF, or in a byte order that no platform has.
 
-    Half a character behind the value is left out. Jackson sees it only if it reads far enough
-    ahead: 2.5 and 2.6 do, later releases do not.
+    The document never ends in half a character. Jackson 2.5 and 2.6 read far enough ahead to see
+    it; later releases do not.
     """
     text = document.decode("utf-8", "replace").encode("utf-32-le")
     at = draw.below(len(text) // 4 + 1) * 4

@@ -98,7 +98,7 @@ def _struct(draw: Draw, parts: tuple[FieldSpec, ...]) -> bytes:
 
 
 def struct(*parts: FieldSpec) -> Callable[[Draw], bytes]:
-    """A drawer of objects with these fields."""
+    """Return a function that draws objects with these fields."""
     return partial(_struct, parts=parts)
 
 

@@ -27,7 +27,7 @@ from tests.oracle.kinds import (
 
 MOST_RECORDS = 25
 MOST_OF_LONG = 200
-"""Number of records of a long log, of which there are few."""
+"""Greatest number of records in a long log. Few logs are long."""
 
 TopicKinds = tuple[str, tuple[RecordKind, ...]]
 """A topic, and the kinds of records that are drawn for it."""
@@ -91,7 +91,7 @@ def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, 
         topic = OWN if entry.topic == TOPICS.offsets and draw.chance(moved) else entry.topic
         place = {
             "topic": topic,
-            # The config topic has only one.
+            # The config topic has one partition.
             "partition": 0 if topic == TOPICS.config else draw.below(partitions),
             "timestamp": number,
             "aborted": draw.chance(aborted),

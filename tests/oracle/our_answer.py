@@ -59,7 +59,7 @@ def of_loader(case: Case, profile: Profile) -> ComparableAnswer:
 
 
 def _polled(case: Case, profile: Profile) -> ComparableAnswer:
-    """State after reading in batches: the end of a batch, a worker or a thread may be lost."""
+    """State after reading in batches. A record may end its batch, the worker or the log thread."""
     fold, (early, late) = Fold(profile), case.batches
     record_fates: list[Any] = []
     died = FateKind.POISON in (_read_batch(fold, batch, record_fates) for batch in early)

@@ -40,7 +40,7 @@ NOT_ASKED = "not tested: no such class, or it needs a broker"
 EdgeQuestion = Probe | KafkaQuestion
 
 EdgeAnswer = tuple[str, str | None]
-"""Kafka's answer and our fold's; None if our fold does not do it."""
+"""Kafka's answer and ours; None if we have no such function."""
 
 HEAD = """# Sharp edges, release by release
 

@@ -17,7 +17,7 @@ from tests.oracle.definitions import ASKED, CLIENTS, FOLDER, MIRRORS, documents,
 answer = cache(definitions.answer)
 
 SOME = ("2.8.2", "3.6.2", "3.9.1", "4.1.1", "4.3.0")
-"""Some releases of which the files were made, and some between them."""
+"""Releases from which the files were made, and others between them."""
 
 
 def test_releases_exist() -> None:

@@ -15,7 +15,7 @@ from tests.provenance.texts import all_files
 answer = cache(definitions.answer)
 
 RELEASES = ("2.3.0", "3.1.0", "3.9.0", "4.3.0")
-"""Sentences of Kafka seldom change between them."""
+"""Releases to read: few, because Kafka seldom changes a sentence."""
 
 
 def documented(kafka: Mapping[str, Any]) -> Iterator[str]:

@@ -68,9 +68,9 @@ class MistakenFold:
 
 
 TOMBSTONE = """\
-# What Kafka 3.4.1 makes of this, and our fold did not.
+# This output is that of Kafka 3.4.1. Our fold gave another one.
 #
-# Found by the oracle with the seed 1/3.4.1/12, and made as small as it could be.
+# The oracle found the log with the seed 1/3.4.1/12, and reduced it.
 
 cluster w1@3.4.1
 ----
@@ -130,7 +130,7 @@ def test_a_difference_without_a_view_is_listed(tmp_path: Path) -> None:
     file = keep(disagreement, tmp_path)
     assert file.name == "3.9.1-1-5.scenario"
     assert file.read_text("utf-8").splitlines()[3:7] == [
-        "# No view shows in what they differ:",
+        "# No view shows these differences:",
         "#   offsets.data",
         "#     Kafka  []",
         "#     fold   [['6b', '76']]",
@@ -140,7 +140,7 @@ def test_a_difference_without_a_view_is_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_the_file_is_a_small_story(tmp_path: Path) -> None:
-    """The kept file has its origin, the smallest log, and the view that shows the difference."""
+def test_the_file_has_origin_log_and_view(tmp_path: Path) -> None:
+    """The log is the smallest, and the view shows the difference."""
     file = kept_scenario(tmp_path, "3.4.1", "3.3.2", "offsets.data")
     assert file.read_text("utf-8") == TOMBSTONE

@@ -39,7 +39,7 @@ from tests.oracle.our_answer import of_fold
 
 LOGS = 150
 RARE = {"3.2.3": 600, "3.6.2": 400}
-"""Numbers of logs for releases whose difference from the one before is rare in logs."""
+"""Numbers of logs for releases that differ from the release before them in few logs."""
 
 LOGS_PROVED = 100_000
 

@@ -202,7 +202,7 @@ def test_logs_reach_every_line_that_reads() -> None:
         for _ in runs():
             if not every - traced.lines:
                 break
-            # Again in each turn: an error while a line is noted, for want of stack, ends a trace.
+            # In each turn, because a stack overflow inside of the trace function ends tracing.
             sys.settrace(traced)
     finally:
         sys.settrace(before)

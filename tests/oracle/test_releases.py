@@ -36,7 +36,7 @@ def test_oracle_releases_exist() -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", ["0.9.0.1", "2.3.0", "3.4.1", "3.9.1", "4.3.0"])
-def test_file_has_the_answers_of(release: str) -> None:
+def test_file_has_the_answers_of_a_release(release: str) -> None:
     """A new run for a release gives its rows of the committed file."""
     assert rows_in(FILE.read_text(encoding="utf-8"), release) == rows_of(release)
 

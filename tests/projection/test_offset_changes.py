@@ -154,7 +154,7 @@ async def observed_reads(log: ReadableLog, connector: str = "c") -> tuple[list[i
     ],
 )
 async def test_the_topic_is_read_once(pairs: list[Pair], changed: list[int]) -> None:
-    """A repeated value changes nothing; a value after a tombstone does."""
+    """No search follows the load. A repeated value is no change; a value after a tombstone is."""
     log = await filled(offsets(*pairs))
     observed, reads = await observed_reads(log)
     assert (sorted(observed), reads) == (changed, 1)
@@ -171,9 +171,9 @@ async def test_a_topic_of_its_own_is_observed() -> None:
     "key", [b'[ "c",{"p":1}]', b'["\\u0063",{"p":1}]', b'["\xc1\xa3",{"p":1}]']
 )
 async def test_another_spelling_is_searched(key: bytes) -> None:
-    """White space, an escape or overlong UTF-8 in the connector's name: the search finds the key.
+    """An observer compares the first bytes of keys, so it misses another spelling of the name.
 
-    An observer does not, as the key begins with other bytes.
+    The spellings have white space, an escape or overlong UTF-8. A search of the log finds them.
     """
     assert await observed_reads(await filled(offsets((key, '{"o":1}')))) == ([0], 2)
 
@@ -182,9 +182,9 @@ async def test_another_spelling_is_searched(key: bytes) -> None:
 async def test_a_key_in_two_partitions_is_searched(
     value: str | None, changed: list[int], reads: int
 ) -> None:
-    """The order between partitions decides; without a listed offset there is no search.
+    """The order between partitions decides, and an observer does not know it.
 
-    The load itself reads the topic twice, to settle the key.
+    The load reads the topic twice for such a key. A removed offset needs no search.
     """
     both = offsets((KEY, '{"o":2}')), offsets((KEY, value), partition=1, start=3)
     assert await observed_reads(await filled(*both)) == (changed, reads)

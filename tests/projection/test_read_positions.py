@@ -40,7 +40,7 @@ class TailOnlyLog(Cable):
 
 @pytest.mark.parametrize("markers", [0, 3])
 async def test_a_tail_alone_reaches_the_end(log: MemoryLog, markers: int) -> None:
-    """A tail alone reaches ends behind offsets without records.
+    """A tail alone reaches an end after transaction markers, which are not delivered.
 
     The follower of a release records its position, too.
     """

@@ -192,7 +192,7 @@ async def keep(log: SqliteLog, keeping: SnapshotSettings = EAGER) -> list[str]:
 
 
 async def test_starting_reads_only_the_tail(log: SqliteLog) -> None:
-    """Loading reads only the entries behind the snapshots."""
+    """Loading reads only the entries after the snapshots."""
     assert await reads(log) == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
     assert await keep(log) == [CONFIG, OFFSETS, STATUS]
     assert await reads(log) == {}

@@ -58,7 +58,7 @@ ORIGINS = (
     ),
     Origin(
         "stack trace",
-        "a failed task's status has one: part of the record, and of the answer",
+        "part of a failed task's status, in the record and in the answer",
         lambda text: text.field == "trace" and bool(_TRACE.match(text.text)),
     ),
     Origin(

@@ -50,7 +50,7 @@ ADDED = {
     "tests/histories/life.log.jsonl": json.dumps({"value": json.dumps({"trace": FOREIGN})}),
     "tests/validation/recorded.jsonl": json.dumps({"refused": [[FOREIGN, ["3.9.1"]]]}),
 }
-"""Files by path, each with one such sentence more."""
+"""Files by path; each contains `FOREIGN`."""
 
 
 @pytest.mark.parametrize("path", ADDED)
@@ -62,7 +62,7 @@ def test_a_foreign_sentence_is_noticed(path: str) -> None:
 
 
 def test_our_own_descriptions_are_accepted() -> None:
-    """A recorded answer of this service has an origin."""
+    """The longest of our descriptions has an origin, also in a recorded answer."""
     ours = max(descriptions().values(), key=len)
     _key, description = texts("tests/x.json", json.dumps({"documentation": ours}))
     assert is_long(description)

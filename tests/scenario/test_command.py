@@ -48,7 +48,8 @@ def test_differences_are_printed_and_counted(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout == (
         f"{path}:3: cluster w1@3.9\n    -no\n    +ok\n\n"
-        "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`\n"
+        "if every change is wanted, run `controlplane scenario run --rewrite`, "
+        "then read `git diff`\n"
         "1 scenario, 1 step: 1 differs\n"
     )
 

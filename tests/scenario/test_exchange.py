@@ -28,8 +28,8 @@ def test_the_response_precedes_the_records() -> None:
     ]
 
 
-def test_a_new_leader_by_a_roll_repairs_too() -> None:
-    """Every new leader completes the command."""
+def test_a_new_leader_after_a_roll_completes_the_command() -> None:
+    """The upgraded worker becomes the leader, and repeats the interrupted stop."""
     text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w2 to=4.3 leader=w2\n----\n"
     assert printed(text) == [
         "w2 3.9 -> 4.3",
@@ -57,8 +57,8 @@ def test_a_worker_that_crashes_in_its_roll_is_down() -> None:
     assert printed(f"{text}GET / via=w1\n----\n") == ["(no response)"]
 
 
-def test_time_passes_until_nothing_changes() -> None:
-    """A lost leader is replaced; without workers nothing happens."""
+def test_stabilize_replaces_a_lost_leader() -> None:
+    """The leader stays while it runs, and if all workers are down."""
     assert after("stabilize") == ["ok"]
     assert after("crash w1") == ["w1 crashed"]
     assert after("crash w1", "stabilize") == ["w2@3.9", "  leads instead of w1"]

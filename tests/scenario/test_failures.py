@@ -75,7 +75,7 @@ x.scenario:15: view connectors
     +orders      0      PAUSED    PAUSED
     +orders      0      PAUSED    STOPPED   <-- via spark
 
-if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+if every change is wanted, run `make scenarios-rewrite`, then read `git diff`"""
     )
 
 
@@ -95,7 +95,7 @@ x.scenario:25: view connectors
      orders      0      PAUSED    PAUSED
     +orders      2      PAUSED    STOPPED   <-- via spark
 
-if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+if every change is wanted, run `make scenarios-rewrite`, then read `git diff`"""
     )
 
 

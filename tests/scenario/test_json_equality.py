@@ -71,8 +71,8 @@ def test_differences_at_any_depth_are_found() -> None:
 
 
 @pytest.mark.slow
-def test_elements_of_one_list_alone() -> None:
-    """The elements of only one list are in its order; nested elements count, too."""
+def test_unshared_elements_keep_their_order() -> None:
+    """Elements that only one list has: those of the first list in its order, then the others."""
     assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]
     (deep,) = unshared([nested(1), nested(2)], [nested(1)])
     assert equal_json(deep, nested(2))

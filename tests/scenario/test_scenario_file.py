@@ -100,6 +100,6 @@ def test_rewriting_changes_expected_lines_alone(
     after = parse(rewritten(before, outputs[:steps]), "x")
     assert [list(step.expected) for step in after.steps] == outputs[:steps]
     again = rewritten(after, [step.expected for step in before.steps])
-    # A last line without its end gets one when it is written anew.
+    # A rewrite adds a line break to a last line that lacks it.
     assert again.rstrip("\r\n") == text.rstrip("\r\n")
     assert again.startswith(text.rstrip("\r\n"))

@@ -100,7 +100,7 @@ def test_a_verb_has_an_example(verb: str) -> None:
     assert "        ----\n" in text
 
 
-def test_workers_stand_by_release_and_then_by_name() -> None:
+def test_workers_are_sorted_by_release_and_then_by_name() -> None:
     """`kip` is last; within a release, exactly-once workers come after the others."""
     text = "cluster b@kip a@3.9+eos d@3.9 c@3.9 e@0.10.0\n----\n\nview worker\n----\n"
     assert printed(text)[0] == ("worker         0.10.0 (e)  3.9 (c d)  3.9+eos (a)  kip (b)")

@@ -191,9 +191,9 @@ def _kafkas_text(value: Any) -> str:
 
 
 ELSEWISE = {
-    "": "counts as none, unless it is refused: see below",
-    " ": "counts as none, unless it is refused",
-    "-1": "a time below 0 means nothing",
+    "": "we take it as no value, or refuse it (next test)",
+    " ": "we take it as no value, or refuse it",
+    "-1": "we refuse a time below 0",
     "a,,b": "an empty part of a list is refused by 4.x only (KIP-1161)",
 }
 """Texts that Kafka parses otherwise for some key."""
@@ -239,10 +239,10 @@ def _lower(text: str | None) -> str | None:
 WOULD_NOT_START = {
     *("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic"),
 }
-"""Settings that `ConfigDef` takes empty. Brokers refuse a group and a topic with an empty name."""
+"""Settings whose empty value only `ConfigDef` accepts: brokers refuse an empty name."""
 
 LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
-"""Lists that may be empty up to 3.9; where 4.x refuses them (KIP-1161), they are taken here."""
+"""Lists that may be empty up to 3.9 and here; 4.x refuses that (KIP-1161)."""
 
 
 @pytest.mark.java

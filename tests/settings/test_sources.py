@@ -94,8 +94,8 @@ EMPTY = "is empty: use a text, or leave it out"
         ("listeners=", "listeners is empty: use a list with commas, or leave it out"),
     ],
 )
-def test_an_empty_line_of_a_file_is_no_default(tmp_path: Path, line: str, says: str) -> None:
-    """The sentence names the line of an empty value, which stops a worker of Kafka, too."""
+def test_an_empty_value_in_a_file_is_refused(tmp_path: Path, line: str, says: str) -> None:
+    """The error names the line; an empty value stops a worker of Kafka, too."""
     path = tmp_path / "worker.properties"
     path.write_text(f"# settings\n{line}\n", "ascii")
     with pytest.raises(SettingsError) as refused:
@@ -103,16 +103,16 @@ def test_an_empty_line_of_a_file_is_no_default(tmp_path: Path, line: str, says: 
     assert str(refused.value).startswith(f"{path}:2: {says}")
 
 
-def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) -> None:
-    """A stronger source hides the error of an empty line."""
+def test_an_empty_value_under_a_stronger_source_does_not_matter(tmp_path: Path) -> None:
+    """A variable's value hides the error of the file's empty value."""
     path = tmp_path / "worker.properties"
     path.write_text("group.id=\n", "ascii")
     config = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
     assert value_and_source(config, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
 
 
-def test_an_empty_line_in_a_variable_is_refused() -> None:
-    """An empty line in a file from a variable is an error: no image wrote it."""
+def test_an_empty_value_in_a_file_from_a_variable_is_refused() -> None:
+    """No image writes such a line, so its empty value is an error, too."""
     with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
             WorkerSettings

@@ -27,7 +27,7 @@ CONNECTS = {"DataError"}
 
 
 def file_size(source: SourceFile) -> Iterator[Offence]:
-    """A file has at most so many lines that one can read it at once; all lines count."""
+    """A file has at most `FILE_LINES` lines, a scenario `SCENARIO_LINES`; all lines count."""
     lines = source.text.count("\n")
     limit = SCENARIO_LINES if source.path.endswith(".scenario") else FILE_LINES
     if lines > limit:
@@ -47,7 +47,7 @@ def names(source: SourceFile) -> Iterator[Offence]:
     """A name says what a thing is, and ends with its unit."""
     for line, name in _defined(source):
         if name == "data" and not source.in_package:
-            continue  # so hypothesis calls what a test draws from
+            continue  # Hypothesis passes `data` to tests by this name
         if name in CALLED_BY_OTHERS | CONNECTS:
             continue
         words = [word.lower() for word in WORD.findall(name)]

@@ -167,7 +167,7 @@ def module_names(source: SourceFile) -> Iterator[Offence]:
 
 
 def class_names(source: SourceFile) -> Iterator[Offence]:
-    """A class name says of what it is, and does not use the connector API's words."""
+    """A class name is neither a vague noun alone nor a name that the connector API uses."""
     reserved = set() if source.inside("controlplane/connect/") else RESERVED
     for line, name in _classes(source):
         if name.lstrip("_") in VAGUE | reserved:

@@ -4,7 +4,7 @@ python -m tests.validation.recorder              writes `recorded.jsonl` anew
 
 python -m tests.validation.recorder classes      writes `recorded-classes.jsonl` anew
 
-Either takes some minutes, Java and Maven.
+Each needs Java and Maven, and takes some minutes.
 """
 
 import asyncio

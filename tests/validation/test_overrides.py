@@ -19,7 +19,7 @@ USES_ALL: tuple[ConfigBody, ...] = (
 def test_consumer_overrides_are_listed_before_admin_overrides(
     config: ConfigBody, release: str
 ) -> None:
-    """A worker checks the admin client's overrides first (`tests/kafka/test_harvest.py`)."""
+    """A worker checks them in another order than it lists them (`tests/kafka/test_harvest.py`)."""
     result = validate(config | OVERRIDDEN, context_of(release))
     assert isinstance(result, Validation)
     names = [setting.value.name for setting in result.configs]

@@ -57,7 +57,7 @@ def test_an_unknown_connector_class_is_refused_unless_it_is_trusted(
     assert "transforms.t.type" in text(UNKNOWN | {"transforms": "t"}, trusting)
 
 
-def test_an_unknown_class_is_the_workers_failure_and_later_the_callers() -> None:
+def test_an_unknown_class_is_a_failure_up_to_4_0_and_an_invalid_config_later() -> None:
     """The error lists the available connectors, as a worker's does."""
     for release, reason in (("3.9.1", Reason.FAILED), ("4.0.2", Reason.FAILED)):
         refused = refusal(UNKNOWN, context({"class": "a.B", "type": "sink"}, release=release))

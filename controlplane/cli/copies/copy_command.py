@@ -173,8 +173,8 @@ async def _original(
     """Open the log to copy; an embedded one cannot be written meanwhile.
 
     Raises:
-        LogError: it cannot be opened, another process is its control plane, or its topics are to
-            be `renamed` and a command has not ended.
+        LogError: it cannot be opened, or another process is its control plane. Also if a command
+            has not ended, and the topics of the copy (`renamed`) have other names.
     """
     named = reading.named - {"commands"}
     how = msgspec.structs.replace(reading.opening(), named=named)
@@ -194,7 +194,7 @@ async def _original(
 
 
 async def _check_commands(log: ReadableLog, topics: Topics) -> None:
-    """Raise `LogNotUsable` if the log has commands in a topic of another name."""
+    """Raise `LogNotUsable` if commands are not in the configured topic, but in the default one."""
     existing = await log.topics()
     usual = Topics().commands
     if topics.commands not in existing and usual in existing:

@@ -1,4 +1,4 @@
-"""`--hazards`: records that stop a worker, make reads fail or split a group.
+"""`--hazards`: records that stop a worker, make reads fail, or make members disagree.
 
 Without `--release` the hazards of all releases are listed. A record that stops one release is often
 harmless to the next.

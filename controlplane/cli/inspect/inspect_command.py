@@ -147,7 +147,7 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
 @click.option(
     "--hazards",
     is_flag=True,
-    help="List the records that stop a worker, make reads fail or split a group.",
+    help="List the records that stop a worker, make reads fail, or make members disagree.",
 )
 @click.option(
     "--fail", is_flag=True, help="With --hazards: exit with 1 if there is a hazard, for pipelines."

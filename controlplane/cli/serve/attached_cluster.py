@@ -93,7 +93,9 @@ async def attached(  # noqa: PLR0913 - parts, by name
 def _clients(
     settings: ConnectSettings,
 ) -> tuple[dict[str, httpx.AsyncClient], dict[str, WorkerConnections]]:
-    """HTTP clients of the workers, by URL without credentials, and connections without a proxy.
+    """HTTP client of each worker, and direct connections to each worker that needs no proxy.
+
+    Both are keyed by the worker's URL without credentials.
 
     Raises:
         InputRefused: a URL, the credentials or the certificates cannot be used.

@@ -103,7 +103,7 @@ def attached_settings(
         return None
     if not is_cluster(where):
         raise InputRefused(
-            f"--connect-url steers a cluster whose topics are read, and {where} is none: serve "
-            "kafka://BROKER:9092"
+            f"--connect-url needs the topics of its cluster as LOG, and {where} is no cluster: "
+            "serve kafka://BROKER:9092"
         )
     return settings

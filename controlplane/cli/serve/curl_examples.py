@@ -23,7 +23,7 @@ from controlplane.rest.endpoints.pure_requests import answer
 from controlplane.rest.endpoints.reads import ReadInputs
 
 EARLIER, LATER = "3.4", "3.9"
-"""Releases that are compared: before and after connectors can be stopped (KIP-875)."""
+"""Releases that are compared: only the later one can stop connectors (KIP-875)."""
 
 SEARCHED_RECORDS = 50_000
 """Maximum number of records to search for a difference; more would take seconds."""

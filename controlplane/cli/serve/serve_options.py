@@ -88,8 +88,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     log_format: LogFormat
     read_only: bool
     own: bool = False
-    """True if this process owns topics of a cluster (`--own`). Also true if `where` is a cluster
-    that has only its data topics (`standalone`)."""
+    """True if this process owns topics of a cluster (`--own`). Also true in `standalone` if `where`
+    is a cluster, which then has only data topics."""
     worker_id: str = ""
     """`host:port` in the statuses of connectors that run here."""
     attached: AttachedOptions | None = None

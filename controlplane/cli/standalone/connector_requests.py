@@ -26,7 +26,7 @@ from controlplane.settings.properties import located, properties_in
 from controlplane.terminal.output import note
 
 LARGEST_BYTES = 1 << 20
-"""Maximum size of a file, as of a request."""
+"""Maximum size of a file. The body of a request may be larger (`http.body.max.bytes`)."""
 
 _CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 """Byte that no text has. Java's reader takes it as part of a key or a value."""

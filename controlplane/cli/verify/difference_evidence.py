@@ -139,7 +139,7 @@ def _member(listing: Any, name: str) -> Any:
 
 
 def listed_offsets(recorded: RecordedAnswer) -> list[dict[str, Any]]:
-    """Elements of an offsets answer, in the form of the releases or of the KIP's draft."""
+    """Elements of an offsets answer, in the form of the releases or of KIP-875's draft."""
     listed = recorded.answer.get("offsets") if isinstance(recorded.answer, dict) else None
     if isinstance(listed, dict):
         listed = listed.get("source")

@@ -113,7 +113,7 @@ class _Verify(click.Command):
         return unparsed
 
     def _check_story(self, ctx: click.Context) -> None:
-        """Require either STORY or `--against`, with the options of its own only.
+        """Require either STORY or `--against`, and refuse options that belong to the other.
 
         Raises:
             UsageError: both, neither, or an option of the other.
@@ -191,7 +191,7 @@ _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
 @access_options
 @log_options
 def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) -> None:
-    """Compare a log with the answers of workers: recorded in STORY, or asked --against URLs.
+    """Compare a log with answers of workers: recorded in STORY, or of live workers (--against).
 
     With STORY: answers to requests that change something are counted, not compared.
 

@@ -48,7 +48,7 @@ class ConnectorResult(NamedTuple):
 
 
 ConnectorAction = Callable[[str], Awaitable[ConnectorResult]]
-"""Acts on the connector of this name, or plans to."""
+"""Acts on the connector of this name, or plans the action."""
 
 
 async def act_on_each(names: Sequence[str], act: ConnectorAction, output: str) -> None:
@@ -105,9 +105,9 @@ async def change_each(
 async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, output: str) -> None:
     """Print one plan for several connectors, before any of them is changed.
 
-    A connector that cannot be planned is listed, because only the server may refuse its change.
-    Nothing is printed for Kafka's workers, which have no plans, nor for JSON and YAML, which have
-    results only.
+    If a plan fails, the reason is printed. The change is requested nevertheless, because only the
+    server may refuse it. Nothing is printed for Kafka's workers, which have no plans. Output
+    in JSON and YAML has results only.
     """
     if len(names) < SEVERAL or output != TABLE or not api.server.ours:
         return

@@ -159,7 +159,7 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     "import",
     _prepared,
     click.argument("file", shell_complete=complete_files),
-    click.option("-n", "--name", metavar="NAME", help="New name, for a bundle of one."),
+    click.option("-n", "--name", metavar="NAME", help="New name, for a bundle of one connector."),
     wait_options,
     dry_run_option,
     output_option,
@@ -296,4 +296,6 @@ def _words(bundled: BundledConnector) -> str:
     return f"{bundled.target_state}, {count(len(bundled.offsets or ()), 'offset')}"
 
 
-bundle = verb("bundle", "Copy connectors to another cluster.", "export", (export, import_))
+bundle = verb(
+    "bundle", "Copy connectors to another cluster.", "export", (export, import_), part="action"
+)

@@ -37,7 +37,7 @@ class ConnectorDifference(NamedTuple):
     before: Any
     after: Any
     words: str | None = None
-    """Description of the change by the server; None: the client describes it."""
+    """The server's description of the difference; None: the client describes it."""
     record: Mapping[str, Any] | None = None
     """Record that caused the difference; None: unknown, or the difference is from a file."""
 

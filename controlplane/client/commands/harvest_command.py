@@ -138,7 +138,7 @@ def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, s
 
 def _of_jars(folder: Path, release: str | None) -> tuple[Harvest, str]:
     jars = jars_in(folder)
-    with working(f"asking the classes of {count(len(jars), 'jar')}"):
+    with working(f"reading the plugins of {count(len(jars), 'jar')}"):
         try:
             harvested_jars = from_jars(jars, kafkas_own(), release)
         except UnknownRelease as error:

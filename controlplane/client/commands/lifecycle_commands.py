@@ -93,8 +93,8 @@ _TASKS: dict[str | None, dict[str, str]] = {
         "-t",
         "--tasks",
         type=click.Choice(["all", "failed"]),
-        help="Also restart tasks: `all`, or only a connector and tasks that have `failed` "
-        "(KIP-745).",
+        help="Also restart tasks. all: the connector and its tasks; failed: only those that have "
+        "failed (KIP-745).",
     ),
     wait_options,
     dry_run_option,

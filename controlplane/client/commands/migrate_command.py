@@ -31,7 +31,7 @@ from controlplane.terminal.worker_options import FILE
 
 
 class MigrateOptions(msgspec.Struct, frozen=True):
-    """Effects, confirmation, waiting time and output that the user chose for `migrate`."""
+    """Options of `migrate`; `timeout` is in seconds, and `output` the form of the output."""
 
     timeout: float
     output: str
@@ -109,7 +109,8 @@ def migrate(  # noqa: PLR0913 - click gives one argument per option
     The original stays, stopped; --delete deletes it. If a step fails, all steps before it are
     undone. --user, --token and --ca-file are for --from only.
 
-    The steps are shown first, and confirmed. A sink needs the same topics in the other cluster.
+    Shows the steps first, and asks for confirmation. A sink needs the same topics in the other
+    cluster.
     """
     check_name(name)
     places = (

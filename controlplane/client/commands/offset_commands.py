@@ -95,8 +95,8 @@ async def _known_progress(api: Api, name: str) -> ProgressAnswer | None:
 async def show_progress(api: Api, name: str, output: str) -> None:
     """Show the lag of a sink, or when each offset of a source has changed.
 
-    A sink has the end of each partition that its group has committed, and the number of records in
-    between. A source has the time, the age and the record of the last change of each offset.
+    For a sink: the committed offset and the end of each partition, and the number of records in
+    between. For a source: the time, the age and the record of the last change of each offset.
     """
     shown = await progress(api, name)
     if output != TABLE:
@@ -280,7 +280,7 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
         yield
         return
     await api.send("PUT", connector(name, "stop"))
-    if not api.server.ours:  # ours accepts new offsets as soon as the stop is written
+    if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
         await wait_for(api, name, IS_STOPPED, STOP_S)
     try:
         yield
@@ -345,4 +345,5 @@ offsets = verb(
     "Show, edit, alter or reset the offsets of a connector; show its lag.",
     "get",
     (get, show_progress, edit, alter, reset),
+    part="action",
 )

@@ -47,4 +47,5 @@ plugins = verb(
     "List the plugins of a cluster, or write a catalogue of them.",
     "list",
     (copied_command(list_commands.plugins, "list"), harvest_command.harvest),
+    part="action",
 )

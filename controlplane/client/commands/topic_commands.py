@@ -56,4 +56,6 @@ async def _used_topics(api: Api, name: str) -> list[str]:
     return used
 
 
-topics = verb("topics", "List or reset the topics that connectors use.", "get", (get, reset))
+topics = verb(
+    "topics", "List or reset the topics that connectors use.", "get", (get, reset), part="action"
+)

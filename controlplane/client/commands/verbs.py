@@ -62,11 +62,13 @@ def _has_value(option: click.Parameter) -> bool:
 
 
 class VerbGroup(click.Group):
-    """A verb with its resources."""
+    """A verb with its resources, or a resource with its actions."""
 
-    def __init__(self, name: str, default_resource: str, about: str) -> None:
+    def __init__(self, name: str, default_resource: str, about: str, part: str) -> None:
+        """`part`: `resource` or `action`, for the help text."""
         super().__init__(name, no_args_is_help=False, help=about)
         self.default_resource = default_resource
+        self.part = part
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the resource, or the default one, in front."""
@@ -115,13 +117,14 @@ class VerbGroup(click.Group):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Arguments in the usage line: an optional resource, then those of the default resource."""
-        return ["[RESOURCE]", *self.commands[self.default_resource].collect_usage_pieces(ctx)]
+        command = self.commands[self.default_resource]
+        return [f"[{self.part.upper()}]", *command.collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the default resource, then the resources."""
         command = self.commands[self.default_resource]
         command.format_options(click.Context(command, ctx, self.default_resource), formatter)
-        with formatter.section("Resources"):
+        with formatter.section(f"{self.part.capitalize()}s"):
             formatter.write_dl(
                 [
                     (name, command.get_short_help_str(ABOUT_LENGTH))
@@ -147,9 +150,19 @@ class VerbGroup(click.Group):
         return list(self.commands)
 
 
-def verb(name: str, about: str, default: str, commands: Iterable[click.Command]) -> VerbGroup:
-    """Make a verb from its resources; `default` is the name of the default one."""
-    group = VerbGroup(name, default, f"{about}\n\nThe default resource is `{default}`.")
+def verb(
+    name: str,
+    about: str,
+    default: str,
+    commands: Iterable[click.Command],
+    *,
+    part: str = "resource",
+) -> VerbGroup:
+    """Make a verb from its resources; `default` is the name of the default one.
+
+    With `part="action"`, `name` is a resource, and `commands` are its actions.
+    """
+    group = VerbGroup(name, default, f"{about}\n\nThe default {part} is `{default}`.", part)
     for command in commands:
         group.add_command(command)
     return group

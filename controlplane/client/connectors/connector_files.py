@@ -202,7 +202,7 @@ def _repeated(root: yaml.Node) -> int:
         else:
             inside.add(id(part))
             path.append((part, _parts(part)))
-    return sizes[id(root)] - len(sizes)  # values with aliases expanded, less those written
+    return sizes[id(root)] - len(sizes)  # all values with aliases expanded, minus the written ones
 
 
 def _parts(node: yaml.Node) -> Iterator[yaml.Node]:

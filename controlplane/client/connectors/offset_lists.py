@@ -41,7 +41,9 @@ def _checked(listed: Any) -> list[OffsetEntry]:
         )
     for entry in listed:
         if not isinstance(entry, Mapping) or not entry.keys() <= {"partition", "offset"}:
-            raise ValueError(f"an offset has a partition and an offset, and not {json_line(entry)}")
+            raise ValueError(
+                f'{json_line(entry)} is not of the form {{"partition": …, "offset": …}}'
+            )
     return [
         {"partition": entry.get("partition"), "offset": entry.get("offset")} for entry in listed
     ]

@@ -69,7 +69,10 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 def selection_or_all(command: Decorated) -> Decorated:
-    """Add names, `-e` and `--state`; the command gets `selection`, by default of all."""
+    """Add names, `-e` and `--state`; the command gets `selection`.
+
+    Without any of them, all connectors are selected.
+    """
     return _selecting(command, _OPTIONS)
 
 

@@ -33,7 +33,7 @@ POLLS_TO_FAIL = 12
 
 
 class WaitGoal(NamedTuple):
-    """Condition that `--wait` waits for; a connector that is gone is None."""
+    """Condition that `--wait` waits for; `reached` gets None if the connector is gone."""
 
     words: str
     reached: Callable[[ConnectorSummary | None], bool]

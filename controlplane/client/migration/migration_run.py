@@ -247,7 +247,10 @@ class MigrationRun:
         return {}
 
     async def _set_state(self, api: Api) -> None:
-        """Give a stopped connector the target state from before, and wait until it runs."""
+        """Give a stopped connector the target state that it had before the migration.
+
+        If it is RUNNING in a cluster of Kafka's workers, wait until connector and tasks run.
+        """
         verb = TARGET_VERBS[self.migration.state]
         await api.send("PUT", connector(self.migration.name, verb))
         if self.migration.state == RUNNING and not api.server.ours:

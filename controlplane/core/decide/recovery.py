@@ -8,8 +8,7 @@ are five exceptions:
 2. A command that would be refused now, because the connector has changed since, is given up.
 3. An undo is decided anew. It describes a goal, so the present state determines what is left to do.
    Its offsets must not be written if the connector has been started since.
-4. A restart is never repeated. It is an event that may have taken place already. Its client can
-   request it again.
+4. A restart is never repeated. It is an event, and its client, which got no success, may repeat it.
 5. A creation with initial offsets is decided anew, because it removes all other offsets, including
    later ones. It is taken back (KIP-995) in two cases:
    - No such connector exists, and the creation would be refused now, for example because its class

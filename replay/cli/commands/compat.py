@@ -49,7 +49,8 @@ _STEPS = {
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in RolloutMode]),
-    help="rolling: replace workers one by one. [default: stop all workers in between]",
+    help="rolling: replace workers one by one; else all stop, then all start. "
+    "[default: upgrade or downgrade, as --from and --to say]",
 )
 @click.option("--transitive", is_flag=True, help="Change through every release line in between.")
 @output_option("junit", about="Print tables, JSON, or JUnit XML.")

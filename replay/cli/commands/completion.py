@@ -2,4 +2,4 @@
 
 from controlplane.terminal.shell_completion import completion_command
 
-completion = completion_command("replay")
+completion = completion_command("replay", "commands, options and files")

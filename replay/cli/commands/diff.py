@@ -90,8 +90,15 @@ class _SideNames(NamedTuple):
     metavar="MOMENT",
     help="First moment: a record (config@57), a time, or a vector.",
 )
-@click.option("--to", "end", metavar="MOMENT", help="Second moment. [default: the end]")
-@moment_option("Same as --to; the moment of both releases or clusters.")
+@click.option(
+    "--to",
+    "end",
+    metavar="MOMENT",
+    help="Second moment. [default: the end; with --to-release: that of --from]",
+)
+@moment_option(
+    "Same as --to. Without --from, releases or clusters are compared at this one moment."
+)
 @named_option(
     "--release",
     former=("--profile",),

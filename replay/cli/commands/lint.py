@@ -42,7 +42,7 @@ from replay.lint import lint as rehearse
     "--hazards",
     "is_about_hazards",
     is_flag=True,
-    help="List records that stop a worker, make reads fail, or depend on the order of partitions.",
+    help="List the records that stop a worker, make reads fail, or make members disagree.",
 )
 @click.option("--connector", metavar="NAME", help="With --hazards: show only this connector.")
 @click.option(

@@ -58,7 +58,9 @@ UNREADABLE_SHOWN = 5
 @connectors_option
 @engine_options
 @click.option(
-    "--from-segments", is_flag=True, help="Read segments only, not the files derived from them."
+    "--from-segments",
+    is_flag=True,
+    help="Read segments only, and no files derived from them (snapshots, winners).",
 )
 @explain_option
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")

@@ -209,7 +209,7 @@ profiles_option = named_option(
     metavar="RELEASE",
     multiple=True,
     default=("kip",),
-    help="Release of the workers: a release, kip, or all distinct ones. May be repeated. "
+    help="Release of the workers, or kip; `all`: one of each distinct behaviour. May be repeated. "
     "[default: kip]",
 )
 

@@ -96,7 +96,7 @@ ITEM = Schema.struct("Item", name=STRING, size=FLOAT32)
     ],
 )
 def test_values_are_written(schema: Schema | None, value: Any, text: str) -> None:
-    """Texts equal Kafka's; it also writes a date before 1970-01-02 as a time."""
+    """Texts equal Kafka's. Kafka, too, writes a date before 1970-01-02 as a time."""
     assert header_text(schema, value) == text
 
 

@@ -50,14 +50,14 @@ def life(config: Pair, target: str) -> list[Pair]:
 
 
 def lived(config: Pair, target: str) -> list[Pair]:
-    """Records of a connector in a target state; here `gone` is one, too."""
+    """Records of a connector in a target state, or of a deleted one (`gone`)."""
     return GONE if target == "gone" else life(config, target)
 
 
 def at(
     records: Iterable[Pair], *positions: int, release: str = "kip", **settings: Any
 ) -> ClusterState:
-    """The state of a log with offsets of up to three pages; `positions` has the row of each."""
+    """State of a log with offsets: source partition `page: n` has the offset `positions[n]`."""
     keys = [f'["a",{{"page":{page}}}]' for page in range(3)]
     pairs = [(key, f'{{"row":{row}}}') for key, row in zip(keys, positions, strict=False)]
     return read([*config(*records), *offsets(*pairs)], release, **settings)
@@ -82,7 +82,7 @@ def prefixes(state: ClusterState, plan: Plan) -> list[ClusterState]:
 
 
 def shape(state: ClusterState) -> tuple[str | None, Target | None, dict[str, int]]:
-    """Results of an undo: config, target state, row per page."""
+    """Results of an undo: file in the config, target state, and the offset of each page."""
     properties = state.config.connectors.get("a")
     rows = {
         f"{view.partition['page']}": view.offset["row"]
@@ -136,7 +136,7 @@ def test_the_connector_stops_before_it_gets_its_old_config() -> None:
 
 
 def test_the_connector_gets_its_old_config_before_it_runs() -> None:
-    """The connector gets its old config before it runs."""
+    """The old config is written before the record that resumes the connector."""
     assert undone(life(NEW, "STOPPED"), life(OLD, "STARTED")) == {
         "put-config": [RECORD["old"]],
         "resume-state": [RECORD["STARTED"]],
@@ -144,7 +144,7 @@ def test_the_connector_gets_its_old_config_before_it_runs() -> None:
 
 
 def test_a_connector_that_did_not_exist_is_deleted() -> None:
-    """A connector that did not exist is deleted."""
+    """Both its config and its target state get a tombstone."""
     assert undone(life(NEW, "STARTED"), GONE) == {
         "delete-config": ["connector-a "],
         "delete-state": ["target-state-a "],
@@ -152,7 +152,7 @@ def test_a_connector_that_did_not_exist_is_deleted() -> None:
 
 
 def test_a_deleted_connector_returns_in_its_old_target_state() -> None:
-    """A deleted connector returns with its old target state."""
+    """The target state is written before the config; STARTED needs no record."""
     assert undone(GONE, life(OLD, "PAUSED")) == {
         "create-state": [RECORD["PAUSED"]],
         "create-config": [RECORD["old"]],
@@ -191,7 +191,7 @@ def test_an_orphan_target_state_is_not_inherited() -> None:
 def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
     state: str, release: str, warned: str | None
 ) -> None:
-    """A release without `initial_state` creates it RUNNING, then pauses or stops it."""
+    """A release without `initial_state` creates the connector RUNNING, then pauses or stops it."""
     command = restoration(at(life(OLD, state), release=release), "a")
     assumed = plan_of(at(GONE, release=release), command).assumed
     assert [warned in assumption for assumption in assumed if warned] == [True] * (
@@ -333,14 +333,14 @@ def test_offsets_of_sinks_are_not_restored() -> None:
         assert "consumer group" in (refused(life(sink, target), command).text or "")
 
 
-# --- whatever was, and whatever is -----------------------------------------------------------
+# --- from any target state to any other ------------------------------------------------------
 
 LIVES = ("gone", *TARGETS)
 CASES = list(product(RELEASES, LIVES, LIVES, (False, True)))
 WITH_OFFSETS = [
     (release, then, now)
     for release, then, now in product(RELEASES, LIVES, LIVES)
-    if then != now or then != "gone"  # offsets without a connector cannot be asked for
+    if then != now or then != "gone"  # no command changes offsets without a connector
 ]
 
 
@@ -358,7 +358,10 @@ def test_undo_restores_any_state(release: str, then: str, now: str, exactly_once
 def test_undo_survives_a_crash_anywhere(
     release: str, then: str, now: str, exactly_once: bool
 ) -> None:
-    """The connector never runs beyond its old target; recovery completes the undo."""
+    """After a crash, the connector is at most as active as it was with the config that it has.
+
+    Recovery completes the undo.
+    """
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     plan = plan_of(is_, command)

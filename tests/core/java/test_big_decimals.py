@@ -73,7 +73,7 @@ def test_digits_and_scale_make_a_decimal(digits: int, scale: int) -> None:
 
 @given(st.floats(allow_nan=False))
 def test_a_double_is_rounded_once(number: float) -> None:
-    """The result is the float that a cast gives, as no double rounding occurs."""
+    """A double becomes the float to which Java's cast rounds it."""
     assert round_to_float(number) == narrowed(number)
 
 

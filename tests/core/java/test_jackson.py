@@ -44,7 +44,10 @@ TEXTS = (
     ("value", "text"), TEXTS, ids=[f"{n}:{row[0]!r:.24}" for n, row in enumerate(TEXTS)]
 )
 def test_the_encoding_is_guessed_from_the_first_bytes(value: bytes, text: DocumentText) -> None:
-    """UTF-8 stays bytes; UTF-16 and UTF-32 become units, as far as Jackson gets."""
+    """UTF-8 stays bytes; UTF-16 and UTF-32 become units.
+
+    Jackson decodes 4,000 characters at a time, and loses all of them if one is invalid.
+    """
     assert read_text(value) == text
 
 
@@ -122,7 +125,7 @@ def test_reals_are_read_exactly(number: float, profile: Profile) -> None:
 
 
 def test_exponents_end_where_big_decimal_ends() -> None:
-    """One more fraction digit makes the scale too large, with the same exponent."""
+    """`1e-2147483647` is read; `1.5` with that exponent has too large a scale for BigDecimal."""
     rules = NumberRules(limited=True, as_double=False, huge_exponent="undecodable")
     assert floating("1e-2147483647", rules) == 0
     with pytest.raises(Undecodable, match="exponent"):
@@ -149,7 +152,7 @@ def test_depth_is_counted_in_containers() -> None:
 def test_deep_json_overflows_recursive_parsers(
     release: str, value: bytes, error: type[ValueError]
 ) -> None:
-    """The parser recurses up to Jackson 2.12, the converter (on whole values) up to 2.14."""
+    """Jackson's parser is recursive up to 2.12, the conversion of whole values up to 2.14."""
     with pytest.raises(error):
         parse(value, Profile.of(release))
 
@@ -175,7 +178,7 @@ def test_refusals_say_why(value: bytes, reason: str) -> None:
 
 @given(value=st.binary(max_size=80), profile=profiles)
 def test_any_bytes_are_parsed_or_refused(value: bytes, profile: Profile) -> None:
-    """Any bytes give a value of seven types, or one of two errors."""
+    """Any bytes give a value of one of seven types, or one of two errors."""
     try:
         parsed = parse(value, profile)
     except (Undecodable, StackOverflow):

@@ -34,7 +34,7 @@ def test_hash_codes_are_javas(text: str, code: int) -> None:
 
 
 _NINE = ["k18", "k29", "k90", "k140", "k151", "k162", "k173", "k184", "k195"]
-"""Keys that share a bucket of sixteen."""
+"""Nine keys that a table of sixteen buckets puts into one bucket."""
 
 ORDERS = (
     ("db table schema", "schema db table"),
@@ -264,8 +264,8 @@ def test_doubles_are_written_as_java_does(number: float, text: str) -> None:
     assert java_library.double_text(number) == text
 
 
-def test_doubles_that_equal_others_are_written_too() -> None:
-    """Minus zero and NaN have texts of their own."""
+def test_minus_zero_and_nan_have_their_own_texts() -> None:
+    """Minus zero keeps its sign, although it equals zero."""
     assert java_library.double_text(-0.0) == "-0.0"
     assert java_library.double_text(math.nan) == "NaN"
 
@@ -329,8 +329,8 @@ def test_identifier_parts_match_java(units: str, expected: bool) -> None:
     assert {java_library.is_identifier_part(unit) for unit in units} == {expected}
 
 
-def test_every_unit_that_is_no_word_is_itself_a_unit() -> None:
-    """Surrogates and private characters are no parts of words."""
+def test_surrogates_and_private_characters_are_no_parts_of_words() -> None:
+    """`is_identifier_part` is false for each of them."""
     assert not any(map(java_library.is_identifier_part, "\ud83d\udc00\ue000\ufffe"))
 
 

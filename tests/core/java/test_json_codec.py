@@ -21,7 +21,7 @@ from tests.core.javajson_cases import ALL, ASKED, BAD, BIG, OVERFLOW, JsonCase
 
 NEWEST: Final = Profile.of("4.3.0")
 _SHOWN: Final = 200
-"""Characters of a value in the table; a longer one is `BIG`."""
+"""Greatest length of a value that the table shows; it has `BIG` for a longer value."""
 
 
 def answer(value: bytes, release: str) -> object:
@@ -62,7 +62,7 @@ def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
 
 
 def test_the_table_distinguishes_every_json_flag() -> None:
-    """Releases whose JSON flags differ differ somewhere in the table."""
+    """Two releases have equal answers in the table exactly if their JSON flags are equal."""
     rows: dict[tuple[object, ...], set[str]] = {}
     for release in ASKED:
         answers = repr([case.answers()[release] for case in ALL])
@@ -260,7 +260,7 @@ def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
 
 @given(key=st.binary(max_size=20))
 def test_no_key_is_undecodable(key: bytes) -> None:
-    """Valid UTF-8 stays as in Python; other bytes lose no more than in Java."""
+    """Valid UTF-8 is decoded as in Python; other bytes give no more U+FFFD than there."""
     ours, pythons = json_codec.decode_key(key), key.decode("utf-8", "replace")
     assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
     assert ours.count("\ufffd") <= pythons.count("\ufffd")

@@ -42,13 +42,13 @@ VALUES: list[tuple[Any, int, str]] = [
 
 @pytest.mark.parametrize(("value", "code", "text"), VALUES, ids=[text for _, _, text in VALUES])
 def test_values_hash_and_print_as_java_objects(value: Any, code: int, text: str) -> None:
-    """Hashes depend on the size: Integer, Long or BigInteger; maps hash as in Java."""
+    """An integer hashes as Integer, Long or BigInteger by its size; maps hash as in Java."""
     assert narrow_int(value_hash(value, as_longs=False)) == code
     assert value_text(value) == text
 
 
 @pytest.mark.parametrize(("number", "code"), [(-1, 0), (-5, 4), (5, 5), (2**40, 256)])
-def test_a_long_hashes_otherwise_below_zero(number: int, code: int) -> None:
+def test_the_hash_of_a_long_differs_from_an_integers_below_zero(number: int, code: int) -> None:
     """Connect's converter makes every integer a Long."""
     assert value_hash(number, as_longs=True) == code
 

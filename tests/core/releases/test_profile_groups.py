@@ -27,7 +27,7 @@ def test_combined_profiles_raise_where_they_disagree() -> None:
     with pytest.raises(Disagreement) as disagreement:
         assert combined.target_state_v2
     assert disagreement.value.field == "target_state_v2"
-    assert combined.fencing  # what was agreed in, still is
+    assert combined.fencing  # profiles that agree can still be read
 
 
 def test_profiles_are_grouped_by_a_behaviour() -> None:

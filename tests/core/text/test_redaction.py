@@ -198,7 +198,7 @@ WORDS = (
     *("a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic ", "\\", "%25", "&amp;", "\0"),
     *("<token ", "<pwd>", 'name="token"', "token=[", "pwd\n", 'token={"a":', "\\u005c"),
 )
-"""Words to repeat to a long text."""
+"""Words that the test repeats until the text is long."""
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text() | st.sampled_from(SECRET), JSON, max_size=5))
 def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
-    """Redaction keeps all other text, and is idempotent."""
+    """Redaction keeps all keys, and is idempotent."""
     once = redacted(config)
     assert once.keys() == config.keys()
     assert redacted(once) == once
@@ -256,13 +256,13 @@ _texts = st.lists(st.sampled_from(_FRAGMENTS), max_size=4).map("".join)
 
 
 @given(st.lists(_texts, max_size=4))
-def test_many_texts_at_once(texts: list[str]) -> None:
-    """A secret in one of many texts is suspected; texts without any part of one are not."""
+def test_a_secret_in_one_of_many_texts_is_suspected(texts: list[str]) -> None:
+    """One check of all texts suspects a secret if the check of a single text does."""
     if any(map(may_hold_secrets, texts)):
         assert any_may_hold_secrets(texts)
 
 
-def test_many_texts_without_secrets() -> None:
-    """Offsets without secrets are shown as they are."""
+def test_texts_without_secrets_are_not_suspected() -> None:
+    """A hundred offsets of files hold no secret; neither does an empty list."""
     assert not any_may_hold_secrets([f'{{"file":"binlog.{n}","pos":{n}}}' for n in range(100)])
     assert not any_may_hold_secrets([])

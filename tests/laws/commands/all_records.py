@@ -131,7 +131,7 @@ def g7(life: Life) -> Iterator[None]:
                 yield
 
 
-# --- what is looked at --------------------------------------------------------------------------
+# --- shared by the laws -------------------------------------------------------------------------
 
 UNPRIVILEGED = (PauseConnector, ResumeConnector, SetLoggerLevel)
 

@@ -2,9 +2,9 @@
 
 python -m tests.laws.commands.commander FILE SEED RELEASE
 
-Each answer is a line of standard output, flushed at once: a line that was read was answered. An
-empty line follows each step: the reader may kill the process there. Offsets of sinks would be lost
-with the process, so there are sources only.
+Each answer is a line of standard output, flushed at once. So the reader knows which commands were
+answered before the kill. An empty line follows each step: the reader may kill the process there.
+Offsets of sinks would be lost with the process, so there are sources only.
 """
 
 import asyncio

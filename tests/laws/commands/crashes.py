@@ -74,7 +74,7 @@ async def _failed(
     entries: Sequence[Entry],
     groups: Groups,
 ) -> tuple[Observation, ...]:
-    """Failed creations with offsets: the state if the next process cannot complete them."""
+    """States after a crashed creation with offsets that the next process cannot complete."""
     command = act.command
     if not isinstance(command, CreateConnector) or command.initial_offsets is None:
         return ()
@@ -113,7 +113,7 @@ def _observation(plane: ControlPlane, cluster: SimulatedCluster) -> Observation:
 
 
 async def _ended(plane: ControlPlane, command: AnyCommand, key: str | None = None) -> CommandAnswer:
-    """Ways in which a command ends."""
+    """Execute a command; return its outcome or its refusal."""
     try:
         return await plane.execute(command, key=key)
     except Refusal as refusal:

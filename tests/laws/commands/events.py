@@ -7,7 +7,7 @@ from tests.laws.commands.storage import Outage
 from tests.laws.commands.world import Trouble
 
 OWN = "own"
-"""An offsets topic that several connectors may share."""
+"""The offsets topic of all connectors whose config names one."""
 
 
 class CommandEvent(NamedTuple):
@@ -15,7 +15,7 @@ class CommandEvent(NamedTuple):
 
     command: AnyCommand
     crashes: tuple[int, ...] = ()
-    """Number of the step after which the process dies, then of each recovery's step."""
+    """Numbers of the steps after which the process dies: of the command, then of each recovery."""
     trouble: Trouble | None = None
     """Failure of an outside action of the command."""
     outage: Outage | None = None
@@ -50,7 +50,7 @@ class TakeOver(NamedTuple):
     """Takeover by another control plane, which the old one has not noticed yet."""
 
     command: AnyCommand
-    """Commands to the old process after the takeover."""
+    """Command that the old process gets after the takeover."""
 
 
 Event = CommandEvent | ConcurrentCommands | ForeignWrite | Committed | TakeOver

@@ -119,7 +119,7 @@ class AnsweredCommand(NamedTuple):
     hooks: int | None
     """Number of calls of the connector's hook; None: unknown after concurrent commands."""
     away: bool = False
-    """True if the answer is missing because of the log's outage, not because of a death."""
+    """True if the answer is missing because of the log's outage, not of a crash."""
 
 
 class Died(NamedTuple):
@@ -136,7 +136,7 @@ class Displaced(NamedTuple):
     noticed: bool
     """True if the old process learned that it is no longer the writer."""
     records: tuple[int, int]
-    """Numbers of outside actions before and after the request."""
+    """Numbers of records in the log before and after the command."""
 
 
 class RunJournal(NamedTuple):
@@ -213,7 +213,7 @@ class Living:
         return self._again.popleft() if self._again else next(self._events, None)
 
     def _is_back(self, plane: ControlPlane) -> None:
-        """Opening the log completes what earlier processes left."""
+        """Note the state after recovery, which ends when the log is open."""
         self._cluster.fuse.set(())
         if self._died_ms is not None:
             self.journal.died.append(Died(self._died_ms, plane.state))

@@ -274,7 +274,7 @@ class Life(NamedTuple):
                 yield act, act.command
 
     def crashes_of(self, kind: type[C]) -> Iterator[tuple[CrashedRun, C]]:
-        """The crashes of commands of a kind."""
+        """Yield the crashes during commands of one kind."""
         for crash in self.crashes:
             if isinstance(crash.act.command, kind):
                 yield crash, crash.act.command
@@ -294,7 +294,7 @@ class Life(NamedTuple):
                     yield first, again
 
     def disturbed(self, act: CommandRun) -> bool:
-        """True if another writer wrote between its batches."""
+        """True if another writer wrote between the batches of the command."""
         first_ms, last_ms = act.batches_ms[0], act.batches_ms[-1]
         foreign_ms = [
             moment.entry.timestamp for moment in self.moments if moment.command_id is None

@@ -74,7 +74,7 @@ def s5(life: Life) -> Iterator[None]:
             for died in life.deaths_of(act):
                 is_written = any(moment.entry.timestamp < died.at_ms for moment in act.moments)
                 if not is_written and _changed_by_others(life, act, died):
-                    continue  # decided only at the repeated request: too late to compare
+                    continue  # the repeated request followed the other command
                 expected = act.after if is_written else act.before
                 assert died.back.config.targets.get(act.name) is _target(expected, act.name)
                 yield
@@ -226,7 +226,7 @@ def r3(life: Life) -> Iterator[None]:
 
 
 def r4(life: Life) -> Iterator[None]:
-    """A restart of FAILED instances only restarts no other."""
+    """A restart limited to FAILED instances restarts no other instance."""
     for act, command in life.acts_of(RestartConnector):
         if command.only_failed and isinstance(act.answer, Outcome) and act.answer.facts:
             for instance in act.answer.facts["restarting"]:
@@ -243,7 +243,7 @@ def r6(life: Life) -> Iterator[None]:
                 yield
 
 
-# --- what is looked at --------------------------------------------------------------------------
+# --- shared by the laws -------------------------------------------------------------------------
 
 
 def _read(moment: ObservedRecord, profile: Profile, present: Target | None) -> Target | None:

@@ -15,7 +15,7 @@ from tests.laws.commands.storage import LogOpener, in_memory
 from tests.laws.commands.table import BrokenLaw, judge
 
 RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
-"""Releases of the lives: ours, and as often one of those with their own ways of writing."""
+"""Releases of the lives: half of them `kip`, else one release for each way of writing."""
 
 EVENTS = (3, 20)
 """Number of events of a life: least and greatest."""

@@ -78,7 +78,7 @@ MUTATIONS = [
         (338,),
     ),
     LawMutation(
-        "offsets of an earlier life are not wiped",
+        "offsets of an earlier connector are not wiped",
         INITIAL,
         "        *_described(WIPE, command, store.wipe_before_creation(stored)),\n",
         "",
@@ -86,7 +86,7 @@ MUTATIONS = [
         (347,),
     ),
     LawMutation(
-        "what fails outside is the asker's fault",
+        "a failed action counts as an invalid request",
         PERFORMING,
         "    return Rejected(Reason.FAILED, _reason(step, failure))\n\n\ndef _reason",
         "    return Rejected(Reason.INVALID, _reason(step, failure))\n\n\ndef _reason",
@@ -94,7 +94,7 @@ MUTATIONS = [
         (353,),
     ),
     LawMutation(
-        "nothing is taken back",
+        "a failed creation is not undone",
         PERFORMING,
         "in reversed(begun) if step.undo is not None)",
         "in reversed(begun) if False)",
@@ -102,7 +102,7 @@ MUTATIONS = [
         (338,),
     ),
     LawMutation(
-        "what was half wiped stays so",
+        "a half-done wipe is not completed",
         SOURCES,
         "return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))",
         "return self.wipe(stored)",
@@ -110,7 +110,7 @@ MUTATIONS = [
         (198,),
     ),
     LawMutation(
-        "only what was repeated is taken back",
+        "recovery undoes only the steps that it has repeated",
         PERFORMING,
         "plan.steps if accepted else [*finished, step]",
         "[*finished, step]",
@@ -146,7 +146,7 @@ MUTATIONS = [
         (150,),
     ),
     LawMutation(
-        "a commit need not find what it counts",
+        "a commit may count missing tasks",
         FOLD,
         "            self._inconsistent.writable()[name] = True\n",
         "            pass\n",
@@ -162,7 +162,7 @@ MUTATIONS = [
         (259,),
     ),
     LawMutation(
-        "tasks of a stopped connector",
+        "a stopped connector gets tasks",
         TASKS,
         "if command.configs and state.config.targets.get(name) is Target.STOPPED:",
         "if False:",
@@ -285,7 +285,7 @@ MUTATIONS = [
         (81,),
     ),
     LawMutation(
-        "what is not there is deleted",
+        "a missing connector is deleted",
         CONNECTORS,
         "    if name not in state.config.connectors:\n        return not_found(command)\n"
         "    records",
@@ -319,7 +319,7 @@ MUTATIONS = [
         (233, 371),
     ),
     LawMutation(
-        "restarts of the past are news",
+        "restart requests older than the start are obeyed",
         FOLD,
         '        return self._announce(ListenerCall("restart", record.connector, record))',
         '        call = ListenerCall("restart", record.connector)\n'
@@ -336,7 +336,7 @@ MUTATIONS = [
         (232,),
     ),
     LawMutation(
-        "whatever runs is restarted",
+        "instances that have not failed are restarted",
         RESTARTS,
         "if not command.only_failed or status.state is State.FAILED",
         "if status.state",
@@ -372,7 +372,7 @@ MUTATIONS = [
         (291,),
     ),
     LawMutation(
-        "the connector is asked before it is looked at",
+        "the hook is called before the connector is checked",
         OFFSETS,
         "    store = _store_of_stopped(state, command, context)\n"
         "    if isinstance(store, Rejected | AskRemoteOffsets):\n        return store\n"
@@ -387,7 +387,7 @@ MUTATIONS = [
         (239,),
     ),
     LawMutation(
-        "offsets of running connectors",
+        "offsets of running connectors are changed",
         OFFSETS,
         "if not stopped or state.config.task_counts.get(name, 0) != 0:",
         "if False:",
@@ -438,7 +438,7 @@ MUTATIONS = [
     ),
     # --- everything ---------------------------------------------------------------------------
     LawMutation(
-        "tasks are left to compaction",
+        "tasks are not committed again after a new config",
         CONNECTORS,
         "if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):",
         "if False:",
@@ -446,7 +446,7 @@ MUTATIONS = [
         (131,),
     ),
     LawMutation(
-        "nobody is fenced",
+        "old writers are not fenced",
         "logs/memory.py",
         "        check_epoch(epoch, self._epoch)\n",
         "",
@@ -480,7 +480,7 @@ MUTATIONS = [
         (78, 113),
     ),
     LawMutation(
-        "nobody looks for what is unfinished",
+        "unfinished commands are not ended",
         CONTROLLER,
         "        await self._unfinished.end_all()\n",
         "",
@@ -488,7 +488,7 @@ MUTATIONS = [
         (252, 78),
     ),
     LawMutation(
-        "keys are not known",
+        "idempotency keys are not known",
         CONTROLLER,
         "        if trace is None or trace.accepted is None:\n",
         "        if trace is not None or trace is None:\n",

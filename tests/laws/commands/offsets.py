@@ -110,7 +110,7 @@ def g5(life: Life) -> Iterator[None]:
             yield
 
 
-# --- what is looked at --------------------------------------------------------------------------
+# --- shared by the laws -------------------------------------------------------------------------
 
 
 def _changes(life: Life) -> Iterator[CommandRun]:

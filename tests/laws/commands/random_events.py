@@ -44,7 +44,7 @@ class Drawing:
         self._last: c.AnyCommand | None = None
 
     def events(self, number: int) -> list[Event]:
-        """Random events; in half of all lives they follow the past of a used connector."""
+        """Random events; in half of all lives, a connector with tasks and a change come first."""
         past = self._past() if self._chance.random() < 1 / 2 else ()
         return [*past, *(self.event() for _ in range(number))]
 
@@ -123,7 +123,7 @@ class Drawing:
         if self._chance.random() > _AWAY:
             return None
         behind, batches = self._chance.randint(0, 2), self._chance.randint(1, 2)
-        # A batch that is written and tried again is there twice: a release's commit without tasks.
+        # A retry stores the batch again. In releases, a second commit would find no deferred tasks.
         written = self._profile.writes_atomically and self._chance.choice((True, False))
         return Outage(behind, batches, written)
 

@@ -15,7 +15,7 @@ LONGEST_SECONDS = 5
 
 
 def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
-    """Names of the laws, among `names`, that are broken or fail to be checked."""
+    """Names of those laws in `names` that are broken, or whose check raises an error."""
     laws, broken = {**LAWS, **RECOVERY}, set()
     for name in names:
         try:

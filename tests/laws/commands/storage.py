@@ -31,7 +31,7 @@ class Outage(NamedTuple):
 
 
 class FaultInjection:
-    """A log whose appends fail in the ways of a writer's batches."""
+    """A log that a test makes unavailable to the writer; foreign records are always appended."""
 
     outage: Outage | None = None
 

@@ -80,7 +80,7 @@ class Kafka:
         self._states: list[tuple[int, Groups]] = [(-1, groups or {})]
 
     async def perform(self, action: AnyAction) -> None:
-        """Set, remove or forget offsets; note the rest."""
+        """Change or delete consumer groups, and add any action to `acted`."""
         trouble = self._due()
         if trouble is not None and trouble.done is Extent.NOTHING:
             raise ExternalActionFailed("Kafka was away")

@@ -33,7 +33,7 @@ class JumpingSelector(selectors.SelectSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Event loop with such a selector. No task may wait for a thread, whose time is real."""
+    """Event loop with a `JumpingSelector`. No task may wait for a thread, whose time is real."""
 
     def __init__(self) -> None:
         self._jumping = JumpingSelector()

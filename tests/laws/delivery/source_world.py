@@ -63,7 +63,7 @@ class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
     batches: Sequence[Sequence[int]]
     """Source partitions of the records of each poll."""
     ends: Sequence[str | None] = (None,)
-    """End of a transaction behind each batch, in turn: `commit`, `abort` or none."""
+    """End of a transaction after each batch, in turn: `commit`, `abort` or none."""
     fates: Sequence[AppendFate] = ()
     delays_s: Sequence[float] = ()
     """Delays of the acknowledgements, in turn."""
@@ -238,7 +238,7 @@ class SourceWorld:
         """Polls of the current life after the last batch."""
 
     def note_abort(self, items: Sequence[PolledItem]) -> None:
-        """Record which records the source aborts."""
+        """Add the records of a batch that the source aborts to `aborted`."""
         self.aborted |= {
             parsed(str(item.value)) for item in items if isinstance(item, SourceRecord)
         }
@@ -246,7 +246,7 @@ class SourceWorld:
     def _note(self, records: Sequence[Record]) -> None:
         self._check(self, records)
         if self.hook_answer is not None:
-            self.hook_answer = {}  # the append has it
+            self.hook_answer = {}  # this append has the answer
         self.appends.append((records_of(records), by_partition(offsets_of(records))))
         self.records.update(records_of(records))
         for key, offset in offsets_of(records):

@@ -44,7 +44,7 @@ x.scenario:15: view connectors
     +orders      0      PAUSED    PAUSED
     +orders      0      PAUSED    STOPPED   <-- via spark
 
-if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+if every change is wanted, run `make scenarios-rewrite`, then read `git diff`"""
     )
 
 

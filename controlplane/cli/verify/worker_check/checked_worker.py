@@ -1,6 +1,7 @@
 """Workers to check: found by their URLs, identified, and asked for answers.
 
-A worker that starts or rebalances is asked again. Its refusals say nothing about its memory.
+A worker that starts or rebalances is asked again. Its refusals say nothing about the state
+that it has read.
 """
 
 import asyncio

@@ -63,7 +63,7 @@ class Patience(NamedTuple):
 
 
 class CheckedLog:
-    """The log that the workers read, followed as each of them reads it."""
+    """The log that the workers read, with or without aborted records, as each worker reads it."""
 
     def __init__(
         self,

@@ -220,7 +220,8 @@ class Explainer:
         for thrower in reversed(self._throwers):
             earlier = (thrower.timestamp, thrower.offset) < (missed.timestamp, missed.offset)
             if thrower.topic == missed.topic and earlier:
-                # The worker loses the rest of the batch; without its log thread, all that follows.
+                # The worker loses the rest of the batch. If its log thread ends, it loses all later
+                # records.
                 near = missed.offset - thrower.offset <= BATCH_RECORDS
                 return thrower if near or not self._profile.log_thread_survives else None
         return None
