@@ -2,7 +2,7 @@
 
 Connect's topics keep all records by default, and so the whole history of the cluster. On request
 (`superseded_ms`), retention removes the records that Kafka's log cleaner would remove: the last
-record of each key stays. Other topics lose old records by default:
+record of each key stays. Other topics lose records by default:
 
 - The command topic (`commands_ms`): it holds no state, and grows with every request.
 - The topics that connectors use (`records_ms`).
