@@ -21,8 +21,8 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
     override_policy: str | None = None
-    """`connector.client.config.override.policy`: All, None or Principal; None: the release's
-    default."""
+    """`connector.client.config.override.policy`: "All", "None" or "Principal". Python's None stands
+    for the release's default."""
     exactly_once_source: bool = False
     """True if `exactly.once.source.support` is enabled."""
     key_converter: str | None = None

@@ -98,7 +98,7 @@ def check_topics(topics: Topics) -> None:
 
 
 class ConfigState(msgspec.Struct, frozen=True):
-    """Fold of the config topic."""
+    """State folded from the config topic."""
 
     offset: int = -1
     """Offset of the next record after the last whose value could be decoded; -1: none yet."""
@@ -130,7 +130,7 @@ class ConfigState(msgspec.Struct, frozen=True):
 
 
 class StatusState(msgspec.Struct, frozen=True):
-    """Fold of the status topic."""
+    """State folded from the status topic."""
 
     connectors: Mapping[str, Status] = {}
     tasks: Mapping[str, Mapping[int, Status]] = {}
@@ -139,7 +139,7 @@ class StatusState(msgspec.Struct, frozen=True):
 
 
 class OffsetState(msgspec.Struct, frozen=True):
-    """Fold of one offsets topic: raw keys and the last value of each."""
+    """State folded from one offsets topic: raw keys and the last value of each."""
 
     values: Mapping[bytes | None, bytes | None] = {}
     hidden: Mapping[PartitionIdentity, bool] = {}
@@ -163,7 +163,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}
     """(topic, raw key) → position of the last record with that key. Covers offsets topics and the
-    command topic (whose keys never recur) only if traced."""
+    command topic only if traced, because they have many keys."""
     changed: Mapping[tuple[str, Aspect, str], Position] = {}
     """(connector, aspect, item) → position of the record that changed it last. Offsets: see
     `causes`."""

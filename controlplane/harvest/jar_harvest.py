@@ -94,7 +94,7 @@ def jars_in(folder: Path) -> list[Path]:
     if not connects:
         raise HarvestError(
             f"{folder} holds no connect-runtime-*.jar: name the folder of Kafka's jars (libs/ of a "
-            "download), with the jars of other plugins in it or beneath it"
+            "download). The jars of other plugins may lie in it or beneath it"
         )
     distinct = sorted({path.name for path in connects})
     if len(distinct) > 1:

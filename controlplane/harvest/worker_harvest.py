@@ -177,7 +177,7 @@ class _HarvestRun:
         return list(distinct.values())
 
     def _hidden(self) -> list[_ListedPlugin]:
-        """Plugins that come with every worker, and that it does not list."""
+        """Plugins that come with every worker, but that this worker does not list."""
         return [
             _ListedPlugin(plugin.class_name, plugin.type, plugin.version)
             for plugin in self._path.plugins

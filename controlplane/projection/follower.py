@@ -35,8 +35,8 @@ class Follower:
     """Follows one log: `async with Follower(log) as follower`, then ask for a `state`.
 
     The follower does not close the log. During an outage it answers from the last state, `failure`
-    gives the reason, and it retries. With `live=False` the log is read once, when the block is
-    entered.
+    gives the reason, and it retries. With `live=False` it reads only up to the end that the log had
+    when the block was entered.
     """
 
     present: Callable[[Profile], ClusterState | None]

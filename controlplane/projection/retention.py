@@ -1,8 +1,12 @@
 """Retention: removal of old records from an embedded log.
 
-An embedded log keeps the whole history of the cluster. By default only the command topic is cut: it
-holds no state, and grows with every request. Records of other topics are removed only on request,
-and only those that Kafka's log cleaner would remove. The last record of each key always stays.
+Connect's topics keep all records by default, and so the whole history of the cluster. On request
+(`superseded_ms`), retention removes the records that Kafka's log cleaner would remove: the last
+record of each key stays. Other topics lose records by default:
+
+- The command topic (`commands_ms`): it holds no state, and grows with every request.
+- The topics that connectors use (`records_ms`).
+- The topic of committed group offsets: each run compacts it.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -33,7 +37,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     idempotency key gets its first answer."""
 
     superseded_ms: _RetentionMs = FOREVER
-    """Retention of superseded records in the other topics. The default keeps all of them, for
+    """Retention of superseded records in Connect's topics. The default keeps all of them, for
     queries about past moments. As in Kafka, cleaning the config topic can lose a task set
     (KAFKA-17719) until its connector publishes it again."""
 

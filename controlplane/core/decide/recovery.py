@@ -3,7 +3,8 @@
 Every step of a plan may be repeated, so most commands simply run again from their first step. There
 are five exceptions:
 
-1. A command whose commit point is in the log is only finished: the steps after that point run.
+1. A creation or deletion that has taken effect is only finished: the steps after its commit point
+   run.
 2. A command that would be refused now, because the connector has changed since, is given up.
 3. An undo is decided anew. It describes a goal, so the present state determines what is left to do.
    Its offsets must not be written if the connector has been started since.

@@ -18,7 +18,7 @@ from controlplane.core.state import (
 
 
 class CommandState(msgspec.Struct, frozen=True):
-    """Fold of the command topic."""
+    """State folded from the command topic."""
 
     traces: Mapping[str, CommandTrace] = {}
     """Commands by id, in order of acceptance; a command that ends moves to the back."""

@@ -93,7 +93,7 @@ class Plugins:
     def _kafka_plugins(self) -> tuple[Plugin, ...]:
         """Kafka's own plugins that a worker has besides those of the catalogue.
 
-        These are all bundled plugins, and all plugins of a kind that the catalogue leaves out.
+        These are all bundled plugins, and all plugins of each kind of which the catalogue has none.
         """
         names = {plugin.class_name for plugin in self.listed}
         kinds = {kind_of(plugin.type) for plugin in self.listed}

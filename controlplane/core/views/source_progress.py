@@ -26,9 +26,9 @@ def source_progress(
 ) -> list[SourceProgress]:
     """Return the offsets of a connector in the worker's order, each with its last change.
 
-    `topics` are the connector's offsets topics (`views.offsets_topics`), `changes` those of its
-    records (`last_changes`). If compaction has removed the record of a change, the next record with
-    the same offset counts as the change.
+    `topics` are the connector's offsets topics (`views.offsets_topics`), `changes` is the result of
+    `last_changes` for its records. If compaction has removed the record of a change, the next
+    record with the same offset counts as the change.
     """
     return [
         SourceProgress(view, _last_change(view, topics, changes))

@@ -17,7 +17,7 @@ from controlplane.scenario.world import World
 _WORKER = re.compile(r"([A-Za-z][A-Za-z0-9-]*)@(\S+)", re.ASCII)
 _SWITCHES = ("commands", "steps")
 _MOST_PARTITIONS = 1_000
-"""Kafka's default for the offsets topic is 25; beyond this a scenario shows nothing more."""
+"""Upper limit of `partitions=`; Kafka's default for the offsets topic is 25."""
 
 
 async def cluster(world: World, step: ScenarioStep) -> list[str]:
@@ -77,8 +77,8 @@ async def start(world: World, step: ScenarioStep) -> list[str]:
     """Start a worker that does not run. It reads the log to its end.
 
     A leader completes the unfinished commands of the command topic. They are `repeated` from the
-    first step on, `finished` if all of their effects were there already, `given up`, or `taken
-    back`. Without a command topic it has no record of them.
+    first step on, `finished` if they had taken effect already, `given up`, or `taken back`. Without
+    a command topic it has no record of them.
 
         start w1
         ----
