@@ -83,7 +83,8 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
     If the command topic has no records, the records of the other topics belong to another Connect
-    cluster. End offsets do not show records: a claim writes transaction markers to empty topics.
+    cluster. An end offset above 0 proves no record: a claim writes transaction markers to empty
+    topics, too.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has

@@ -333,7 +333,7 @@ def test_two_records_at_one_position_are_reported(read: Read) -> None:
     """An exact repetition adds nothing; a different record at the same position is reported."""
     dump = read(line(0) + line(0) + line(0, value="other"))
     assert [entry.value for entry in dump.entries] == [b"v"]
-    reason = f"holds another record at {CONFIG}@0 than line 1, which was taken"
+    reason = f"holds another record at {CONFIG}@0: the one in line 1 was taken"
     assert dump.problems == [Problem(3, reason)]
 
 

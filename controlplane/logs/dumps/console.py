@@ -8,9 +8,10 @@ with a tab (`key.separator`) between the requested columns; `NO_HEADERS` means a
 headers. Before 2.7 the order was time, key, value, and from 2.4 on the partition number at the end.
 Bytes are printed unchanged, unless a deserializer is set. Source: `DefaultMessageFormatter`.
 
-The topic is never printed. Without columns for them, all records get one partition and consecutive
-offsets. A value with a line break makes two lines. The reader reports the second one as a line
-without a record.
+The topic is never printed. If the partition is not printed, all records get one partition. If the
+offset is not printed, the reader counts offsets from 0 in each partition.
+A value with a line break makes two lines. The reader reports the second one as a line without a
+record.
 """
 
 from collections import Counter

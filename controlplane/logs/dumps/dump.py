@@ -166,7 +166,7 @@ class Collector:
         first, present = self._taken.setdefault(entry.position, (number, entry))
         if present != entry:
             position = position_text(entry.position)
-            reason = f"holds another record at {position} than line {first}, which was taken"
+            reason = f"holds another record at {position}: the one in line {first} was taken"
             self.problem(Problem(number, reason))
         elif not self._reader.is_exact and REPLACEMENT in (entry.key or b"") + (entry.value or b""):
             self.problem(Problem(number, _MAY_BE_LOST, taken=True))

@@ -291,7 +291,7 @@ class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka h
 
 
 class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
-    """Login with a token that detects a refusal: the broker's payload, which aiokafka ignores."""
+    """Token login that fails on a refusal: a payload of the broker, which aiokafka ignores."""
 
     async def step(self, payload: bytes | None) -> Any:
         if payload:

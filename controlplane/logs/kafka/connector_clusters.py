@@ -113,9 +113,9 @@ def remote_access(
 ) -> BrokerAccess:
     """Return the access of a connector's client to the cluster of the connector's producer.
 
-    A client with the worker's brokers gets the access of the producer instead. In Kafka such a
-    client would look for the producer's offsets on the worker's cluster. `overrides` have the
-    prefixes of `<client>.override.*`.
+    If the client's settings lead to the worker's own brokers, the access of the producer is
+    returned instead. In Kafka such a client would look for the producer's offsets on the worker's
+    cluster. The keys of `overrides` keep their prefix, such as `producer.override.`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

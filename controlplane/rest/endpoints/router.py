@@ -237,7 +237,7 @@ def find(
     `compat`: without this project's own endpoints.
 
     Raises:
-        NoSuchPath: the release has nothing there, or `target` escapes a fixed segment.
+        NoSuchPath: the release has nothing there, or `target` percent-encodes a fixed segment.
     """
     matched = match(path)
     methods = matched and offered(profile, endpoint_set, compat=compat).get(matched.template)

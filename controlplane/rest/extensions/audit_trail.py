@@ -171,7 +171,7 @@ def _foreign(
 
 
 def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
-    """Add a record's facts to the row of its command, in the order of acceptance."""
+    """Add a record's facts to its command's row in `rows`, which has the order of acceptance."""
     record = decode_command(entry.key, entry.value)
     match record:
         case CommandAccepted() if _is_accepted(rows.get(record.command_id)):

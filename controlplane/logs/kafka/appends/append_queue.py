@@ -47,7 +47,7 @@ class AppendQueue:
         self._running: list[_QueuedOperation] = []
         self._runner: asyncio.Task[None] | None = None
         self._round = asyncio.Event()
-        """Set and replaced after each round of operations; wakes `decided`."""
+        """Event that the end of the current round sets; it wakes `decided`."""
         self._closed = False
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[Position]:
@@ -181,8 +181,8 @@ class AppendQueue:
     async def _append_group(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
         """Append a group at once; return the appends that must be repeated one by one.
 
-        A broker does not tell whose record it refuses. So after a refusal, these are all appends of
-        the transaction or batch.
+        A broker does not tell whose record it refuses. So after a refusal, all appends of the
+        transaction or batch must be repeated.
         """
         appends = [queued.records or () for queued in group]
         try:

@@ -30,12 +30,15 @@ class NotAppended(LogUnavailable):
 
 
 class Unknown(LogUnavailable):
-    """A batch may be in the log, or may still arrive: a marker of the next epoch will refuse it."""
+    """A batch may be in the log, or may arrive later.
+
+    Its partition refuses a later arrival once it has a marker of the next epoch.
+    """
 
     def __init__(self, message: str, start_offset: int) -> None:
         super().__init__(message)
         self.start_offset = start_offset
-        """Offset that a record of the batch has at least; records of earlier appends lie before."""
+        """Lower bound of the batch's offsets; records of earlier appends have lower offsets."""
 
 
 class FencedBatches(ProducerOwner):
@@ -67,7 +70,7 @@ class FencedBatches(ProducerOwner):
         self.headers_in = headers_in
         self._topics = topics
         self._established: dict[TopicPartition, int] = {}
-        """Established partitions, each with an offset that its next batch has at least."""
+        """Established partitions, each with a lower bound of its next batch's offsets."""
         self._confirmed_ms = -math.inf
         """Time of day at which a coordinator last confirmed the epoch. The clock of the event loop
         stands still while a host is suspended."""

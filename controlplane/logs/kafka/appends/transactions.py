@@ -291,10 +291,10 @@ class Transactions(ProducerOwner):
                     await asyncio.sleep(next(pauses))
 
     async def _establish(self, partitions: set[TopicPartition]) -> bool:
-        """Write a marker of the present epoch to each partition: it refuses older epochs then.
+        """Write a marker of the present epoch to each partition.
 
-        The end of an empty transaction writes markers. Missing topics are left out; return False if
-        there are any.
+        A partition with this marker refuses batches of older epochs. The end of an empty
+        transaction writes markers. Missing topics are left out; return False if there are any.
 
         Raises:
             Fenced: another writer has claimed the id.

@@ -121,7 +121,10 @@ _START_REFUSALS = {
 
 
 def start_error(transactional_id: str | None, failure: BaseException) -> LogError:
-    """Build the error for a producer that cannot start; None: it has no transactional id."""
+    """Build the error for a producer that cannot start.
+
+    `transactional_id`: None for a producer without one.
+    """
     code = getattr(failure, "errno", 0)
     words = _START_REFUSALS.get(code)
     producer = "the producer" if transactional_id is None else f"producer {transactional_id}"

@@ -1,7 +1,7 @@
 """Fetch session with one broker (KIP-227): requests and answers name only what has changed.
 
-A tail of Connect's topics reads some thirty partitions, and a new record lies in one of them. All
-of them together take longer to encode and decode than everything else that a fetch needs.
+A tail of Connect's topics reads some thirty partitions, and a new record lies in one of them.
+Encoding and decoding all partitions would take longer than the rest of a fetch.
 """
 
 from collections.abc import Iterable, Mapping

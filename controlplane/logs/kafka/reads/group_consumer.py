@@ -217,7 +217,7 @@ class GroupConsumer:
             LogUnavailable: they are not committed; another consumer may have the partitions now.
         """
         if not self._is_member:
-            # The coordinator would accept a commit without a generation in a group without members.
+            # This commit would carry no generation: an empty group would accept it.
             raise LogUnavailable("the consumer is no longer a member of its group")
         try:
             await self._consumer.commit(

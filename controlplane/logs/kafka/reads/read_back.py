@@ -50,11 +50,12 @@ class ReadBackReader:
         return {(topic, number): ends[topic][number] for topic, number in places}
 
     async def positions(self, records: Sequence[Record], start_offset: int) -> list[Position]:
-        """Return the last positions of a batch of one partition, from an offset on; empty: none.
+        """Search a partition from an offset on for a batch; return the positions of the last match.
 
-        The partition must have a marker that refuses a late request. `start_offset` must lie behind
-        earlier records with the same keys and values. A start time could not replace this offset:
-        records may have the times of the brokers (`message.timestamp.type=LogAppendTime`).
+        Empty: there is no match. The partition must have a marker of a later epoch, so that it
+        refuses a late request. `start_offset` must lie behind earlier records with the same keys
+        and values. A start time could not replace this offset: records may have the times of the
+        brokers (`message.timestamp.type=LogAppendTime`).
 
         Raises:
             LogError: the partition cannot be read.
