@@ -215,4 +215,4 @@ _TABLE: tuple[tuple[int, str, str], ...] = (
 ERRORS: Mapping[int, CodeMeaning] = {
     code: CodeMeaning(name, sentence) for code, name, sentence in _TABLE
 }
-"""All codes up to 120 (Kafka 3.9)."""
+"""Meanings by code, up to 120; a later code is only shown as a number."""
