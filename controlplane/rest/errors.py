@@ -74,8 +74,8 @@ class Answer(NamedTuple):
             *([f"and {unlisted} more notices"] if unlisted > 0 else []),
         ]
         earlier = [self.headers[NOTICE]] if NOTICE in self.headers else []
-        # A release may come with line breaks, and a host name with non-ASCII letters: neither is
-        # allowed in a header.
+        # A notice may quote a release with line breaks, or a host name with non-ASCII letters.
+        # Neither is allowed in a header.
         line = " ".join("; ".join(added).split()).encode("unicode_escape").decode()
         return self._replace(headers={**self.headers, NOTICE: "; ".join([*earlier, line])})
 

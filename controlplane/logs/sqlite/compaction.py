@@ -27,7 +27,9 @@ _DELETE_FIRST = """DELETE FROM log WHERE id IN (
 def sift(
     connection: sqlite3.Connection, row_range: RowRange, filter_: CompactionFilter
 ) -> RowRange | None:
-    """Classify the newest rows of a range; return the range of the older rows. None: no rows.
+    """Classify the newest rows of a range; return the range of the older rows.
+
+    None: the range had no rows.
 
     Raises:
         DamagedRecord: a row does not match its checksum, so its key may be wrong.

@@ -23,9 +23,9 @@ class Link(NamedTuple):
 class Fault(Exception):
     """A body cannot be read.
 
-    Jackson's message points at the unit `at`, or with `behind` right after it. If `at` is None, the
-    message has no location. A unit is one byte of a UTF-8 body. In another encoding, a unit is one
-    UTF-16 code unit.
+    Jackson's message points at the unit `at`. If `behind` is set, it points right after that unit.
+    If `at` is None, the message has no location. A unit is one byte of a UTF-8 body. In another
+    encoding, a unit is one UTF-16 code unit.
     """
 
     def __init__(

@@ -212,7 +212,10 @@ def restarted(done: CompletedCommand) -> Answer:
 
 
 def _restarting_only(completed: CompletedCommand, concerned: Sequence[int | None]) -> StatusView:
-    """Return the status of a connector that has been deleted since, if no status was stored."""
+    """Return a status of the connector and the tasks to restart, all RESTARTING.
+
+    It replaces the missing status of a connector that has been deleted since.
+    """
     unknown = Status(State.RESTARTING, None, "", 0)
     tasks = {task: unknown for task in concerned if task is not None}
     return StatusView(completed.connector, unknown, tasks, UNKNOWN_TYPE)

@@ -144,7 +144,7 @@ class _Connection(H11Protocol):
             self.scope["extensions"] = {EXTENSION: self._question[1]}  # type: ignore[dict-item]
 
     def on_response_complete(self) -> None:
-        # DONE means that the connection stays open. Any other answer announces its end.
+        # In state DONE the connection stays open. In any other, the answer has announced its end.
         if self._question is not None and self.conn.our_state is h11.DONE:
             self._cache.keep(*self._question, self.conn.response, self.cycle.default_headers)
         self._question, self.conn.response = None, b""

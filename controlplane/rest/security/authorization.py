@@ -88,15 +88,15 @@ class AuthorizationLayer(Layer):
     async def _admitted(
         self, request: RequestInfo, credentials: RequestCredentials
     ) -> "Principal | _RefusedCaller | None":
-        """Return the caller; None if the request needs no authentication."""
+        """Return the caller or the refusal; None: pass the request on without authentication."""
         if self._is_open(request):
             return None
         if request.compat:
             try:
-                # A worker refuses such a request before its filters run.
+                # A worker checks path, method and media types before its filters run.
                 route(request.request, request.target, request.profile)
             except ServerRefusal:
-                return None  # no such path: the application has the right error
+                return None  # the application answers with the page of the release's server
             except RestError as refusal:
                 return _RefusedCaller(refusal.answer())
         return await self._authorized(request, credentials)

@@ -90,7 +90,7 @@ class FencedBatches(ProducerOwner):
     def establish(self, ends: Mapping[TopicPartition, int]) -> None:
         """Note that a transaction of the present epoch has ended in these partitions.
 
-        `ends`: an offset of each partition, behind all records that this writer has appended.
+        `ends`: an offset of each partition, after all records that this writer has appended.
         """
         self._established |= {place: end for place, end in ends.items() if place[0] in self._topics}
         self._confirmed_ms = time.time() * 1_000

@@ -57,7 +57,7 @@ class Frame(NamedTuple):
 
     @property
     def at(self) -> int:
-        """First offset of the batch; 0 for formats before 2, which do not store it."""
+        """First offset of the batch; 0 for formats before 2, where aiokafka hides it."""
         return getattr(self.batch, "base_offset", 0)
 
     @property

@@ -53,7 +53,7 @@ class ReadBackReader:
         """Search a partition from an offset on for a batch; return the positions of the last match.
 
         Empty: there is no match. The partition must have a marker of a later epoch, so that it
-        refuses a late request. `start_offset` must lie behind earlier records with the same keys
+        refuses a late request. `start_offset` must lie after earlier records with the same keys
         and values. A start time could not replace this offset: records may have the times of the
         brokers (`message.timestamp.type=LogAppendTime`).
 
