@@ -23,7 +23,7 @@ from replay.progress import NoProgress, ProgressListener
 T = TypeVar("T")
 F = TypeVar("F")
 
-WAVE = 32
+WAVE = 64
 """Items per slot in one job: the driver holds the findings of that many items."""
 
 TASKS = 4
