@@ -25,7 +25,7 @@ NewTopic = Callable[..., Awaitable[str]]
 """Creates a topic with this number of partitions and settings; returns its name."""
 
 ONE_BATCH = ReadLimits(fetch_max_bytes=1, partition_max_bytes=1)
-"""A broker answers a reader's fetch with one record batch: the smallest step there is."""
+"""Limits with which a fetch returns one record batch, the smallest possible step."""
 
 PRODUCE_TIMEOUT_MS = 10_000
 RETRY_BACKOFF_MS = 10

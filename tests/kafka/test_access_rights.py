@@ -218,7 +218,7 @@ def check_sentence(sentence: str, right: Right) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_one_right_is_missing(broker: Broker, case: str) -> None:
+async def test_a_missing_right_is_named_and_nothing_is_written(broker: Broker, case: str) -> None:
     """The request is refused, names the right, and changes nothing; with the right it succeeds."""
     request, missing, rights, words = CASES[case]
     name = unused_name()
@@ -464,9 +464,8 @@ async def test_an_attached_service_needs_read_on_three_topics(
                 await asyncio.sleep(0.05)  # a fetch that began before may still succeed
             check_sentence(unread.json()["message"], read[names.config])
             assert (await client.put("/connectors/s/pause")).status_code == httpx.codes.ACCEPTED
-            await asyncio.sleep(
-                1
-            )  # longer than records are waited for: unreadable ones do not differ
+            # Longer than the service waits for records: unreadable ones are no difference.
+            await asyncio.sleep(1)
             await allow(broker, user, [read[names.config]])
             row = await ended(client)
     assert (row["outcome"], row["compared"]) == ("done", "as planned"), row

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 RELEASE = "3.9.1"
 
 KILLS = 60 if PROVE else 3
-"""Times at which something is killed: ten minutes, or half of one."""
+"""Number of kills: for ten minutes, or for half a minute."""
 
 LANES = 3
 

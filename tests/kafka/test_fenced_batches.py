@@ -229,7 +229,7 @@ async def test_an_incomplete_claim_ends_older_epochs(
 async def test_a_claim_that_another_writer_overtakes_is_repeated(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A coordinator refuses a new epoch if another request changes it meanwhile; ask again."""
+    """A coordinator refuses a new epoch if another request changes it; the claim asks again."""
     send = AIOKafkaClient.send
     refusals = [47, 47]
 
@@ -338,7 +338,7 @@ async def test_records_of_long_ago_need_a_transaction(
 async def test_the_last_epochs_need_transactions(
     log: KafkaLog, topic: str, transactions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The markers of a new producer id would not refuse batches of the last epochs."""
+    """After its last epoch a producer gets a new id, whose markers fence no batch of the old id."""
     epoch = await log.claim()
     await log.append([put(topic, "a")], epoch)
     assert transactions == []

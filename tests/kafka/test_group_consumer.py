@@ -21,7 +21,7 @@ from tests.kafka.worker_service import until
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 BUSY_S = 1.0
-"""Time for aiokafka to fetch records meanwhile, if it did."""
+"""Seconds without a poll, long enough for aiokafka to fetch records too early."""
 
 
 class Assignments:
@@ -43,7 +43,7 @@ class Assignments:
         self.partitions += partitions
 
 
-async def test_no_record_before_the_assignment_is_known(
+async def test_no_record_is_returned_before_the_assignment_is_known(
     broker: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A poll that waits during a rebalance returns no records of new partitions."""

@@ -100,7 +100,7 @@ def _interrupt(
     monkeypatch.setattr(AIOKafkaProducer, call, interrupted)
 
 
-async def test_a_zombie_after_an_abort(
+async def test_a_rival_is_not_fenced_by_a_renewed_producer(
     log: KafkaLog,
     rival: KafkaLog,
     topic: str,
@@ -146,7 +146,7 @@ async def test_check_writable_detects_another_claim(
 
 @pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("partitions", [1, 2])
-async def test_a_refused_record(
+async def test_a_refused_record_fails_its_batch(
     log: KafkaLog, topic: str, *, beside: bool, partitions: int
 ) -> None:
     """A refused record fails its batch; the producer continues with the next one."""
@@ -162,7 +162,7 @@ async def test_a_refused_record(
     assert await keys(log, topic) == sorted("000011112222")
 
 
-async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
+async def test_a_refused_record_fails_only_its_own_append(log: KafkaLog, topic: str) -> None:
     """In a shared batch, only the append with the refused record fails."""
     epoch = await log.claim()
     batches = [[put(topic, f"{number}")] for number in range(9)]
@@ -174,14 +174,14 @@ async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
     assert await keys(log, topic) == [str(number) for number in range(9) if number != 5]
 
 
-async def test_a_record_without_a_key(log: KafkaLog, topic: str) -> None:
+async def test_a_compacted_topic_refuses_a_record_without_a_key(log: KafkaLog, topic: str) -> None:
     """A compacted topic refuses a record without a key, and the sentence says so."""
     with pytest.raises(LogNotUsable, match="without a key"):
         await log.append([Record(topic, 0, T0, None, b"x")])
 
 
 @pytest.mark.parametrize("call", ["send_batch", "commit_transaction"])
-async def test_a_lost_answer_to_a_commit(
+async def test_a_commit_without_an_answer_is_decided_and_written_once(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """A transaction whose answer is lost is decided, and written once."""
@@ -229,7 +229,7 @@ async def test_new_topics_are_compacted(log: KafkaLog, topic: str) -> None:
     assert f"{name}-missing" not in await log.topics()
 
 
-async def test_a_topic_with_settings(broker: Broker, topic: str) -> None:
+async def test_a_new_topic_gets_its_settings(broker: Broker, topic: str) -> None:
     """Settings of a new topic are passed on, except for the clean-up policy."""
     defaults = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
     async with opened(broker.bootstrap, new_topics={f"{topic}-new": defaults}) as log:
@@ -242,7 +242,9 @@ async def test_a_topic_with_settings(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-async def test_a_topic_with_another_policy(log: KafkaLog, new_topic: NewTopic, policy: str) -> None:
+async def test_a_topic_whose_policy_loses_records_is_refused(
+    log: KafkaLog, new_topic: NewTopic, policy: str
+) -> None:
     """A topic whose policy loses records is refused, as by a worker."""
     name = await new_topic(2, cleanup__policy=policy)
     with pytest.raises(LogNotUsable, match=rf"{name} has cleanup\.policy={policy}"):
@@ -273,7 +275,7 @@ async def _until_refused(log: KafkaLog, topic: str) -> None:
 # --- the form of records, security ----------------------------------------------------------------
 
 
-async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: NewTopic) -> None:
+async def test_headers_are_kept_out_of_connects_topics(broker: Broker, new_topic: NewTopic) -> None:
     """A log can keep headers out of Connect's topics, because workers write none."""
     plain, ours = await new_topic(), await new_topic()
     headers = (("controlplane-command-id", b"1"),)
@@ -285,7 +287,7 @@ async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: New
         assert {entry.headers for entry in await committed(log, ours)} == {headers}
 
 
-async def test_a_topic_that_is_created_after_the_claim(
+async def test_a_transaction_to_a_new_topic_waits_for_no_time_out(
     log: KafkaLog, topic: str, new_topic: NewTopic
 ) -> None:
     """A transaction to a topic of before and a new one waits for no time-out."""
@@ -339,7 +341,7 @@ async def test_each_missing_right_is_named(broker: Broker, topic: str) -> None:
             await log.create_topic(f"{topic}-new", 1)
 
 
-async def test_a_transaction_timeout_that_brokers_refuse(broker: Broker) -> None:
+async def test_a_refused_transaction_timeout_names_both_settings(broker: Broker) -> None:
     """The error for a refused transaction timeout names both settings."""
     limits = WriteLimits(transaction_timeout_ms=3_600_000)
     async with opened(broker.bootstrap, writing=limits) as log:

@@ -30,9 +30,9 @@ SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
 """Settings with which a hanging broker is noticed soon."""
 OFTEN = FollowerLimits(topics_poll_ms=50)
 SETTLED_S = 1
-"""Time to look for other topics, after which nothing but the tail asks the leader."""
+"""Seconds to look for other topics; afterwards only the tail sends requests to the leader."""
 AWAY_S = 4
-"""Time for several retries, in which a second notice could come."""
+"""Seconds for several retries, in which a second notice could come."""
 
 
 async def test_an_outage_of_the_only_broker_is_reported(tmp_path: Path) -> None:

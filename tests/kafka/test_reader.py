@@ -27,7 +27,7 @@ from tests.patience import PATIENCE_S
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 SURVIVORS = 10
-"""Records left of a compacted topic of five keys: those, and what is not compacted yet."""
+"""Limit of records in a compacted topic of five keys: one per key, and uncompacted ones."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

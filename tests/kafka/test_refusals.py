@@ -168,7 +168,7 @@ async def test_a_protocol_that_differs_from_the_listeners_is_named(
 
 
 async def test_a_certificate_of_an_unknown_authority_is_refused(broker: Broker) -> None:
-    """A certificate of an unknown authority is refused."""
+    """Opening a reader raises `LogNotUsable`, whose message names the certificate."""
     with pytest.raises(LogNotUsable, match=r"certificate .* is refused"):
         await KafkaReader.open(broker.address("SSL"), security=KafkaSecurity(tls=Tls()))
 

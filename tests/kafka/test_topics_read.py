@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 RECORD = 100_000
 RECORDS = 40
-"""Bytes of a record that is a user's, and the number of such records."""
+"""Size in bytes of each record in the user's topic, and the number of these records."""
 
 PIECE = 1 << 16
 

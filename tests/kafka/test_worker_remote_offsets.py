@@ -270,7 +270,7 @@ class ForgettingSource(Source):
             yield task.idle(0.05)
 
 
-async def test_the_order_of_writes(
+async def test_values_reach_the_copy_last_and_removals_first(
     broker: Broker, far: Broker, own_topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values go to the own topic first and to the copy last; removals go to the copy first."""
@@ -420,7 +420,7 @@ async def test_initial_offsets_are_set_there(
 # --- the other cluster is down --------------------------------------------------------------------
 
 
-async def test_a_cluster_that_is_down_at_the_start(
+async def test_a_cluster_that_is_down_at_the_start_fails_the_task(
     broker: Broker, far: Broker, own_topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task fails with the reason after a time-out; a deletion and other connectors go on."""
@@ -442,7 +442,7 @@ async def test_a_cluster_that_is_down_at_the_start(
         await far.start()
 
 
-async def test_a_cluster_that_goes_down_in_between(
+async def test_a_cluster_that_goes_down_later_refuses_offset_requests(
     broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """Requests about offsets are refused with the reason, and change nothing; tasks wait."""

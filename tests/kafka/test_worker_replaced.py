@@ -39,7 +39,7 @@ from tests.worker.worker_fixture import (
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 MORE_RECORDS = 20
-"""Records of the newer worker during which the older one would write, if it did."""
+"""Records that the newer worker writes; the older one must write none meanwhile."""
 
 
 NEVER_MS = 3_600_000

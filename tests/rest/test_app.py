@@ -126,7 +126,7 @@ async def test_an_unknown_path_gets_404_with_any_method(client: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("path", ["/connectors/pages/stop", "/connectors/nix/stop?dry_run=true"])
-async def test_a_log_that_is_only_read(client: httpx.AsyncClient, path: str) -> None:
+async def test_a_read_only_service_refuses_a_change(client: httpx.AsyncClient, path: str) -> None:
     """A read-only service refuses a change with the reason; a release's dialect has no reason."""
     response = await client.put(path)
     assert response.status_code == 405
@@ -134,7 +134,7 @@ async def test_a_log_that_is_only_read(client: httpx.AsyncClient, path: str) -> 
     assert (await client.put(f"/compat/3.9{path}")).json() == NO_METHOD
 
 
-async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> None:
+async def test_get_of_a_path_for_commands_gets_405_or_404(client: httpx.AsyncClient) -> None:
     """GET of a path for commands only gets 405, or 404 where the release has no such command."""
     path = "/connectors/pages/stop"
     assert (await client.get(path)).json() == NO_METHOD
@@ -252,7 +252,7 @@ async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
         )
 
 
-async def test_a_release_without_the_support_that_is_read_with() -> None:
+async def test_a_release_without_exactly_once_support_is_refused() -> None:
     """A release before exactly-once support is refused by a service that reads with it."""
     async with served("aborted-3.9", exactly_once=True) as client:
         for query in ("profile=3.2", "profile=3.2.3&as_of=config@0"):
@@ -310,7 +310,7 @@ async def test_gaps_of_a_vector_are_noticed(
     assert notice == "; ".join([*notices, "release 9.0 is not known; read as 4.3.0"])
 
 
-async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
+async def test_as_of_ends_the_log_at_a_record(client: httpx.AsyncClient) -> None:
     """`as_of=config@N` answers as if that record were the last one."""
     before = await client.get("/connectors?as_of=config@0")
     after = await client.get("/connectors")
@@ -376,7 +376,7 @@ async def test_the_application_works_beneath_a_mount() -> None:
     assert root.status_code == 200
 
 
-async def test_topics_that_are_not_tracked() -> None:
+async def test_disabled_topic_tracking_hides_active_topics() -> None:
     """Disabled topic tracking hides active topics (KIP-558)."""
     async with following("life-3.9") as follower:
         worker = DecisionSettings(topic_tracking_enable=False)
@@ -390,7 +390,7 @@ async def test_topics_that_are_not_tracked() -> None:
 
 
 async def test_websockets_are_refused() -> None:
-    """The application refuses a websocket."""
+    """The application raises NotImplementedError for a websocket."""
     async with following("life-3.9") as follower:
         app = App(service_of(follower, "3.9"))
         with pytest.raises(NotImplementedError, match="websocket is not supported"):
@@ -423,7 +423,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
     await log.close()
 
 
-async def test_log_that_fails() -> None:
+async def test_the_known_state_is_answered_while_the_log_fails() -> None:
     """The known state is still answered; requests that need the log get 503 with the reason."""
     async with following("life-3.9") as follower:
         app = App(service_of(follower, "3.9"))

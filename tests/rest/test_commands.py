@@ -167,7 +167,7 @@ async def test_an_empty_idempotency_key_is_refused() -> None:
 
 
 async def test_commands_with_as_of_are_refused() -> None:
-    """A command with `as_of=` is refused."""
+    """The answer is 400, and its message names `as_of=`."""
     async with orders_plane() as (_, client):
         answer = await client.put("/connectors/orders/pause?as_of=config@0")
         assert answer.status_code == 400

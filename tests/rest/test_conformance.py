@@ -125,7 +125,7 @@ NAMES = ("a/b", "a%b", "a%2Fb", "a{b}", "a;b=c", "a+b", "größe 😀", 'a"?#&b'
 
 @pytest.mark.parametrize("dialect", ["", BASE])
 @pytest.mark.parametrize("name", NAMES)
-async def test_names_on_every_route(name: str, dialect: str) -> None:
+async def test_every_route_finds_any_name(name: str, dialect: str) -> None:
     """Every endpoint finds a connector with any name."""
     async with at_rest() as scene:
         client, at = scene.client, f"{dialect}/connectors/{quote(name, safe='')}"
@@ -329,7 +329,9 @@ NUMBERS = "values for sink connectors need to be integers."
         ),
     ],
 )
-async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) -> None:
+async def test_each_invalid_sink_offset_has_its_message(
+    partition: Any, offset: Any, text: str
+) -> None:
     """Seven kinds of invalid sink offsets each have their own message; so do missing offsets."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/sink/offsets"
@@ -411,7 +413,7 @@ async def test_only_right_signatures_are_accepted(
     assert (answer.json()["message"] if answer.content else "").startswith(text)
 
 
-async def test_a_signature_before_there_is_a_key() -> None:
+async def test_a_signature_before_there_is_a_key_gets_503() -> None:
     """A signed request gets 503 before a leader has written the key."""
     async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/connectors/orders/fence", headers=_signed(b""))

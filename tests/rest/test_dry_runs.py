@@ -163,16 +163,16 @@ async def test_a_read_only_service_plans_the_same() -> None:
         ({"dry_run": "true", "as_of": "config@0"}, 400, "as_of= asks for the past"),
     ],
 )
-async def test_a_read_only_service_changes_nothing(
+async def test_a_read_only_service_refuses_each_query(
     query: dict[str, str], status: int, says: str
 ) -> None:
-    """A read-only service refuses each query."""
+    """Each query gets its own status and message."""
     async with at_rest() as scene, only_read(scene) as client:
         answer = await client.put("/connectors/orders/stop", params=query)
         assert (answer.status_code, says in answer.json()["message"]) == (status, True)
 
 
-async def test_a_read_only_service_beneath_compat() -> None:
+async def test_a_read_only_service_plans_as_a_release_beneath_compat() -> None:
     """Beneath `/compat` a dry run shows the release's plan; other requests get 405."""
     async with at_rest() as scene, only_read(scene) as client:
         stop = "/compat/3.9/connectors/orders/stop"
@@ -188,7 +188,7 @@ async def test_a_read_only_service_beneath_compat() -> None:
 
 @pytest.mark.parametrize("dry_run", ["", "yes", "1"])
 async def test_other_values_of_dry_run_are_refused(dry_run: str) -> None:
-    """Any other value of `dry_run=` is refused, and nothing is written."""
+    """Each changing endpoint answers 400, names `dry_run=`, and changes nothing."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:
@@ -198,7 +198,7 @@ async def test_other_values_of_dry_run_are_refused(dry_run: str) -> None:
 
 
 async def test_a_dry_run_with_as_of_is_refused() -> None:
-    """A dry run with `as_of=` is refused."""
+    """Each changing endpoint answers 400, names `as_of=`, and changes nothing."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:

@@ -20,7 +20,7 @@ from tests.rest.plane import ORDERS, orders_plane
 from tests.rest.served_history import catalogue, client_of
 
 PATIENCE_S = 120
-"""Each text once took hours; now it takes milliseconds plus the start of Python."""
+"""Seconds for one text. A backtracking pattern takes hours; a good one takes milliseconds."""
 
 READS = {
     "an Accept header with blanks in a parameter": (

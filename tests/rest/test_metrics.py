@@ -95,7 +95,7 @@ async def history() -> AsyncIterator[Scraped]:
             yield Scraped.of((await client.get("/metrics")).text)
 
 
-async def test_names_that_dashboards_ask_for(history: Scraped) -> None:
+async def test_dashboards_find_the_names_of_the_jmx_exporter(history: Scraped) -> None:
     """Counts of connectors and tasks, and the state of each task, as the JMX exporter has them."""
     connectors = history.samples["kafka_connect_worker_connector_count"]
     tasks = history.samples["kafka_connect_worker_task_count"]
@@ -112,7 +112,7 @@ async def test_names_that_dashboards_ask_for(history: Scraped) -> None:
     assert history.samples["kafka_connect_up"] == 1
 
 
-async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
+async def test_dashboards_find_the_names_of_rest_exporters(history: Scraped) -> None:
     """The state of each connector and task with its number."""
     running = history.of_family("kafka_connect_connector_state_running")
     assert running
@@ -137,7 +137,7 @@ async def test_build_and_process_have_metrics() -> None:
     assert any(name.startswith("python_gc_collections_total") for name in samples)
 
 
-async def test_positions_and_lag_of_the_log() -> None:
+async def test_each_partition_has_its_position_and_lag() -> None:
     """Each partition has its position and its lag: the number of records behind the position."""
     async with measured() as measured_plane:
         before = await measured_plane.scraped()
@@ -302,7 +302,9 @@ class UnansweredEnds(Cable):
         return await self.log.ends(topics)
 
 
-async def test_metrics_without_the_ends_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_metrics_are_answered_without_the_ends_of_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The other metrics are answered in time, without the ends of the log."""
     monkeypatch.setattr(exposition, "ENDS_PATIENCE_S", 0.01)
     async with following("life-3.9") as follower:

@@ -52,7 +52,7 @@ async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> RecordedAnswe
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: f"{life.history}-{life.worker}")
-async def test_answers_of_real_workers(life: WorkerLife) -> None:
+async def test_answers_equal_those_of_real_workers(life: WorkerLife) -> None:
     """Our HTTP answers `as_of` the end of a recorded worker equal its last recorded answers.
 
     The offsets of sinks are not compared: they lie in consumer groups, not in the log.
@@ -71,7 +71,7 @@ async def test_answers_of_real_workers(life: WorkerLife) -> None:
 
 
 @pytest.mark.parametrize("release", ["2.8.2", "3.4.1", "3.9.1", "4.3.0"])
-async def test_profile_of_a_request(release: str) -> None:
+async def test_profile_answers_as_its_release(release: str) -> None:
     """`profile=` answers as that release, whatever the dialect of the service."""
     line = release[:3]
     step = last_observation(WorkerLife(f"life-{line}", "w1"))

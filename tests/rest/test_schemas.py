@@ -60,15 +60,15 @@ def _of_any_type(schema: str, name: str) -> Amend:
 
 
 AMENDED: tuple[tuple[Amend, str], ...] = (
-    (_nullable("ServerInfo", "kafka_cluster_id"), "a log in memory is called nothing"),
+    (_nullable("ServerInfo", "kafka_cluster_id"), "a log in memory has no cluster id"),
     (_nullable("ConfigKeyInfo", "default_value"), "null where there is no default"),
     (_nullable("ConfigValueInfo", "value"), "null where there is no value"),
     (_nullable("ConfigInfo", "definition"), "null for a key that nobody has defined"),
     (
         _of_any_type("ConnectorOffset", "partition"),
-        "numbers and texts, where objects are described",
+        "numbers and texts occur; the description has objects only",
     ),
-    (_of_any_type("ConnectorOffset", "offset"), "as of the partition"),
+    (_of_any_type("ConnectorOffset", "offset"), "numbers and texts occur, as in the partition"),
 )
 """Deviations from Kafka's description, with reasons; workers share all but the first."""
 

@@ -97,7 +97,7 @@ async def test_upgrades_are_ignored(address: tuple[str, int]) -> None:
     assert status == b"HTTP/1.1 200 OK"
 
 
-async def test_ends_with_idle_connections() -> None:
+async def test_the_shutdown_does_not_wait_for_idle_connections() -> None:
     """The shutdown does not wait for clients that keep an idle connection."""
     listening = listen("127.0.0.1", 0)
     async with following("life-3.9") as follower:

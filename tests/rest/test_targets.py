@@ -41,7 +41,7 @@ def test_plain_paths_are_taken_as_they_are(path: str, release: str) -> None:
         ("/connectors/a#b?c", None, None),
     ],
 )
-def test_targets_that_servers_refuse(
+def test_each_server_refuses_its_own_invalid_targets(
     target: str, old: type[RestError] | None, new: type[RestError] | None
 ) -> None:
     """Up to 3.9 and from 4.0 on, different servers refuse different targets."""
@@ -94,7 +94,7 @@ async def test_pages_for_bad_media_types_are_not_cached(release: str) -> None:
     assert page.headers["cache-control"] == "must-revalidate,no-cache,no-store"
 
 
-async def test_offsets_of_a_sink() -> None:
+async def test_offsets_of_a_sink_come_from_the_broker() -> None:
     """A sink's offsets come from the broker; our dialect lists them under `sink`, as in KIP-875."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5

@@ -2,7 +2,7 @@
 
 A worker on a log in memory runs twins of the recorded connectors, and gets the recorded requests.
 It writes the statuses, offsets and configs that the cluster wrote, and gives its answers.
-`tests/worker/history_records.py` and the tables here name the exceptions. Left out:
+`tests/worker/history_records.py` and the tables here name the exceptions.
 
 Left out:
 
@@ -42,7 +42,7 @@ UNTIL = {"compacted-3.9": 12, "odd-records-3.9": 8}
 MEMBER_ORDER = "an offset is found whatever the order of its partition's members; Kafka shows null"
 EAGER_FENCE = "a paused task fences its predecessor when it starts; Kafka's does when it resumes"
 STOPPED_TASKS = "Kafka starts the tasks of a stopped connector, and ends them at once as UNASSIGNED"
-NO_CONNECTOR = "active topics are removed with the other statuses of what is no connector"
+NO_CONNECTOR = "active topics are removed with the other statuses of missing connectors"
 
 DIFFERENT_ANSWERS: Mapping[tuple[str, str], str] = {
     (

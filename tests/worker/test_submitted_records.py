@@ -29,7 +29,7 @@ def test_without_records_nothing_is_committable() -> None:
 
 
 def test_unacknowledged_records_hold_their_offsets_back() -> None:
-    """Records that are not acknowledged hold their offsets back."""
+    """Without an acknowledgement no offset is committable, and every record is in flight."""
     records = SubmittedRecords()
     for partition in (PARTITION_1, PARTITION_2, PARTITION_3):
         for at in range(3):
@@ -39,7 +39,7 @@ def test_unacknowledged_records_hold_their_offsets_back() -> None:
 
 
 def test_an_acknowledged_record_gives_its_offset_once() -> None:
-    """An acknowledged record gives its offset once."""
+    """The second request for committable offsets returns none."""
     records = SubmittedRecords()
     submit(records, PARTITION_1, 1).ack()
     assert committable(records) == {1: 1}

@@ -122,7 +122,7 @@ def test_create_keeps_the_place_of_a_null_name() -> None:
     assert list(command.config.items()) == [("name", "a"), ("x", "y")]
 
 
-def test_create_without_a_name() -> None:
+def test_the_config_definition_decides_about_an_empty_name() -> None:
     """The config's definition decides whether an empty name is allowed."""
     assert command_from("POST", "/connectors", {"config": {}}) == commands.CreateConnector(
         "", {"name": ""}
@@ -133,7 +133,9 @@ def test_create_without_a_name() -> None:
     ("initial_state", "state"),
     [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)],
 )
-def test_create_in_state(initial_state: str | None, state: Target | None) -> None:
+def test_initial_state_running_becomes_started(
+    initial_state: str | None, state: Target | None
+) -> None:
     """RUNNING becomes the target state STARTED (KIP-980)."""
     command = command_from(
         "POST", "/connectors", {"name": "a", "config": {}, "initial_state": initial_state}
@@ -142,7 +144,7 @@ def test_create_in_state(initial_state: str | None, state: Target | None) -> Non
     assert command.initial_state is state
 
 
-def test_create_with_offsets() -> None:
+def test_only_our_own_release_accepts_initial_offsets() -> None:
     """Only our own release accepts `initial_offsets` (KIP-995)."""
     body = {"name": "a", "config": {}, "initial_offsets": [{"partition": {"p": 1}, "offset": {}}]}
     command = command_from("POST", "/connectors", body, OURS)
@@ -168,7 +170,7 @@ def test_names_must_agree(method: str, target: str, body: Any) -> None:
     assert refusal(method, target, body) == (400, message)
 
 
-def test_restart_flags() -> None:
+def test_restart_flags_are_read_as_in_java() -> None:
     """Flags are read as Java reads a Boolean: all but `true` is false; the first one counts."""
     target = "/connectors/a/restart?includeTasks=TRUE&onlyFailed=yes&onlyfailed=true"
     assert command_from("POST", target) == commands.RestartConnector("a", True, False)
@@ -295,7 +297,9 @@ def test_a_creation_with_offsets_gets_200_and_a_location() -> None:
         (commands.FenceTasks("a"), 204, 204),
     ],
 )
-def test_answers_without_a_body(command: AnyCommand, release: int, ours: int) -> None:
+def test_answers_without_a_body_have_no_content_type(
+    command: AnyCommand, release: int, ours: int
+) -> None:
     """The answer has neither body nor content type.
 
     A reset of topics gets 200 in KIP-558, but 202 in Kafka.
@@ -326,7 +330,7 @@ def test_restart_marks_restarting_instances() -> None:
     assert answer.body["connector"]["state"] == "RESTARTING"
 
 
-def test_refused_after_it_was_written() -> None:
+def test_a_restart_without_status_is_refused_after_its_record() -> None:
     """A release writes the restart request, and then finds no status: 404."""
     outcome = Outcome(refusal=Rejected(Reason.NO_STATUS, "Status for connector a not found"))
     answer = answered(commands.RestartConnector("a", True), outcome)

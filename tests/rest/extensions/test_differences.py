@@ -19,7 +19,7 @@ async def test_a_target_state_is_a_difference() -> None:
 
 
 async def test_pages_hold_all_differences() -> None:
-    """The pages together hold all differences."""
+    """Pages of one difference, joined by `after=`, equal the whole answer without secrets."""
     async with orders_plane() as (_, client):
         await client.patch("/connectors/orders/config", json={"topic": "x", "password": "s3cret"})
         await client.put("/connectors/orders/pause")

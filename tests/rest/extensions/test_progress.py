@@ -70,7 +70,7 @@ async def test_each_offset_has_its_last_change() -> None:
         assert (await client.get("/compat/3.9/connectors/orders/progress")).status_code == 404
 
 
-async def test_progress_of_a_sink() -> None:
+async def test_each_partition_of_a_sink_has_its_lag() -> None:
     """Each partition has its end and lag; an unknown end has a reason, and no lag."""
     broker = BrokerWithEnds()
     broker.ends.update({"t": 5, "u": 2})

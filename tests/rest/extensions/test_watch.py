@@ -68,7 +68,7 @@ def read(block: str) -> WatchedEvent:
     return fields | {"data": json.loads(fields["data"])}
 
 
-async def test_changes_as_they_happen() -> None:
+async def test_changes_are_sent_as_they_happen() -> None:
     """Each change has its old value, new value and record; a record's last change has an id."""
     async with orders_plane() as (plane, client), watching(plane.app) as blocks:
         await client.put("/connectors/orders/pause")

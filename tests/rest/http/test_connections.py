@@ -91,7 +91,7 @@ async def test_a_response_of_known_length_leaves_in_one_write(number: int, write
     connection.connection_lost(None)
 
 
-async def test_requests_one_after_the_other(
+async def test_successive_requests_share_a_connection(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
     """Responses of known length and others follow each other on one connection."""
@@ -104,7 +104,7 @@ async def test_requests_one_after_the_other(
         assert dateless(received + await reader.readexactly(rest)) == response
 
 
-async def test_a_request_with_a_body(
+async def test_a_request_is_answered_after_one_with_a_body(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
     """The response may precede the end of the request's body; the next request is answered."""
@@ -131,7 +131,7 @@ async def test_head_has_no_body(
 
 
 @pytest.mark.slow
-async def test_requests_that_do_not_wait(
+async def test_pipelined_requests_are_answered_in_order(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
     """Requests in one packet, and in pieces of any size, get their responses in order."""

@@ -159,7 +159,7 @@ async def test_listeners_have_answers_of_their_own() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_requests_in_one_piece_and_in_pieces() -> None:
+async def test_split_requests_are_answered_in_order() -> None:
     """Each request gets its answer in order, however its bytes are split."""
     async with served() as service:
         assert await service.ask(GET) == b'["orders"]'
@@ -173,7 +173,7 @@ async def test_requests_in_one_piece_and_in_pieces() -> None:
 
 @pytest.mark.usefixtures("one_date")
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"])
-async def test_two_requests_in_one_packet(line: bytes) -> None:
+async def test_two_requests_in_one_packet_are_both_answered(line: bytes) -> None:
     """Two requests in one packet get both answers each time, also if the line ends differ."""
     two = GET.replace(b"\r\n", line) + GET.replace(b"/connectors", b"/connectors?expand=info")
     async with served() as service:
@@ -211,7 +211,7 @@ async def test_a_request_with_a_body_reaches_the_application() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_head_requests_and_closing_requests() -> None:
+async def test_head_and_closing_requests_get_their_own_answers() -> None:
     """Cached answers to other requests are never sent. `Connection: close` ends the connection."""
     async with served() as service:
         assert await service.ask(GET) == b'["orders"]'
@@ -260,7 +260,7 @@ def test_the_cache_limits_number_and_length_of_answers() -> None:
     assert repeats.find(b"%d" % KEPT, "one") is None
 
 
-def test_listeners_of_cached_answers() -> None:
+def test_listeners_are_called_for_each_cached_answer() -> None:
     """Listeners are called for each repeated answer while the answer is valid."""
     repeats, repeat, notified = ResponseCache(), Cacheability(), list[str | None]()
     repeat.listeners.append(notified.append)

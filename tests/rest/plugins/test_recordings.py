@@ -36,12 +36,12 @@ DIFFERENT = (
     (
         STRANGE,
         RELEASES[RELEASES.index(DEFINED_SINCE) :],
-        "a class that is no plugin may be there: nobody can know, and it is no plugin",
+        "the class may exist in a worker; the catalogue has plugins only",
     ),
     (
         MIRROR,
         RELEASES[RELEASES.index(DEFINED_SINCE) : RELEASES.index(MIRRORED_SINCE)],
-        "before, MirrorMaker's connectors shared one definition: who uses which key is known",
+        "MirrorMaker's connectors shared one definition; ours has the keys of each one",
     ),
 )
 """Parts of paths of requests that we answer differently, with releases and reason."""

@@ -3,19 +3,21 @@
 from collections.abc import Iterable, Mapping
 
 SLASHES = (
-    "Kafka puts a name as it is into the leader's address when it passes a request on, and asks "
-    "for another connector (rest-api.md, 12.1): nothing is passed on here"
+    "Kafka forwards a request to the leader with the name unescaped, and so names another "
+    "connector (rest-api.md, 12.1); nothing is forwarded here"
 )
-HOPS = "there is no second worker: everything is done here, and nothing is passed on"
-REBALANCE = "one run saw what it saw in the middle of a rebalance, or before a level was obeyed"
-STANDALONE = "a standalone worker, which starts tasks before it answers and has words of its own"
+HOPS = "there is no second worker: no request is forwarded"
+REBALANCE = "one recording was made during a rebalance, or before a logger level took effect"
+STANDALONE = "a standalone worker starts tasks before it answers, and has its own messages"
 STUCK = "there is no broker that could be stuck"
-NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"
-JAVA = "classes and loggers of a Java machine, which is not here"
-PROTOCOL = "there is no group, whose older protocols let anybody speak for a worker"
-PROVIDERS = "what a config provider would put in is not known here, and believed"
-NO_BASE64 = "a header that is no Base64 proves nobody, and is no failure of ours"
-TOPICS = "the topic held more: every world wrote to it"
+NOT_HTTP = (
+    "the request is no valid HTTP/1.1: our server may accept it, or refuse it with its own message"
+)
+JAVA = "the answer has classes or loggers of a JVM, and this process has none"
+PROTOCOL = "there is no group here; older group protocols accept unsigned requests between workers"
+PROVIDERS = "the value of a config provider is not known here, and is taken as valid"
+NO_BASE64 = "Kafka answers 500 to a header that is no Base64; here the login is refused"
+TOPICS = "the recorded topic also had the records of other worlds"
 
 EXCEPTIONS: Mapping[str, Iterable[int]] = {
     SLASHES: (

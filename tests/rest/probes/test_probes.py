@@ -23,7 +23,7 @@ REQUESTS = 1_962
 
 @pytest.mark.slow  # large bodies are read in a process
 @pytest.mark.parametrize(("about", "rest"), WORLDS, ids=[about.world for about, _ in WORLDS])
-async def test_answers_of_workers(
+async def test_only_excepted_answers_differ_from_the_workers(
     about: ProbeRow, rest: list[ProbeRow], record_property: Callable[[str, object], None]
 ) -> None:
     """Exactly the excepted answers differ from ours."""

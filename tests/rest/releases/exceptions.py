@@ -5,10 +5,12 @@ import re
 from controlplane.core.releases.profiles import Profile
 from tests.rest.probes.rows import ProbeRow
 
-NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"
-FOREIGN = "a page of another host may change nothing: no release refuses that"
-TOO_LONG = "a key that newer releases could not read back is not written"
-REMEMBERED = "a worker words it otherwise when it has failed to make the same class before"
+NOT_HTTP = (
+    "the request is no valid HTTP/1.1: our server may accept it, or refuse it with its own message"
+)
+FOREIGN = "we refuse a change by a page of another host; no release does"
+TOO_LONG = "we write no key that newer releases could not read"
+REMEMBERED = "the message of a worker differs after an earlier failure to create the same class"
 
 CHANGING = ("POST", "PUT", "DELETE", "PATCH")
 FOREIGN_ORIGIN = ("Origin", "https://elsewhere.example")

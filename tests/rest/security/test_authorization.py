@@ -66,7 +66,7 @@ async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-async def test_names_of_any_script(tmp_path: Path, encoding: str) -> None:
+async def test_names_of_any_script_are_accepted(tmp_path: Path, encoding: str) -> None:
     """A password header may be encoded in UTF-8, or in Latin-1 by older clients."""
     file = write_credentials(tmp_path / "passwords", {"ü": cheap("ß")}, {"ü": Role.VIEW})
     async with guarded(Protection(AuthSettings(password_file=file))) as client:

@@ -44,7 +44,7 @@ RFC_7914 = """
 """scrypt of `pleaseletmein` and `SodiumChloride` with N=16384, r=8, p=1, as the RFC prints it."""
 
 
-def test_a_hash_of_another_program() -> None:
+def test_a_hash_of_another_program_is_accepted() -> None:
     """A PHC line of another program's scrypt is accepted."""
     salt, digest = (
         b64encode(raw).decode().rstrip("=") for raw in (b"SodiumChloride", bytes.fromhex(RFC_7914))

@@ -220,7 +220,7 @@ async def test_a_slow_body_gets_408() -> None:
     assert answer.json()["message"] == "The body did not arrive within 20 ms"
 
 
-async def test_a_body_that_is_cut_off(tmp_path: Path) -> None:
+async def test_a_body_that_is_cut_off_runs_no_command(tmp_path: Path) -> None:
     """An incomplete body runs no command and frees its place."""
     async with guarded(Protection(limits=LIMITS)) as client:
         app = client._transport.app  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def test_every_endpoint_needs_its_role(endpoint: str) -> None:
 
 
 def test_each_role_row_is_about_an_existing_endpoint() -> None:
-    """Each row of the role table is about an existing endpoint."""
+    """The endpoint table has each method and path of `NEEDS`."""
     assert {f"{method} {'/'.join(template)}" for method, template in NEEDS} <= {*ENDPOINTS}
 
 

@@ -141,7 +141,7 @@ async def test_a_forwarded_address_is_not_the_peers() -> None:
         writer.close()
 
 
-async def test_a_head_without_end() -> None:
+async def test_a_head_above_the_limit_is_cut_off() -> None:
     """A head above the limit is cut off."""
     async with served(HttpLimits(head_max_bytes=1_000)) as address:
         endless = GET[:-2] + b"X-Long: " + b"y" * 100_000

@@ -30,10 +30,10 @@ POLL_S = 0.02
 
 JAVA_TRACE = "the trace is that of a Java worker"
 TIMEOUT = "a worker waits 90 seconds for task configs; ours answers without tasks after 5"
-DISTRIBUTED = "the answer of a distributed worker, which names the fault better"
-SIGNED = "requests of other workers are checked for their signature first"
+DISTRIBUTED = "ours is the answer of a distributed worker, which names the fault better"
+SIGNED = "we check the signature of requests between workers first"
 LEFT_TOPICS = "the active topics of a deleted connector are gone, as KIP-558 says"
-LEFT_TASK = "the restart of a task that does not exist leaves no status of it"
+LEFT_TASK = "the restart of a missing task leaves no status"
 
 EXCEPTIONS: Mapping[str, Sequence[int]] = {
     JAVA_TRACE: (1973,),
@@ -73,7 +73,7 @@ async def test_the_answers_are_those_of_the_recorded_worker(tmp_path: Path) -> N
                 wrong[row.n] = mismatches
     await log.close()
     assert {row: mismatches for row, mismatches in wrong.items() if row not in excepted} == {}
-    assert excepted - wrong.keys() == set(), "these are answered as they were"
+    assert excepted - wrong.keys() == set(), "these excepted answers equal the recorded ones"
     requests = [row.n for row in rows if row.kind == "request"]
     assert len({*requests} - excepted) == EQUAL
 
