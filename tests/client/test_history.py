@@ -126,6 +126,17 @@ def test_undo_shows_the_plan_and_asks(changed: ClusterCalls) -> None:
     assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
 
 
+def test_an_undo_says_that_it_deletes(changed: ClusterCalls) -> None:
+    """A connector that did not exist at the moment is deleted; plan, question and result say so."""
+    changed.create("later")
+    result = changed.ask("undo", "later", "--to", "config@0", typed="n\n")
+    assert "later would be deleted, as it did not exist at config@0: " in result.out
+    assert "delete later?" in result.out + result.err
+    deleted = changed.output("undo", "later", "--to", "config@0", "--yes")
+    assert deleted == "later: deleted, as it did not exist at config@0\n"
+    assert "there is no connector later" in changed.refused("describe", "later")
+
+
 def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) -> None:
     """An empty undo says so and writes nothing, also for machines and with --yes."""
     changed.output("undo", "orders", "--to", "config@0", "--yes")

@@ -30,6 +30,9 @@ from controlplane.terminal.tables import table
 OFFSETS_IN_A_ROW = 10
 """Maximum number of consecutive source offsets that a table shows; JSON has them all."""
 
+DELETION = "delete-config"
+"""Step with which a plan deletes a connector."""
+
 HistoryItem = Mapping[str, Any]
 
 
@@ -121,12 +124,15 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 ) -> None:
     """Restore the config and target state of a connector, and with --offsets its offsets.
 
-    Shows the records first, and asks for confirmation. Kafka's workers do not support it.
+    A connector that did not exist at that moment is deleted. Shows the records first, and asks for
+    confirmation. Kafka's workers do not support it.
     """
     api.need("undo", in_its_log=False)
     path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
     plan = (await api.send("POST", path, query=query, dry_run=True)).body
-    planned = ConnectorResult(name, f"put back to {to}", plan=plan)
+    deletes = any(step["name"] == DELETION for step in plan["steps"])
+    change = f"deleted, as it did not exist at {to}" if deletes else f"put back to {to}"
+    planned = ConnectorResult(name, change, plan=plan)
     if dry_run:
         await _print(planned, output)
     elif not plan["steps"]:
@@ -138,9 +144,9 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
             _warn(plan)
         else:
             planned.say()
-            confirm(f"put {name} back?", yes=False)
+            confirm(f"delete {name}?" if deletes else f"put {name} back?", yes=False)
         await api.send("POST", path, query=query)
-        await _print(ConnectorResult(name, f"put back to {to}"), output)
+        await _print(ConnectorResult(name, change), output)
 
 
 def _warn(plan: Mapping[str, Any]) -> None:
