@@ -15,6 +15,9 @@ _MAX_UNHIDDEN_CHARACTERS = 1_000_000
 """Length of a text before secrets are hidden. A cut here may split a secret; `shortened` later
 leaves out the part of the text with the cut."""
 
+_CAUSES_MAX = 20
+"""Maximum number of causes that are followed: a plugin's may form a circle."""
+
 
 def message_of(failure: BaseException) -> str:
     """Return the message of an exception (`str`); it may be empty."""
@@ -24,6 +27,17 @@ def message_of(failure: BaseException) -> str:
 def description_of(failure: BaseException) -> str:
     """Return the class and the arguments of an exception (`repr`)."""
     return _text(repr, failure, f"{_class_of(failure)}: <exception repr() failed>")
+
+
+def reason_of(failure: BaseException) -> str:
+    """Return the description of an exception, with that of its first cause if it has one."""
+    cause = failure
+    for _ in range(_CAUSES_MAX):
+        if not isinstance(cause.__cause__, BaseException):
+            break
+        cause = cause.__cause__
+    text = description_of(failure)
+    return text if cause is failure else f"{text}, caused by {description_of(cause)}"
 
 
 def trace_of(failure: BaseException) -> str:

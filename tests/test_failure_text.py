@@ -6,6 +6,7 @@ from controlplane.failure_text import (
     MAX_CHARACTERS,
     description_of,
     message_of,
+    reason_of,
     shortened,
     trace_of,
 )
@@ -80,3 +81,13 @@ def test_a_long_text_is_cut_in_the_middle(text_of: type) -> None:
     assert len(text) < MAX_CHARACTERS + 100
     assert "characters left out" in text
     assert text.rstrip("')").endswith("z")
+
+
+def test_a_reason_names_the_first_cause() -> None:
+    """The cause behind a wrapper is what an operator can mend; circles of causes end."""
+    cause, between, failure = ValueError("bad value"), RuntimeError("between"), OSError("wrapped")
+    assert reason_of(failure) == "OSError('wrapped')"
+    failure.__cause__, between.__cause__ = between, cause
+    assert reason_of(failure) == "OSError('wrapped'), caused by ValueError('bad value')"
+    cause.__cause__ = failure
+    assert reason_of(failure).startswith("OSError('wrapped'), caused by ")

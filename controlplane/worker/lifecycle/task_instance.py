@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from controlplane.core.records import State
-from controlplane.failure_text import description_of, trace_of
+from controlplane.failure_text import reason_of, trace_of
 from controlplane.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.lifecycle.statuses import StatusWriter
@@ -135,7 +135,7 @@ def report_task_failure(
         "task_failed_while_stopping" if stopping else "task_failed",
         connector=task.connector,
         task=task.number,
-        reason=description_of(failure),
+        reason=reason_of(failure),
         trace=trace,
     )
     return trace
