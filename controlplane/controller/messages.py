@@ -10,6 +10,7 @@ from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
 from controlplane.core.decide import CONFIG_NOT_WRITTEN, TASKS_NOT_WRITTEN
 from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import Fenced
 
 _WRITING = "writing a config for connector {0.connector} to the config topic"
 _REMOVING = "removing the config for connector {0.connector} from the config topic"
@@ -33,6 +34,13 @@ FENCED = (
     "safely retried"
 )
 """Message of a leader that another leader has fenced (`PrivilegedWriteException`)."""
+
+
+def fenced_text(failure: Fenced) -> str:
+    """Message of a service that another process has fenced, with the remedy."""
+    remedy = "restart it, or send commands to the new writer"
+    return f"{failure}. This service only reads from now on: {remedy}"
+
 
 _TARGET_FAILED = "Error writing target state to Kafka"
 

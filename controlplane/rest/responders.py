@@ -10,7 +10,7 @@ from functools import partial
 from controlplane.controller.admission import TooMany
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.controller.external import ExternalActionFailed, OverridesForbidden
-from controlplane.controller.messages import FENCED
+from controlplane.controller.messages import FENCED, fenced_text
 from controlplane.core import views
 from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
 from controlplane.core.context import Context
@@ -229,11 +229,8 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     except TooMany as error:
         raise NotReady(str(error)) from error
     except Fenced as error:
-        reason = (
-            f"{error}. This service only reads from now on: "
-            "restart it, or send commands to the new writer"
-        )
-        raise RequestFailed(FENCED if call.request.compat else reason) from error
+        message = FENCED if call.request.compat else fenced_text(error)
+        raise RequestFailed(message) from error
     except Closed as error:
         raise ShuttingDown(compat=call.request.compat) from error
     except LogUnavailable as error:

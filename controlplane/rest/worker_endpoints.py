@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import Any
 
+from controlplane.controller.messages import fenced_text
 from controlplane.core.commands import size_of_config
 from controlplane.core.context import Context
 from controlplane.core.decide.topics import level_named
@@ -19,7 +20,7 @@ from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logger_levels import Loggers, UnknownLogger
-from controlplane.logs.log import LogError
+from controlplane.logs.log import Fenced, LogError
 from controlplane.rest import bodies
 from controlplane.rest.endpoints import connector_plugins, plan_json
 from controlplane.rest.errors import (
@@ -82,6 +83,8 @@ async def show_health(call: Call) -> Answer:
     except LogError as error:
         return health(started=False, trouble=str(error))
     failure = follower.failure or (None if commands is None else await commands.trouble())
+    if isinstance(failure, Fenced):
+        return health(started=True, trouble=fenced_text(failure))
     return health(started=True, trouble=None if failure is None else str(failure))
 
 

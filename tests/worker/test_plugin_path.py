@@ -211,6 +211,12 @@ async def test_a_request_imports_nothing(
     assert "pp_forbidden" not in sys.modules
 
 
+def test_a_missing_directory_is_named() -> None:
+    """A relative path is no module, so a missing directory is not reported as a failed import."""
+    with pytest.raises(Unloadable, match=r"names \./nodir, which does not exist"):
+        classes_in(["./nodir"])
+
+
 BROKEN = {
     "pp_raises": ("1 / 0", "1: ZeroDivisionError: division by zero"),
     "pp_exits": ("import sys\nsys.exit(3)", "2: SystemExit: 3"),

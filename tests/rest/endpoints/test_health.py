@@ -105,6 +105,7 @@ async def test_health_detects_the_fence(tmp_path: Path) -> None:
             status, message = await health_answer(client)
             assert status == 500
             assert "another writer has taken over" in message
+            assert message.endswith("restart it, or send commands to the new writer")
 
 
 async def test_requests_within_a_second_share_one_transaction(

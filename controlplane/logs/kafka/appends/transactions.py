@@ -425,5 +425,5 @@ class Transactions(ProducerOwner):
     def _fenced_error(self) -> Fenced:
         return Fenced(
             f"another writer has claimed {self._id}, or a transaction was open for "
-            f"{self._limits.transaction_timeout_ms} ms: read the log, then claim it again"
+            f"{self._limits.transaction_timeout_ms} ms"
         )
