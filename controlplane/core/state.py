@@ -8,6 +8,7 @@ publishing one is cheap. A published snapshot never changes.
 from collections.abc import Mapping
 from enum import Enum
 from itertools import combinations
+from typing import TypeVar
 
 import msgspec
 
@@ -187,3 +188,17 @@ class ClusterState(msgspec.Struct, frozen=True):
             parts.extend([0] * (partition + 1 - len(parts)))
             parts[partition] = end
         return ends
+
+
+_PartT = TypeVar("_PartT", ConfigState, StatusState)
+
+
+def part_of(part: _PartT, connector: str) -> _PartT:
+    """Return a part of a state, restricted to the rows of one connector."""
+    tables = {field: getattr(part, field) for field in part.__struct_fields__}
+    rows = {
+        field: {connector: table[connector]} if connector in table else {}
+        for field, table in tables.items()
+        if isinstance(table, Mapping)
+    }
+    return msgspec.structs.replace(part, **rows)

@@ -3,8 +3,7 @@
 `decide` makes the records for the older release: the same bytes that its worker would write.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator
 
 import msgspec
 
@@ -13,11 +12,9 @@ from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.decide.prediction import predicted_state
 from controlplane.core.plan import Draft, Plan
-from controlplane.core.state import ClusterState, ConfigState, StatusState
+from controlplane.core.state import ClusterState, part_of
 from replay.compat.release_change import ReleaseChange
 from replay.compat.worker_views import ReleaseView, view
-
-_Part = TypeVar("_Part", ConfigState, StatusState)
 
 _REQUESTS: tuple[tuple[str, type[PauseConnector | ResumeConnector]], ...] = (
     ("pause", PauseConnector),
@@ -50,25 +47,14 @@ def _alone(state: ClusterState, name: str) -> ClusterState:
     """State restricted to one connector, so that predictions are cheap."""
     return msgspec.structs.replace(
         state,
-        config=_only(state.config, name),
-        status=_only(state.status, name),
+        config=part_of(state.config, name),
+        status=part_of(state.status, name),
         offsets={},
         causes={},
         changed={},
         unreadable={},
         unreadable_counts={},
     )
-
-
-def _only(part: _Part, name: str) -> _Part:
-    """Tables of a part, restricted to one connector."""
-    tables = {field: getattr(part, field) for field in part.__struct_fields__}
-    only = {
-        field: {name: table[name]} if name in table else {}
-        for field, table in tables.items()
-        if isinstance(table, Mapping)
-    }
-    return msgspec.structs.replace(part, **only)
 
 
 _NONE = "is answered 404"

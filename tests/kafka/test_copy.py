@@ -207,7 +207,7 @@ async def test_refused_copies_create_nothing(
         result
     )
     stop = msgspec.to_builtins(StopConnector("orders"))
-    key, value = encode_command(CommandAccepted("cut-off", 1, "somebody", stop, {}))
+    key, value = encode_command(CommandAccepted("cut-off", 1, "alice", stop, {}))
     opened = await SqliteLog.open(log)
     await opened.append([Record(names.commands, 0, 1, key, value)])
     await opened.close()

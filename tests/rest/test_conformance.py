@@ -1,4 +1,4 @@
-"""The checklist of `rest-api.md`, section 13: a test for each of its lines, in its order.
+"""Checklist of Connect's REST API: a test for each of its lines, in its order.
 
 The answers are those of a worker 3.9 unless a test names another release. The probe
 (`tests.rest.probes`) covers most lines with more requests.

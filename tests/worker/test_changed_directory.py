@@ -112,7 +112,7 @@ def test_files_of_config_providers_stay_at_their_places(elsewhere: Path) -> None
 
 @pytest.mark.parametrize("settings_of", ["connector", "worker", "client"])
 def test_key_stores_stay_at_their_places(elsewhere: Path, settings_of: str) -> None:
-    """Relative paths of stores stay the same, whoever sets them and whenever a client is opened."""
+    """Relative paths of stores stay the same, also if a plugin changes the directory."""
     start = Path.cwd()
     keys = {"security.protocol": "SSL"}
     for store in ("truststore", "keystore"):

@@ -194,7 +194,7 @@ async def test_a_sink_skips_a_bad_record_only_with_tolerance(tolerance: str) -> 
 
 
 async def test_a_tolerated_failure_of_a_source_drops_the_record() -> None:
-    """A dropped record does not advance its offset; the one behind it does (commands.md 16)."""
+    """A dropped record does not advance its offset; the one after it does."""
     async with running(ValuesSource, others=[Picky]) as worker:
         plane = worker.plane
         config = config_of(ValuesSource, topic="t", values="a,bad,c,bad2") | transformed_by(Picky)

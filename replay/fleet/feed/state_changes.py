@@ -8,7 +8,7 @@ compared as a multiset. Odd records may give a source partition several rows.
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,14 +17,12 @@ from controlplane.core.codec.offsets import PartitionIdentity, decode_partition,
 from controlplane.core.entry import Position
 from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import Aspect, ClusterState, ConfigState, OffsetState, StatusState
+from controlplane.core.state import Aspect, ClusterState, OffsetState, part_of
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.topics.source_partitions import OffsetsByConnector
 from replay.tables.cells import RowDocument, json_cell
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import STATE_TABLES
-
-PartT = TypeVar("PartT", ConfigState, StatusState)
 
 NOT_OF_A_STATE = ("cluster", "release", "order_dependent")
 """Columns that are not compared: two name the state, one depends on other records, too."""
@@ -200,18 +198,8 @@ def _changed_keys(old: Any, new: Any) -> Iterator[str]:
 
 def _only(state: ClusterState, name: str) -> ClusterState:
     """State with the configs and statuses of one connector only."""
-    config, status = _part_of(state.config, name), _part_of(state.status, name)
+    config, status = part_of(state.config, name), part_of(state.status, name)
     return msgspec.structs.replace(state, config=config, status=status)
-
-
-def _part_of(part: PartT, name: str) -> PartT:
-    tables = {field: getattr(part, field) for field in part.__struct_fields__}
-    fields = {
-        field: {name: table[name]} if name in table else {}
-        for field, table in tables.items()
-        if isinstance(table, Mapping)
-    }
-    return msgspec.structs.replace(part, **fields)
 
 
 def _rows(cluster: str, state: ClusterState) -> dict[RowPlace, list[str]]:

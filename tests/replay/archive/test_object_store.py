@@ -398,7 +398,7 @@ def test_a_name_that_is_taken(objects: BucketStore) -> None:
 
 def test_a_claimed_name_cannot_be_taken(objects: BucketStore) -> None:
     """A writer cannot take a claimed name, but can take other names."""
-    objects.add("a/_claims/b-somebody", b"")
+    objects.add("a/_claims/b-other", b"")
     assert not objects.take("a/b", b"")
     assert objects.size("a/b") is None
     assert objects.take("a/c", b"")
@@ -407,14 +407,14 @@ def test_a_claimed_name_cannot_be_taken(objects: BucketStore) -> None:
 def test_a_first_append_that_died_leaves_no_cluster(objects: BucketStore) -> None:
     """A name that only a crashed first append has used is no cluster; the others can be opened."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
-    objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")
+    objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-other", b"")
     assert [cluster.name for cluster in open_clusters(objects)] == [NAME]
 
 
 def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
     """A claim of a dead owner lapses. Only files in folders can have a chosen age."""
     objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
-    claim = tmp_path / "a" / "_claims" / "b-somebody"
+    claim = tmp_path / "a" / "_claims" / "b-other"
     claim.parent.mkdir(parents=True)
     claim.touch()
     for age_s, got in ((CLAIM_S - 30, False), (CLAIM_S + 30, True)):

@@ -1,4 +1,4 @@
--- The config topic as three releases fold it: §§2 and 3 of internal-topics.md. Records are not folded one after the other: a commit
+-- The config topic as three releases fold it. Records are not folded one after the other: a commit
 -- applies the tasks of its batch, which begins after the previous commit or removal.
 --
 -- Reads: inside(cut, "offset", key, value), the visible records of each cut, in the order of their offsets; releases.

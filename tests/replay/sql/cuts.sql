@@ -19,7 +19,7 @@ from cut_ranks c join placed r using (cluster)
 where case when c.by_ends then r."offset" < e."end"
     else (r.time, r.partition, r."offset", r.topic) <= (c.time, c.partition, c."offset", c.topic) end;
 
--- Workers without exactly-once support read records of aborted transactions, except in connectors' own topics (§6.4, §8).
+-- Workers without exactly-once support read records of aborted transactions, except in connectors' own topics.
 create or replace temp view inside as
 select cut, "offset", key, value from within where topic = 'connect-configs' and not (aborted and exactly_once);
 

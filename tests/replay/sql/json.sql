@@ -1,4 +1,4 @@
--- JSON as a worker's parser (Jackson) reads it, as far as DuckDB's parser can follow: §1.2 of internal-topics.md.
+-- JSON as a worker's parser (Jackson) reads it, as far as DuckDB's parser can follow.
 --
 -- DuckDB accepts NaN and trailing commas, which Jackson refuses. It refuses text behind a complete object, half surrogate pairs and
 -- leading zeros, which Jackson accepts (leading zeros from 3.6 on). If SQL cannot determine what Jackson does, the answer is

@@ -1,4 +1,4 @@
--- An offsets topic as three releases fold it: §6 of internal-topics.md. The last record of each raw key counts, in the one order
+-- An offsets topic as three releases fold it. The last record of each raw key counts, in the one order
 -- between partitions. From 3.5 on a source partition is listed unless its last record, in any spelling of its key, removes it.
 --
 -- Reads: offsets_inside(cut, topic, partition, "offset", time, key, value), the visible records of each cut; releases.

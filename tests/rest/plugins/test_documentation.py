@@ -8,7 +8,7 @@ from controlplane.plugins import kafkas_own
 from tests.rest.plugins.test_recordings import listed, ours
 
 RELEASES = ("2.3.1", "2.8.2", "3.9.1", "4.3.0")
-SENTENCE = "Said by somebody else."
+SENTENCE = "Of another plugin."
 
 
 def documented(release: str) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 SLASHES = (
     "Kafka forwards a request to the leader with the name unescaped, and so names another "
-    "connector (rest-api.md, 12.1); nothing is forwarded here"
+    "connector; nothing is forwarded here"
 )
 HOPS = "there is no second worker: no request is forwarded"
 REBALANCE = "one recording was made during a rebalance, or before a logger level took effect"
