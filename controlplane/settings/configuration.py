@@ -21,7 +21,7 @@ from controlplane.settings.kinds import (
     required_values,
     split_list,
 )
-from controlplane.settings.providers import Providers
+from controlplane.settings.providers import PATTERN, Providers
 from controlplane.settings.sources import DEFAULT, SourcedValue, SourceValues, ValueSource
 
 Table = TypeVar("Table", bound=msgspec.Struct)
@@ -191,6 +191,10 @@ class Configuration:
         providers = self._value("config.providers")
         names = split_list(providers.text) if providers else ()
         classes = {name: self._value(f"config.providers.{name}.class") for name in names}
+        for key in (f"config.providers.{name}.param.{PATTERN}" for name in names):
+            # Kafka allows no variable then; an unset pattern would allow all.
+            if empty_in := self._empty_in(key):
+                raise SettingsError(f"{empty_in}: {key} is empty: use a pattern, or leave it out")
         return Providers(
             {name: value.text if value else "" for name, value in classes.items()},
             self._variables,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from controlplane.failure_text import description_of, shortened
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
+from controlplane.settings.provider_limits import NameLimit, PathLimit
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -38,6 +39,11 @@ Provider = Callable[[str, str], _CachedValue | None]
 
 _KAFKAS = "org.apache.kafka.common.config.provider."
 
+PATHS = "allowed.paths"
+"""Parameter of the providers of files: the paths that they may read."""
+
+PATTERN = "allowlist.pattern"
+"""Parameter of the provider of environment variables: a pattern for their names."""
 
 _WRITE_VALUE_ADVICE = "use a copy of the file with the value written into it"
 _INSTALL_ADVICE = f"install a package that declares its class (entry point {GROUP})"
@@ -66,32 +72,52 @@ class Providers:
         self._parameters = parameters or {}
         # Relative paths stay valid if a connector changes the working directory.
         folder = Path.cwd() if classes else Path()
-        kafkas: Mapping[str, Callable[[str, str], str | None]] = {
-            f"{_KAFKAS}FileConfigProvider": partial(_value_in_file, folder),
-            f"{_KAFKAS}DirectoryConfigProvider": partial(_value_in_directory, folder),
-            f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
-        }
+        self._limits: list[PathLimit | NameLimit] = []
         self._providers: dict[str, Provider] = {
-            name: _without_expiry(kafkas[class_name])
+            name: _without_expiry(provider)
             for name, class_name in classes.items()
-            if class_name in kafkas
+            if (provider := self._kafkas(name, class_name, folder, variables)) is not None
         }
         self._loading = Lock()
         self._is_loaded = False
 
+    def _kafkas(
+        self, name: str, class_name: str, folder: Path, variables: Mapping[str, str]
+    ) -> Callable[[str, str], str | None] | None:
+        """Return one of Kafka's providers within its limits; None: another class."""
+        parameters, prefix = self._parameters.get(name, {}), f"config.providers.{name}.param."
+        if class_name == f"{_KAFKAS}EnvVarConfigProvider":
+            names = NameLimit(f"{prefix}{PATTERN}", parameters.get(PATTERN))
+            self._limits.append(names)
+            return lambda _, name: variables.get(name) if names.allows(name) else None
+        readers = {
+            f"{_KAFKAS}FileConfigProvider": _value_in_file,
+            f"{_KAFKAS}DirectoryConfigProvider": _value_in_directory,
+        }
+        if class_name not in readers:
+            return None
+        paths = PathLimit(f"{prefix}{PATHS}", parameters.get(PATHS, ""))
+        self._limits.append(paths)
+        return partial(_value_within, paths, partial(readers[class_name], folder))
+
     def load(self) -> None:
         """Import the configured providers that packages declare; later calls do nothing.
+
+        Check the limits of Kafka's providers, too. A limit applies also before this call.
 
         Configs of connectors can use these providers only after this call: no request may import
         code.
 
         Raises:
-            SettingsError: a provider cannot be loaded.
+            SettingsError: a provider cannot be loaded, or a limit is invalid.
         """
         with self._loading:
-            if self._is_loaded or not self._classes.keys() - self._providers.keys():
+            if self._is_loaded:
                 return
-            declared = {point.value.replace(":", "."): point for point in _declared()}
+            for limit in self._limits:
+                limit.check()
+            points = _declared() if self.missing else ()
+            declared = {point.value.replace(":", "."): point for point in points}
             for name, class_name in self._classes.items():
                 if name not in self._providers and class_name in declared:
                     parameters = self._parameters.get(name, {})
@@ -224,6 +250,14 @@ def _loaded(name: str, point: "EntryPoint", parameters: Mapping[str, str]) -> Pr
         return _CachedValue(value, ttl_ms)
 
     return provided
+
+
+def _value_within(
+    limit: PathLimit, reader: Callable[[str, str], str | None], path: str, key: str
+) -> str | None:
+    """Read a value below the allowed paths; None: the path is not allowed (Kafka's rule)."""
+    allowed = limit.allowed(path)
+    return None if allowed is None else reader(allowed, key)
 
 
 def _value_in_file(folder: Path, path: str, key: str) -> str | None:
