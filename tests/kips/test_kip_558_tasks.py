@@ -60,7 +60,7 @@ class Dropped(Transformation):
         return None
 
 
-class Failing(Transformation):
+class RefusesAll(Transformation):
     """Fails for each record, and with it the task."""
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
@@ -131,7 +131,7 @@ class TestRecording:
 class TestTransformations:
     """Topics of records that transformations rename, drop or refuse (`WorkerSinkTask`)."""
 
-    @pytest.mark.parametrize("transformation", [Renamed, Dropped, Failing])
+    @pytest.mark.parametrize("transformation", [Renamed, Dropped, RefusesAll])
     async def test_a_sink_records_the_topic_before_transformations(
         self, transformation: type[Transformation]
     ) -> None:
