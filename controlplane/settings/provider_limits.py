@@ -18,7 +18,7 @@ _SHARED_SYNTAX = re.compile(
         | \\(?:[dDwWsS]|[^a-zA-Z0-9])            # an escape
         | \{[0-9]+(?:,[0-9]*)?\}                 # a quantifier
         | \((?:\?(?:[:=!>]|<[=!])|(?!\?))        # the beginning of a group
-        | \[\^?                                  # a class: no class within, no operator
+        | \[\^?+                                 # a class: no class within, no operator
           (?:(?!&&|--|\|\||~~)(?:[^\\\[\]]|\\(?:[dDwWsS]|[^a-zA-Z0-9])))+
           \]
     )*""",

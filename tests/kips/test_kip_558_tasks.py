@@ -1,12 +1,14 @@
 """KIP-558 with running tasks: the topics that a connector uses."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
+import pytest
 
 from controlplane.connect import Source, key
 from controlplane.connect.source import SourceRun
+from controlplane.connect.transforms import ConnectRecord, Transformation
 from controlplane.core.codec.status import decode_status
 from controlplane.core.commands import CreateConnector, DeleteConnector, ResetTopics
 from controlplane.core.context import DecisionSettings
@@ -15,9 +17,12 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import Log
 from controlplane.plane import Settings
 from controlplane.worker.worker import ConnectWorker
+from tests.worker.failing_records import KeepingSink, transformed_by
 from tests.worker.worker_fixture import (
     QUICK,
+    committed_offsets,
     config_of,
+    produce,
     running,
     until,
     until_state,
@@ -36,6 +41,38 @@ class TopicsSource(Source):
             for topic in task.config["used"].split(","):
                 yield task.record("value", {"topic": topic}, {"at": 1}, topic=topic)
             yield task.idle(0.005)
+
+
+class Renamed(Transformation):
+    """Sends each record to another topic."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        """Return the record with the topic `renamed`."""
+        return msgspec.structs.replace(record, topic="renamed")
+
+
+class Dropped(Transformation):
+    """Drops each record."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        """Drop the record."""
+        del record
+        return None
+
+
+class RefusesAll(Transformation):
+    """Fails for each record, and with it the task."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        """Raise ValueError."""
+        raise ValueError(f"cannot read {record.value}")
+
+
+async def read_by_sink(worker: ConnectWorker, config: Mapping[str, str], *values: str) -> None:
+    """Create the sink `c` of a topic `t` with these values."""
+    await produce(worker.plane.log, "t", *values)
+    sink = config_of(KeepingSink, topics="t") | {**config}
+    await worker.plane.execute(CreateConnector("c", sink))
 
 
 def active(worker: ConnectWorker) -> list[str]:
@@ -89,6 +126,37 @@ class TestRecording:
             end = (await plane.log.ends(["a"]))["a"][0]
             await until_values(plane.log, "a", [b"value"] * (end + 5))
             assert await notes(plane.log) == ["a"]
+
+
+class TestTransformations:
+    """Topics of records that transformations rename, drop or refuse (`WorkerSinkTask`)."""
+
+    @pytest.mark.parametrize("transformation", [Renamed, Dropped, RefusesAll])
+    async def test_a_sink_records_the_topic_before_transformations(
+        self, transformation: type[Transformation]
+    ) -> None:
+        """A sink uses the topic that it reads, whatever becomes of the converted record."""
+        async with running(KeepingSink, others=[transformation]) as worker:
+            await read_by_sink(worker, transformed_by(transformation), "a")
+            await until(lambda: active(worker) == ["t"])
+            assert await notes(worker.plane.log) == ["t"]
+
+    async def test_a_record_that_cannot_be_converted_uses_no_topic(self) -> None:
+        """A sink records no topic of which it has converted no record."""
+        converter = "org.apache.kafka.connect.json.JsonConverter"
+        config = {"value.converter": converter, "errors.tolerance": "all"}
+        async with running(KeepingSink) as worker:
+            await read_by_sink(worker, config, "{", "{")
+            await until(lambda: committed_offsets(worker, "connect-c") == {("t", 0): 2})
+            assert active(worker) == await notes(worker.plane.log) == []
+
+    async def test_a_source_records_the_topic_after_transformations(self) -> None:
+        """A source uses the topic to which its record is sent."""
+        async with running(TopicsSource, others=[Renamed]) as worker:
+            config = config_of(TopicsSource, used="a") | transformed_by(Renamed)
+            await worker.plane.execute(CreateConnector("c", config))
+            await until(lambda: active(worker) == ["renamed"])
+            assert await notes(worker.plane.log) == ["renamed"]
 
 
 class TestReset:

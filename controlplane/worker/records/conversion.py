@@ -217,8 +217,10 @@ class DeliveredRecord(SinkRecord, frozen=True, kw_only=True):
 class SinkPipeline(_Pipeline):
     """The way of a record from the consumer to a sink task."""
 
-    def converted(self, entry: Entry) -> SinkRecord | None:
+    def converted(self, entry: Entry, topics: dict[str, None]) -> SinkRecord | None:
         """Convert and transform a record; None: it was dropped, or its error is tolerated.
+
+        Once it is converted, its topic is added to `topics` (KIP-558).
 
         Raises:
             ToleranceExceeded: the record failed, and with it the task.
@@ -227,6 +229,7 @@ class SinkPipeline(_Pipeline):
         record = self._converted(entry)
         if self.errors.failed > failed:
             return None
+        topics[entry.topic] = None
         transformed = self._transformed(record, entry)
         if not isinstance(transformed, SinkRecord):
             return None

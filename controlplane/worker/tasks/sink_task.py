@@ -244,20 +244,21 @@ class SinkTaskRun:
         """Convert and transform records in the author's thread, and add them to the batch."""
         if not entries:
             return
-        pipeline = self._loaded.pipeline
+        pipeline, topics = self._loaded.pipeline, dict[str, None]()
 
         def converted() -> list[tuple[Entry, SinkRecord | None]]:
-            return [(entry, pipeline.converted(entry)) for entry in entries]
+            return [(entry, pipeline.converted(entry, topics)) for entry in entries]
 
         try:
             results = await self._loaded.thread.call(converted)
         finally:  # also for the record that fails the task
+            for topic in topics:
+                self._loaded.note_topic(topic)
             await self._loaded.reporter.report(self._dead_letters)
         for entry, record in results:
             self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
             if record is not None:
                 self._batch.append(record)
-                self._loaded.note_topic(entry.topic)
         self._measure_positions()
 
     async def _deliver(self) -> None:
