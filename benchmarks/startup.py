@@ -7,8 +7,8 @@ connectors, repeatedly configured, stopped and reported, as in an old fleet. The
 `ControlPlane.open` until the plane is the writer, knows the state and accepts commands. The table
 of plugins, made once per process, is excluded.
 
-The peer is the same log without snapshots, so it is read and folded completely. Upkeep leaves at
-most 10,000 records of a topic behind the newest snapshot; with snapshots only these are read. Both
+The peer is the same log without snapshots, so it is read and folded completely. In each topic,
+at most 9,999 records (`TAIL`) follow the newest snapshot. With snapshots only these are read. Both
 take turns; the best of several rounds counts, and both must reach the same state.
 """
 

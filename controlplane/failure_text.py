@@ -16,7 +16,7 @@ _MAX_UNHIDDEN_CHARACTERS = 1_000_000
 leaves out the part of the text with the cut."""
 
 _CAUSES_MAX = 20
-"""Maximum number of causes that are followed: a plugin's may form a circle."""
+"""Maximum number of causes that are followed: those of a plugin's exception may form a cycle."""
 
 
 def message_of(failure: BaseException) -> str:
@@ -30,7 +30,7 @@ def description_of(failure: BaseException) -> str:
 
 
 def reason_of(failure: BaseException) -> str:
-    """Return the description of an exception, with that of its first cause if it has one."""
+    """Return the description of an exception, with that of its root cause if it has one."""
     cause = failure
     for _ in range(_CAUSES_MAX):
         if not isinstance(cause.__cause__, BaseException):

@@ -323,7 +323,8 @@ class ControlPlane:
                 text.
             ValueError: the key is empty.
             Refusal: the command is refused, and nothing was written.
-            TimedOut, TooMany, LogError: the outcome is unknown.
+            TooMany: too many commands wait; this call has not begun the command.
+            TimedOut, LogError: the outcome is unknown.
         """
         answer = await self.carry_out(command, principal=principal, key=key)
         if isinstance(answer, Rejected):

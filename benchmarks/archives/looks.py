@@ -4,7 +4,7 @@
 
 A *look* is one capture of all partitions, a *reading* what a look has read of one partition. An
 archive has one record per look in each of `--partitions` partitions of the offsets topic. It equals
-an archive that was captured in `--looks` looks (default: a minute for a year) and merged. It is
+an archive that was captured in `--looks` looks (default: one a minute for a year) and merged. It is
 made at once, not look by look. With `--markers`, 1 to 30 markers of transactions follow each
 record. So every look lacks offsets, and the looks read different numbers of offsets. A *doubt* is a
 span of offsets in which the state may be wrong, because offsets are missing. `--earlier` writes
@@ -204,7 +204,7 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 @click.command()
-@click.option("--looks", default=525_600, show_default=True, help="Looks; default: a year.")
+@click.option("--looks", default=525_600, show_default=True, help="Looks; one a minute for a year.")
 @click.option("--partitions", default=25, show_default=True, help="Partitions with records.")
 @click.option("--markers", is_flag=True, help="Markers of transactions follow each record.")
 @click.option("--earlier", is_flag=True, help="Write the form of earlier versions.")

@@ -3,7 +3,7 @@
     python -m benchmarks.archives.merge [--looks 300] [--records 9000] [--folder DIR]
     python -m benchmarks.archives.merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
 
-A cluster is captured in `--looks` looks; a *look* is one capture of all partitions. It has
+A cluster is captured in `--looks` looks; a *look* is one capture of all partitions. The cluster has
 `--records` records: a config, statuses in 4 partitions and source offsets in 5. Opening is the
 median of five; `replay state` and `replay verify` are whole processes, the median of three. Page
 cache is warm.

@@ -73,7 +73,10 @@ def config(configuration: Configuration, *, everything: bool, output: str) -> No
     """Show the settings with their values and sources.
 
     Flags beat the environment (CONTROLPLANE_GROUP_ID, CONNECT_GROUP_ID), which beats the worker's
-    file, which beats defaults. Secrets are hidden. Exit code 2: a value cannot be used.
+    file, which beats defaults. Secrets are hidden.
+
+    Exit code 2: a value cannot be used. Some values that only some commands need, such as
+    `listeners`, get a warning instead.
     """
     report = _report(configuration)
     _check(configuration)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.cli.inspect import unreadable_summary
 from controlplane.core.entry import Entry
 from controlplane.core.moments import time_text
 from tests.cli.command_calls import CommandResult, call, embedded, shell
@@ -47,6 +48,15 @@ def test_the_default_view_has_connectors_and_their_problems(histories: Path) -> 
     )
     assert result.out.replace(str(histories / "odd-records-3.9.log.jsonl"), "LOG") == ODD
     assert result.err == ""
+
+
+def test_only_the_first_unreadable_records_are_kept(
+    histories: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default view says how many of the unreadable records JSON has."""
+    monkeypatch.setattr(unreadable_summary, "KEPT", 7)
+    result = inspect(histories, "odd-records-3.9", "--profile", "3.9")
+    assert "  … and 6 more; -o json has the first 7 records\n" in result.out
 
 
 def test_remarks_only_where_there_are_any(tmp_path: Path) -> None:

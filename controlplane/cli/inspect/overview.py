@@ -64,7 +64,9 @@ def _remarks(summary: UnreadableSummary, topics: Topics) -> list[str]:
     lines = [f"{count(summary.count, 'record')} that the worker cannot read, or ignores:"]
     lines += [f"  {place(position, topics)}  {reason}" for position, reason in shown]
     unlisted = summary.count - len(shown)
-    return lines + ([f"  … and {unlisted} more; -o json has them"] if unlisted else [])
+    kept = len(summary.records)
+    in_json = "them" if kept == summary.count else f"the first {kept:,} records"
+    return lines + ([f"  … and {unlisted} more; -o json has {in_json}"] if unlisted else [])
 
 
 def _print_rows(rows: list[ConnectorFacts]) -> None:

@@ -112,9 +112,11 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     An embedded log (sqlite:///state.db) is read and written: this process becomes its control
     plane. It is created if it does not exist. kafka://host:port and files of records are only read.
     With --own, Kafka is the only storage of this process, which creates and writes topics there.
-    With --connect-url, commands go to the workers of that cluster, through their REST API. Every
-    endpoint takes profile=RELEASE and as_of=MOMENT (a time, a record (config@57), or a vector of
-    end offsets). Paths under /compat/RELEASE/ are answered exactly as by that release.
+    With --connect-url, commands go to the workers of that cluster, through their REST API.
+
+    Every endpoint takes profile=RELEASE. Reads also take as_of=MOMENT: a time, a record
+    (config@57), or a vector of end offsets. Paths under /compat/RELEASE/ are answered exactly as by
+    that release.
     """
     support = exactly_once or reading.settings.exactly_once
     profile = read_profile(dialect, exactly_once=support)
@@ -299,7 +301,8 @@ async def announce(
         records = count(state.unreadable_count, "record")
         note(
             f"Warning: {safe(service.where)}: at least {records} of configs and statuses cannot be "
-            "read, or are ignored. `controlplane inspect` lists them all, and unreadable offsets"
+            "read, or are ignored. `controlplane inspect` counts all of them, unreadable offsets "
+            "included, and shows reasons"
         )
     if service.runs_commands:
         _note_unknown_classes(service, rest_service.plugins, state)

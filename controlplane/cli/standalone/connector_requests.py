@@ -32,7 +32,7 @@ _CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 """Byte that no text has. Java's reader takes it as part of a key or a value."""
 
 _OFFERED_BY = {"initial_state": "creates_in_state", "initial_offsets": "creates_with_offsets"}
-"""Fields that only some releases know, each with the profile field that is true for these."""
+"""Fields of a request → attribute of `Profile` that is true for the releases with this field."""
 _FIELDS = ("name", "config", *_OFFERED_BY)
 
 

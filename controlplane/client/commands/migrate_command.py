@@ -106,8 +106,9 @@ def migrate(  # noqa: PLR0913 - click gives one argument per option
     """Move a connector to another cluster, with its offsets and its target state.
 
     The connector is stopped, copied with its offsets, compared, and started in the other cluster.
-    The original stays, stopped; --delete deletes it. If a step fails, all steps before it are
-    undone. --user, --token and --ca-file are for --from only.
+    The original stays, stopped; --delete deletes it as the last step. If an earlier step fails,
+    everything is undone, unless the copy has processed records. --user, --token and --ca-file are
+    for --from only.
 
     Shows the steps first, and asks for confirmation. A sink needs the same topics in the other
     cluster.

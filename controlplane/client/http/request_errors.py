@@ -1,6 +1,6 @@
 """Errors of commands about a cluster, each with its exit code.
 
-0, 1 and 2 mean the same in every command (`terminal/command_errors.py`): done; done, but the result
+0, 1 and 2 mean the same in every command (`terminal/exit_codes.py`): done; done, but the result
 needs attention; the arguments cannot be used.
 """
 

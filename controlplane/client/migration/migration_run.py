@@ -88,7 +88,9 @@ class MigrationRun:
         }
 
     async def run(self, report: Callable[[MigrationStep], None]) -> None:
-        """Do all open steps; undo everything if one fails. `report` is called before each step.
+        """Do all open steps; if one before the deletion fails, undo everything.
+
+        `report` is called before each step.
 
         Raises:
             ClickException: a step failed. The message says what is undone, and what is left.
