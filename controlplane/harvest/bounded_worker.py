@@ -83,7 +83,10 @@ class BoundedWorker:
         response_stream = self._client.stream(method, path, content=body, headers=headers)
         async with response_stream as answer:
             if answer.headers.get("content-encoding", "identity").lower() != "identity":
-                raise NoWorker(f"{self.name} compresses its answers, which is refused")
+                raise NoWorker(
+                    f"{self.name} compresses its answers despite `accept-encoding: identity`: "
+                    "give the URL of the worker itself"
+                )
             return answer.is_success, await self._read(answer, f"{method} {safe(path)}")
 
     async def _read(self, answer: httpx.Response, request: str) -> bytes:

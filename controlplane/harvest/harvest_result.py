@@ -19,7 +19,7 @@ SETTINGS_MOST = 200_000
 
 
 class HarvestError(Exception):
-    """The source of a harvest cannot be used. The message has the reason and the remedy."""
+    """The source of a harvest cannot be used. The message has the reason, and a remedy if known."""
 
 
 class NoJava(HarvestError):

@@ -1,9 +1,9 @@
 """Search for a moment's position in a log, with the help of snapshots.
 
 A moment includes all records up to a rank in the one order. A snapshot stores, per partition, the
-running maximum of the timestamps at its end. This is a part of that rank. If the rank at a
-snapshot's end is within the moment, all records before that end are included. If it is beyond the
-moment, all records after that end are excluded. Only the records in between are read.
+running maximum of the timestamps at its end. This maximum and the end give the rank at the end. If
+this rank is within the moment, all records before the end are included. If it is beyond the moment,
+all records after the end are excluded. Only the records in between are read.
 
 Each partition is treated separately. So late records do no harm, and snapshots of any release are
 usable.

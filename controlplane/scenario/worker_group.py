@@ -23,9 +23,10 @@ STAYS_UNFINISHED = "stays unfinished"
 
 
 class Repair(NamedTuple):
-    """Unfinished command that a new leader has completed.
+    """A new leader's attempt to complete an unfinished command.
 
-    `ending` is empty if the new leader has crashed meanwhile.
+    `ending` is `STAYS_UNFINISHED` if the leader could not complete it, and empty if the leader
+    crashed meanwhile.
     """
 
     what: str

@@ -73,7 +73,7 @@ _HOOK = (
     "by the config key 'hook': accepts accepts, unsupported raises UnsupportedOperationException, "
     "refuses raises ConnectException('No such table')"
 )
-"""Answers of their `alterOffsets`, by the config key `hook`; without the key they are unknown."""
+"""Answers of their `alterOffsets`, by the config key `hook`; without the key the hook declines."""
 
 
 @cache
