@@ -101,7 +101,7 @@ def test_package_files_declare_the_classes() -> None:
 
 def test_the_worker_uses_the_declared_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """The settings name the declared class, and its parameters reach it."""
-    (text,) = blocks("properties", PACKAGING)
+    (text,) = (text for text in blocks("properties", PACKAGING) if "providers=vault" in text)
     settings = {entry.key: entry.value for entry in properties_in(text)}
     assert settings.pop("config.providers") == "vault"
     class_name = settings.pop("config.providers.vault.class")

@@ -127,10 +127,6 @@ class TestRecording:
             await until_values(plane.log, "a", [b"value"] * (end + 5))
             assert await notes(plane.log) == ["a"]
 
-
-class TestTransformations:
-    """Topics of records that transformations rename, drop or refuse (`WorkerSinkTask`)."""
-
     @pytest.mark.parametrize("transformation", [Renamed, Dropped, RefusesAll])
     async def test_a_sink_records_the_topic_before_transformations(
         self, transformation: type[Transformation]
