@@ -248,7 +248,7 @@ def test_facts_without_a_text_lose_their_line() -> None:
     assert "second" in stream.getvalue()
 
 
-def test_a_wrong_record_of_a_library_while_standard_error_is_closed(
+def test_a_wrong_record_of_a_library_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The bridge raises nothing into the library."""

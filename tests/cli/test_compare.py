@@ -58,7 +58,7 @@ def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> Non
         assert traced["cause"]["value"] is not None
 
 
-def test_releases_that_agree(histories: Path) -> None:
+def test_releases_that_agree_give_one_sentence(histories: Path) -> None:
     """One sentence says so, and no row is marked."""
     result = call("inspect", histories / "mirror-3.9.log.jsonl", "--compare", "3.9.0,3.9.1")
     assert "3.9.0 and 3.9.1 agree in everything" in result.out

@@ -172,7 +172,7 @@ async def test_read_only_logs_can_be_planned_for() -> None:
         assert refused.json()["message"].endswith(". dry_run=true shows what would be written")
 
 
-async def test_exactly_once_support() -> None:
+async def test_exactly_once_support_hides_aborted_records() -> None:
     """A worker with that support does not see aborted records; other workers do."""
     log = str(HISTORIES / "aborted-3.9.log.jsonl")
     connectors = []
@@ -244,7 +244,7 @@ def _refused(*arguments: str) -> str:
     return result.stderr.removeprefix("Error: ").rstrip()
 
 
-def test_port_in_use() -> None:
+def test_a_port_in_use_is_refused() -> None:
     """A used port gives one sentence."""
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]

@@ -87,6 +87,8 @@ def test_a_name_with_half_a_surrogate_pair_is_refused(text: str, cluster: Cluste
         ("watch", "\udcff"),
     ],
 )
-def test_an_argument_that_is_no_text(words: tuple[str, ...], cluster: ClusterCalls) -> None:
+def test_an_argument_that_is_no_text_is_refused(
+    words: tuple[str, ...], cluster: ClusterCalls
+) -> None:
     """An argument of other bytes than UTF-8 is refused; shells pass on any bytes."""
     cluster.refused(*words, code=2)

@@ -7,7 +7,7 @@ import pytest
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 
-def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
+def test_each_change_prints_one_line(cluster: ClusterCalls) -> None:
     """Each change prints one line; `offsets` shows the altered offset, and deletion removes all."""
     cluster.create()
     for verb, did in (("pause", "paused"), ("resume", "resumed"), ("stop", "stopped")):

@@ -270,7 +270,9 @@ def test_a_journal_of_another_migration_is_refused(
         assert (bad.code, sentence in bad.err) == (2, True)
 
 
-async def test_releases_that_cannot(cluster: ClusterCalls, tmp_path: Path) -> None:
+async def test_releases_that_cannot_migrate_are_refused(
+    cluster: ClusterCalls, tmp_path: Path
+) -> None:
     """A worker without STOPPED or initial states is refused before any change."""
     await asyncio.to_thread(cluster.create)
     for version, side, sentence in (

@@ -95,7 +95,7 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
     assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
 
 
-def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
+def test_a_dry_run_of_an_edit_writes_nothing(stopped: ClusterCalls) -> None:
     """The dry run shows the records and writes none."""
     editor = stopped.editor('"position": 5', '"position": 2')
     printed = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
@@ -104,7 +104,7 @@ def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
 
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
-def test_reset_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
+def test_reset_works_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
     """`reset` works under both names, after a yes."""
     result = stopped.ask(*words, "orders", typed="y\n")
     assert result.code == 0
@@ -148,7 +148,7 @@ def test_the_target_state_returns_after_a_change(
         ('{"file": "/in.txt"}', '{"position": 1}', "should contain the key 'filename'"),
     ],
 )
-def test_offsets_that_the_connector_refuses(
+def test_offsets_that_the_connector_refuses_stay_unchanged(
     stopped: ClusterCalls, partition: str, offset: str, reason: str
 ) -> None:
     """A worker answers 500 with the connector's reason: exit code 4, and nothing is changed."""

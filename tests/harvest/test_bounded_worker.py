@@ -148,7 +148,7 @@ async def test_all_answers_together_are_bounded() -> None:
     "listed",
     [b'{"plugins": []}', b'[{"type": "source"}]', b'[{"class": null}]', b"[[]]", b"null"],
 )
-async def test_an_invalid_list_of_plugins(listed: bytes) -> None:
+async def test_an_invalid_list_of_plugins_is_refused(listed: bytes) -> None:
     """The list is refused like any other response that is not a worker's."""
     async with answering(sized_answer(VERSION), sized_answer(listed)) as worker:
         with pytest.raises(NoWorker, match="as a Connect worker does"):
