@@ -121,7 +121,7 @@ def fingerprints(folder: Path) -> dict[str, str]:
 
 
 def commands(bad: Path, histories: Path, folder: Path) -> dict[str, list[object]]:
-    """Every command that reads a log."""
+    """Commands that read a log, by name."""
     story, catalogue = histories / "life-3.9.story.jsonl", histories / "catalogue.json"
     return {
         "inspect": ["inspect", bad],

@@ -114,7 +114,7 @@ def test_a_help_on_a_full_disk_is_an_error(words: str) -> None:
 
 
 def test_an_interrupt_during_the_imports_prints_one_line() -> None:
-    """Ctrl-C that arrives before the commands are imported ends the program as later."""
+    """Ctrl-C during the imports ends the program as Ctrl-C during a command does."""
     interrupting = (
         "import importlib.abc, runpy, sys\n"
         "class Interrupt(importlib.abc.MetaPathFinder):\n"
@@ -161,7 +161,7 @@ def test_defects_and_ctrl_c_have_exit_codes_of_their_own(how: str, code: int, sa
 
 
 def test_a_defect_prints_its_traceback_on_request() -> None:
-    """A defect prints its traceback on request."""
+    """With `CONTROLPLANE_DEBUG`, a defect's exception is raised: Python prints its traceback."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )

@@ -86,7 +86,7 @@ async def test_log_lines_are_json_objects(
         arguments += ["--log-format", "json"]
     async with running(*arguments, "--host", "0.0.0.0") as service, httpx.AsyncClient() as client:
         port = service.url.rpartition(":")[2]
-        for _ in range(2):  # the second answer is the first one, given again
+        for _ in range(2):  # the second response comes from the cache
             await client.get(f"http://127.0.0.1:{port}/connectors")
         code, written = await service.end()
     assert code == 0

@@ -209,7 +209,8 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
     """A shorter log can cause differences; without differences it proves nothing."""
     log = tmp_path / "log.jsonl"
     text = (histories / "life-2.8.log.jsonl").read_text("utf-8")
-    _, *lines = text.splitlines(keepends=True)  # the first line counts the others
+    # The first line is the header with the number of records.
+    _, *lines = text.splitlines(keepends=True)
     last = max(at for at, line in enumerate(lines) if '"topic":"connect-configs"' in line)
     log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
     result = verify(histories, log, "life-2.8")
@@ -233,7 +234,7 @@ def test_the_end_of_a_transaction_is_no_missing_record(
 def test_a_story_of_a_release_too_new_is_read_as_a_known_one(
     histories: Path, tmp_path: Path
 ) -> None:
-    """An unknown release is read as the newest known one, with one warning."""
+    """A release newer than the known ones is read as the newest before it, with one warning."""
     story = tmp_path / "story.jsonl"
     text = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
     story.write_text(text.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
@@ -267,7 +268,7 @@ def test_files_without_a_story_are_refused(histories: Path, tmp_path: Path) -> N
 
 
 DEPTHS = [200, 900, 1_500, 100_000]
-"""Shown; hardly read; beyond what Python calls; beyond everything."""
+"""Nesting depths: the least is read and printed, the greatest exceeds every limit."""
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

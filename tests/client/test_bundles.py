@@ -42,7 +42,7 @@ def test_a_bundle_carries_config_offsets_and_state(
 
 
 def test_a_second_import_changes_nothing(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """A second import changes nothing."""
+    """A second import of a bundle reports its connectors as unchanged."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.output("bundle", "import", bundle)

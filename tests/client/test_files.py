@@ -125,7 +125,7 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
 
 
 def test_one_connector_in_two_files_is_refused(tmp_path: Path) -> None:
-    """A connector in two files is refused."""
+    """The error names both files that declare the connector."""
     paths = [write_file(tmp_path, name, "name=orders") for name in ("a", "b")]
     with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: remove one"):
         read_declared(paths)

@@ -153,7 +153,7 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) ->
 
 
 def test_a_reset_without_offsets_does_not_ask(cluster: ClusterCalls) -> None:
-    """A reset without offsets does not ask."""
+    """A connector without offsets is reset without a question, with exit code 0."""
     cluster.create(initial_state="STOPPED")
     result = cluster.ask("offsets", "reset", "orders", typed="")
     assert (result.code, "remove" in result.out + result.err) == (0, False)

@@ -9,7 +9,7 @@ CONFIG = "config: {connector.class: FileStreamSource, topic: t}"
 
 
 def multiplied(first: str, form: str) -> str:
-    """Levels of aliases, each with nine of the level before: 9 to the 20th."""
+    """YAML with 20 levels of aliases, each nine times the level before: 9**20 copies of `first`."""
     levels = [f"- &a0 {first}"]
     for level in range(1, 21):
         parts = ", ".join([f"*a{level - 1}"] * 9)

@@ -34,7 +34,7 @@ def test_an_edit_is_shown_and_confirmed(stopped: ClusterCalls) -> None:
 
 
 def test_a_no_changes_nothing(stopped: ClusterCalls) -> None:
-    """A no changes nothing."""
+    """The answer no after an edit ends with exit code 1; the offset stays."""
     editor = stopped.editor('"position": 5', '"position": 2')
     assert stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n").code == 1
     assert position(stopped) == 5
@@ -50,7 +50,7 @@ def test_a_partition_deleted_in_the_editor_loses_its_offset(stopped: ClusterCall
 
 
 def test_an_unchanged_text_sends_nothing(stopped: ClusterCalls) -> None:
-    """An unchanged text sends nothing to the worker."""
+    """An edit without a change says so and asks no question."""
     assert stopped.output("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
@@ -105,7 +105,7 @@ def test_a_dry_run_of_an_edit_writes_nothing(stopped: ClusterCalls) -> None:
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
 def test_reset_works_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
-    """`reset` works under both names, after a yes."""
+    """`delete offsets` and `offsets reset` remove the offsets after the answer yes."""
     result = stopped.ask(*words, "orders", typed="y\n")
     assert result.code == 0
     assert "remove 1 offset of orders? [y/N]" in result.err

@@ -44,7 +44,7 @@ def test_an_offset_has_the_time_since_it_is_unchanged(cluster: ClusterCalls) -> 
 
 
 def test_the_lag_of_a_sink_is_unknown_without_a_cluster(cluster: ClusterCalls) -> None:
-    """An embedded log that is only read has no brokers to ask: the lag is unknown."""
+    """An embedded log has no brokers, so the lag of a sink is unknown."""
     document = {"name": "archive", "config": SINK}
     cluster.create()
     cluster.output("apply", "-f", cluster.file("archive.json", document))

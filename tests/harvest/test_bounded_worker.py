@@ -110,7 +110,7 @@ async def test_a_missing_answer_times_out() -> None:
 
 
 async def test_a_refused_connection_names_the_worker() -> None:
-    """The error for a refused connection names the worker."""
+    """A refused connection raises `NoAnswer` with the worker and the request."""
     async with httpx.AsyncClient(base_url="http://127.0.0.1:1") as client:
         with pytest.raises(NoAnswer, match="the worker gave no answer to GET /"):
             await version_of(BoundedWorker(client, "the worker", BOUNDS))

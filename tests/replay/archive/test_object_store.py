@@ -60,7 +60,7 @@ COMMANDS = {
 IN_FOUR_WAYS = [
     words
     if words[0] in {"verify", "state", "history", "audit"}
-    # They read like `history` and `audit`.
+    # Other commands read an archive as `history` and `audit` do.
     else pytest.param(words, marks=pytest.mark.prove)
     for words in COMMANDS
 ]

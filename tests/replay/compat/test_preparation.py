@@ -153,10 +153,13 @@ ABOUT_TARGETS = {3, 5}
 FOR_PEOPLE = {
     9: (
         PreparationCase(9, fenced(1), "3.2", "3.9"),
-        "a setting of every worker: only who starts them can set it",
+        "a setting of every worker, set by the person who starts the workers",
     ),
     10: (PreparationCase(10, PAIRS[10].planted), "a setting of every worker"),
-    19: (PreparationCase(19, PAIRS[19].planted), "a question to the brokers, whom no log knows"),
+    19: (
+        PreparationCase(19, PAIRS[19].planted),
+        "a question about the brokers, which no log answers",
+    ),
 }
 """Situations without a step that changes the log, each with the reason."""
 

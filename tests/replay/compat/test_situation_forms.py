@@ -105,7 +105,7 @@ def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
 
 @pytest.mark.parametrize("number", [7, 18])
 def test_a_removed_status_is_ignored(number: int) -> None:
-    """A removed status is neither unreadable nor has a version."""
+    """A removed status has no version, and does not count as unreadable."""
     pair = PAIRS[number]
     log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
     assert not observed_situations(pair, log, number)

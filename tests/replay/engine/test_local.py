@@ -34,7 +34,7 @@ STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.gl
 
 EXAMPLES = examples(8, proved=1_500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
-"""An example takes some 40 ms: the smallest that fails is looked for where there is time."""
+"""Phases of hypothesis: only `make prove` takes the time to find the smallest failing example."""
 
 KIP = [Profile.of("kip")]
 

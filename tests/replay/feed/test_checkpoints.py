@@ -246,7 +246,7 @@ def test_a_later_cluster_is_followed(tmp_path: Path) -> None:
 
 
 def test_only_selected_clusters_have_rows(tmp_path: Path) -> None:
-    """Clusters that are not selected have no rows."""
+    """A feed of one selected cluster adds up to that cluster alone."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     feed = feed_in(tmp_path, clusters=["a"])

@@ -74,7 +74,7 @@ def test_exit_codes_are_verdicts(dump: Any) -> None:
 def test_newer_releases_are_read_as_known_ones(
     dump: Any, release: str, code: int, sentence: str, tmp_path: Path
 ) -> None:
-    """A newer release is read as the newest known one; a release that never existed is an error."""
+    """A newer release is read as the newest known one before it; an invalid release is an error."""
     path = dump(running())
     assert run("capture", f"lab={path}", str(tmp_path / "archive"), "--once").exit_code == 0
     for result in (
@@ -292,7 +292,7 @@ def test_json_of_lint_has_each_finding(dump: Any) -> None:
 
 
 def test_lint_refuses_exactly_once_support_before_3_3(dump: Any) -> None:
-    """Releases before 3.3 have no exactly-once support."""
+    """`--exactly-once` with a release before 3.3 is refused: it has no such support."""
     planted = running().abort().target("a", STOPPED).commit()
     result = run("lint", dump(planted), "--release", "3.2", "--exactly-once")
     assert result.exit_code == 2
