@@ -1,8 +1,8 @@
 """Settings that all tests share: seeds, hypothesis profiles, and an account of skipped tests.
 
 A test is skipped if a program or file that it needs is missing. One sentence at the end counts the
-skipped tests by their reason. With `CI` set, a skipped test fails the run: it proves nothing. Only
-files that stay outside of the repository may be missing there.
+skipped tests by their reason. With `CI` set, a skipped test fails the run: it proves nothing.
+Exceptions are files outside of the repository, and the programs of `OPTIONAL`.
 """
 
 import gc
@@ -24,12 +24,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-# Before anything imports them: suites that are no test modules by name explain their asserts, too.
+# Pytest explains the asserts of these suites, too, although their files are not named `test_*`. The
+# call must precede their import.
 pytest.register_assert_rewrite(
     "tests.laws.commands", "tests.logs.contract", "tests.logs.reading_contract"
 )
 
-# A shell ignores SIGINT for what runs in its background, and all processes of the run inherit that.
+# A shell lets its background jobs ignore SIGINT, and every process of the run would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -151,7 +152,7 @@ LEFT_OUT = () if PROVE else ("prove", *NEEDS, "slow") if QUICK else ("prove",)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load optional plugins: the guard of the quick tier, the order of parallel tests."""
-    # xdist tells its processes a width: tables would break where they do not without it.
+    # xdist sets COLUMNS in its processes: tables would wrap otherwise than in a run without xdist.
     os.environ.pop("COLUMNS", None)
     if QUICK:
         config.pluginmanager.import_plugin("tests.no_processes")

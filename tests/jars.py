@@ -27,7 +27,7 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """Options for a JVM that lives for seconds: the second compiler would cost more than it saves."""
 
 SILENT = ("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-nop:1.7.36")
-"""First jars of every class path: they discard Kafka's log."""
+"""API of slf4j and a binding that discards Kafka's log: the first jars of a silent class path."""
 
 OTHER_BINDINGS = ("slf4j-log4j12-", "slf4j-reload4j-", "log4j-slf4j", "logback-classic-")
 """Jars that would also claim to be slf4j's binding. Log4j itself stays: Kafka calls it directly."""
@@ -36,7 +36,7 @@ GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
-# Since 1.0 Kafka's tree has a POM (javax.ws.rs-api) whose packaging is this property.
+# A dependency of Kafka since 1.0, javax.ws.rs-api, takes its packaging from this property.
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>tests</groupId><artifactId>{}</artifactId><version>1</version>
@@ -84,8 +84,8 @@ def classpath(*artifacts: str, silent: bool = True, soon: Iterable[Artifacts] = 
 
     Each is `group:name:version`, or `group:name:version:classifier`.
 
-    A binding of slf4j that prints nothing is in it, unless `silent` is False: then there is none.
-    Safe to be called by several processes at once. `soon` names class paths that tests ask for
+    `silent` adds a binding of slf4j that prints nothing; without it the class path has no binding.
+    Several processes may call this at once. `soon` names class paths that tests ask for
     later. One run of Maven resolves them all, because its start costs more than a class path.
 
     Raises:

@@ -19,7 +19,7 @@ NEVER_RETRIED = CommandLimits(
 )
 """Limits under which a failed write is never retried: the first pause exceeds the patience.
 
-Reading back keeps all the time that a busy machine needs.
+Reading back a write may take as long as a busy machine needs.
 """
 
 

@@ -8,7 +8,8 @@ cluster:
 - In the offsets topics: the records of altering and resetting, in order within each partition.
 
 Statuses and commits of running tasks follow from no request and are left out. A refused request
-must be refused with the same status and words, without records. Any other must get its answer.
+must be refused with the same status and words, without records. Any other request
+must get the recorded answer.
 """
 
 from collections import defaultdict

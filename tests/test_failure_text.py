@@ -41,7 +41,7 @@ class NamelessError(Exception, metaclass=Nameless):
 
 
 @pytest.mark.parametrize("raised", [RuntimeError, SystemExit, KeyboardInterrupt])
-def test_an_exception_whose_text_raises(raised: type[BaseException]) -> None:
+def test_the_text_of_a_broken_exception_names_its_class(raised: type[BaseException]) -> None:
     """Each text names the class, whatever its methods raise."""
     failure = Textless(raised)
     assert message_of(failure) == "Textless: <exception str() failed>"

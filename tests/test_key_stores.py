@@ -151,7 +151,7 @@ TRUSTING = {
     "PKCS12 with a key": (pkcs12_of(ROOT, owner=STRANGER), PASSWORD),
     "an authority that is no root": (pkcs12_of(BETWEEN), PASSWORD),
     "JKS": (jks_of(certificate_entry(STRANGER.der), certificate_entry(ROOT.der)), PASSWORD),
-    "JKS that nobody checks": (jks_of(certificate_entry(ROOT.der)), None),
+    "JKS without a password": (jks_of(certificate_entry(ROOT.der)), None),
     "JKS, the broker's own": (jks_of(key_entry(BROKER.der, BETWEEN.der)), PASSWORD),
 }
 """Stores with which we trust the broker, and their passwords."""

@@ -163,8 +163,8 @@ def test_every_mutant_is_a_bug_and_no_crash() -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_each_mutant_fails_its_test(mutation: Mutation, mutants: MutantProcesses) -> None:
-    """The test of a mutant fails."""
+    """The named test fails because of the mutant, and not because pytest cannot collect it."""
     slip = SourceMutant(str(CORE / mutation.file), mutation.text, mutation.slip)
     done = run_tests(mutants, slip, mutation.test)
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.output[-2000:]
-    assert " failed" in done.output, done.output[-2000:]  # and not: cannot be collected
+    assert " failed" in done.output, done.output[-2000:]

@@ -171,7 +171,7 @@ def test_a_repeated_warning_is_printed_every_ten_seconds() -> None:
 
 
 def test_the_oldest_warning_is_forgotten_first() -> None:
-    """The warning that occurred longest ago is forgotten first."""
+    """Beyond the limit, the warning that occurred longest ago is printed again at once."""
     repeated = RepeatedWarnings("")
     record = logging.makeLogRecord({"levelno": logging.WARNING, "created": 1.0})
     for number in range(MOST_WARNINGS + 1):
@@ -194,7 +194,7 @@ def test_a_defect_is_one_line_too() -> None:
 
 
 def test_the_silent_logger_has_all_methods() -> None:
-    """The silent logger has all methods of a logger."""
+    """The silent logger takes an event with facts at every level."""
     nobody = silent()
     for tell in (nobody.info, nobody.warning, nobody.exception):
         tell("event", fact=1)
@@ -248,10 +248,10 @@ def test_facts_without_a_text_lose_their_line() -> None:
     assert "second" in stream.getvalue()
 
 
-def test_a_wrong_record_of_a_library_while_standard_error_is_closed(
+def test_a_wrong_record_of_a_library_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The bridge raises nothing into the library."""
+    """A malformed record raises nothing into the library, even while standard error is closed."""
     monkeypatch.setattr(sys, "stderr", closed_stream())
     wrong = logging.LogRecord("kafka", logging.WARNING, "", 0, "%d", ("x",), None)
     StdlibLogBridge(silent()).handle(wrong)

@@ -54,7 +54,7 @@ def check(rule: Rule, sources: list[SourceFile]) -> None:
     assert not offences, "\n" + "\n".join(offences)
 
 
-def test_layers(python: list[SourceFile]) -> None:
+def test_layers_import_only_layers_below(python: list[SourceFile]) -> None:
     """A part of the program imports only the parts below it."""
     check(layers, python)
 

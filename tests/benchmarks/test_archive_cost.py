@@ -20,7 +20,7 @@ def test_a_merge_saves_files_and_bytes(tmp_path: Path) -> None:
     assert sum(after.bytes_by_kind.values()) == after.bytes
 
 
-def test_its_cluster_runs(tmp_path: Path) -> None:
+def test_the_measured_cluster_runs(tmp_path: Path) -> None:
     """Each task has an offset: 8 offsets per minute, besides 22 records at the start."""
     store = FolderStore(str(tmp_path))
     assert capture_minutes(store, tasks=8, minutes=2, minutes_per_look=2) == 38

@@ -40,7 +40,7 @@ def test_goals_of_commands_are_judged(figure: KafkaCommandFigure, judged: str) -
     assert cell == judged
 
 
-def test_ratio_of_folds() -> None:
+def test_a_fold_shows_its_ratios_to_the_worker() -> None:
     """Time and memory are shown with their ratios to the worker's."""
     figures = KafkaFoldFigure(90.0, 2_000.0), KafkaFoldFigure(6.0, 500.0)
     assert rows(fold.table(figures, 10_000_000, 2)) == [

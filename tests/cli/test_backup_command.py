@@ -53,7 +53,7 @@ def entries_in(path: Path) -> list[Entry]:
     return asyncio.run(read())
 
 
-def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
+def test_a_copy_is_a_usable_log(log: Path, tmp_path: Path) -> None:
     """The copy is a usable log, and the output describes it."""
     target = tmp_path / "copy.db"
     result = call("backup", log, target)
@@ -100,7 +100,7 @@ def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
         ("folder", "copy.db", "is a directory"),
     ],
 )
-def test_sources_and_targets_that_cannot_be_used(
+def test_unusable_sources_and_targets_are_refused(
     log: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str, why: str
 ) -> None:
     """The error is one sentence with exit code 2; no file is created."""

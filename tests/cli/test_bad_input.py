@@ -121,7 +121,7 @@ def fingerprints(folder: Path) -> dict[str, str]:
 
 
 def commands(bad: Path, histories: Path, folder: Path) -> dict[str, list[object]]:
-    """Every command that reads a log."""
+    """Commands that read a log, by name."""
     story, catalogue = histories / "life-3.9.story.jsonl", histories / "catalogue.json"
     return {
         "inspect": ["inspect", bad],
@@ -144,7 +144,7 @@ def test_a_bad_log_is_refused_by_every_command(case: str, histories: Path, tmp_p
     assert fingerprints(tmp_path) == before
 
 
-def test_a_log_that_may_not_be_read(histories: Path, open_path: Path) -> None:
+def test_a_log_without_access_is_refused(histories: Path, open_path: Path) -> None:
     """Denied access is refused: to a dump, an embedded log, and the folder of a new log."""
     closed = open_path / "closed"
     closed.mkdir()
@@ -165,7 +165,7 @@ def test_a_log_that_may_not_be_read(histories: Path, open_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
+def test_a_locked_embedded_log_takes_no_import(histories: Path, tmp_path: Path) -> None:
     """An exclusive lock of another process stops the import."""
     log = tmp_path / "log.db"
     call("import", histories / LIFE, log)
@@ -233,7 +233,7 @@ def test_unknown_names_are_refused(life: Path, options: list[str], sentence: str
         ("sqlite:///nowhere.db", "nowhere.db does not exist: check the path"),
     ],
 )
-def test_names_that_name_no_log(where: str, sentence: str) -> None:
+def test_a_name_of_no_log_is_refused(where: str, sentence: str) -> None:
     """The error lists the forms of a log's name."""
     assert sentence in refusal(call("inspect", where))
 
@@ -254,7 +254,7 @@ def test_an_unreachable_broker_is_reported(histories: Path, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> None:
+def test_an_unknown_format_or_topic_is_refused(histories: Path, tmp_path: Path) -> None:
     """An unknown format is refused, and a dump that does not name its topic."""
     assert "is no format of a dump" in refusal(
         call("inspect", histories / LIFE, "--format", "avro")

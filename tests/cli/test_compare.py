@@ -32,7 +32,7 @@ def test_equal_neighbours_of_a_marked_row_are_not_repeated(histories: Path) -> N
 
 
 def test_json_has_each_difference_with_its_cause(histories: Path) -> None:
-    """Every difference with each release's value and its cause; the rest is said to be alike."""
+    """JSON has each difference with every release's value and its cause; only those rows differ."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     document = call("inspect", log, "--compare", "3.4,3.9,kip", "-o", "json").json
     assert document["profiles"] == ["3.4.1", "3.9.2", "kip"]
@@ -58,8 +58,8 @@ def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> Non
         assert traced["cause"]["value"] is not None
 
 
-def test_releases_that_agree(histories: Path) -> None:
-    """One sentence says so, and no row is marked."""
+def test_releases_that_agree_give_one_sentence(histories: Path) -> None:
+    """One sentence says that the releases agree, and no row is marked."""
     result = call("inspect", histories / "mirror-3.9.log.jsonl", "--compare", "3.9.0,3.9.1")
     assert "3.9.0 and 3.9.1 agree in everything" in result.out
     assert "≠" not in result.out

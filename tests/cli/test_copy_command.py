@@ -27,7 +27,7 @@ def test_bad_uses_are_refused(words: tuple[str, ...], sentence: str) -> None:
     assert sentence in refusal(call("copy", *words))
 
 
-def test_a_log_in_use_and_a_broker_that_is_down(tmp_path: Path) -> None:
+def test_a_log_in_use_is_refused_before_a_broker_that_is_down(tmp_path: Path) -> None:
     """A log with a running writer is refused first; then the unreachable broker is named."""
     path = tmp_path / "state.db"
     (port,) = free_ports(1)

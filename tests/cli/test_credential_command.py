@@ -41,7 +41,7 @@ def test_a_program_writes_a_password_once() -> None:
     _fits(result.out, " s3 cret ")
 
 
-def test_a_program_that_writes_no_password() -> None:
+def test_an_empty_password_is_refused() -> None:
     """An empty password on standard input is refused, with exit code 2."""
     result = call(*PASSWORD, typed="\n")
     assert (result.code, result.out) == (2, "")
@@ -66,8 +66,8 @@ def test_a_token_is_shown_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["a:b", "", "#ann", " ann", "a\nb"])
-def test_names_that_do_not_fit_into_a_line(name: str) -> None:
-    """Such names are refused in one sentence."""
+def test_names_that_do_not_fit_into_a_line_are_refused(name: str) -> None:
+    """A name is refused if it is empty, has a colon or line break, or begins with `#` or space."""
     result = call("credential", "token", name, "--role", "view")
     assert result.code == 2
     assert "cannot be used: use printable characters without a colon" in result.err
@@ -75,7 +75,7 @@ def test_names_that_do_not_fit_into_a_line(name: str) -> None:
 
 
 def test_unknown_roles_are_refused() -> None:
-    """Unknown roles are refused by name."""
+    """An unknown role is refused with the list of the valid roles."""
     result = call("credential", "token", "ann", "--role", "root")
     assert result.code == 2
     assert "'view', 'operate', 'administer'" in result.err

@@ -44,7 +44,7 @@ async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) 
     await log.close()
 
 
-def test_lines_of_an_empty_log() -> None:
+def test_an_empty_log_has_examples_without_connectors() -> None:
     """An empty log gives the examples without connectors."""
     assert lines(URL, ClusterState(KIP), None) == [
         f"curl -s -w '\\n' '{URL}/'",

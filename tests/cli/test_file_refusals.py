@@ -58,7 +58,9 @@ def folder(open_path: Path) -> Path:
 
 @pytest.mark.parametrize("line", COMMAND_LINES)
 @pytest.mark.parametrize("kind", FAILURES)
-def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Path) -> None:
+def test_every_command_names_a_file_that_cannot_be_read(
+    line: str, kind: str, log: Path, folder: Path
+) -> None:
     """Each command prints the same sentence for missing or denied files, loops and folders."""
     if kind == "folder" and line in FOLDERS_TAKEN:
         return
@@ -75,7 +77,7 @@ def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Pat
 
 
 @pytest.mark.parametrize("line", ["inspect {}", "get -c {}", "stop orders -c {}", "import {} x.db"])
-def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
+def test_a_log_behind_a_loop_of_links_is_refused(line: str, folder: Path) -> None:
     """A link loop counts as an existing file that cannot be read."""
     words = [word.format(folder / "loop") for word in line.split()]
     assert refusal(call(*words)) == f"{folder / 'loop'} cannot be read {FAILURES['loop']}"
@@ -89,7 +91,7 @@ def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
         ("offsets alter orders -f {} -c {log}", "offsets as `offsets get -o json` prints them"),
     ],
 )
-def test_a_file_that_is_no_text_or_empty(
+def test_a_file_that_is_no_text_or_empty_is_refused(
     line: str, expected: str, log: Path, tmp_path: Path
 ) -> None:
     """The sentence names the problem and the expected content, not missing connectors."""
@@ -102,7 +104,7 @@ def test_a_file_that_is_no_text_or_empty(
     assert refusal(call(*words)) == f"{file} is empty: give {expected}"
 
 
-def test_standard_input_that_is_no_text() -> None:
+def test_standard_input_that_is_no_text_is_refused() -> None:
     """The error for bytes that are no UTF-8 names standard input."""
     result = call("apply", "-f", "-", typed="\0\1\2")
     assert refusal(result).startswith("standard input is no text in UTF-8: give connectors")

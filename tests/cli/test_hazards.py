@@ -32,7 +32,7 @@ def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
     assert "--fail needs --hazards" in call("inspect", poisoned, "--fail").err
 
 
-def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
+def test_a_record_that_stops_a_worker_is_shown(poisoned: Path) -> None:
     """A record that stops workers up to 3.2: danger, position, key and effect are shown."""
     result = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)
     assert result.code == 0
@@ -63,7 +63,7 @@ def test_without_a_release_all_are_compared(poisoned: Path) -> None:
             ]
 
 
-def test_spans_of_releases() -> None:
+def test_successive_releases_form_one_span() -> None:
     """Successive releases form one span; gaps separate spans."""
     assert list(spans(RELEASES)) == [f"{RELEASES[0]} to {NEWEST}"]
     releases = [*RELEASES[:2], RELEASES[3], *RELEASES[5:7]]
@@ -85,13 +85,13 @@ def test_one_connector_has_its_own_hazards_and_those_of_all(poisoned: Path) -> N
     assert mine[0]["record"]["value"] == "{}"
 
 
-def test_a_log_without_hazards(histories: Path) -> None:
+def test_a_log_without_hazards_gives_one_line(histories: Path) -> None:
     """A log without hazards gives one line."""
     result = call("inspect", histories / "life-2.8.log.jsonl", "--hazards", "--profile", "2.8")
     assert result.out.splitlines()[0].startswith("a worker of 2.8.2 would meet no hazards in ")
 
 
-def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
+def test_a_task_count_that_no_worker_can_list_is_remarked(poisoned: Path) -> None:
     """Overview and connector view still work where the worker would answer 500."""
     options = ["--profile", "3.9", "-o", "json"]
     rows = call("inspect", poisoned, *options).json["connectors"]

@@ -25,7 +25,7 @@ status@1:64  2026-11-20T22:55:00.498Z  status                  PAUSED on 127.0.0
 """  # noqa: E501 - printed so
 
 
-def test_every_change_with_its_record_and_time(histories: Path) -> None:
+def test_every_change_has_its_record_and_time(histories: Path) -> None:
     """Each change of a connector that was created STOPPED has its record and time."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("inspect", log, "--history", "born", columns=160)

@@ -55,7 +55,7 @@ def test_a_history_is_imported_unchanged(histories: Path, tmp_path: Path) -> Non
 
 
 def test_the_summary_has_sources_content_and_result(histories: Path, tmp_path: Path) -> None:
-    """The summary has the sources, the content and the result."""
+    """The summary has a row per file and per topic, and the number of added records."""
     file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
     result = call("import", file, log, columns=200)
     shown = result.out.replace(str(log), "LOG").replace(f"{file}", "LIFE")

@@ -59,7 +59,7 @@ def test_only_the_first_unreadable_records_are_kept(
     assert "  … and 6 more; -o json has the first 7 records\n" in result.out
 
 
-def test_remarks_only_where_there_are_any(tmp_path: Path) -> None:
+def test_the_remarks_column_appears_only_with_a_remark(tmp_path: Path) -> None:
     """The table has a column of remarks only if there is a remark."""
     record = Entry("connect-configs", 0, 0, 1, b"target-state-c", b'{"state":"PAUSED"}')
     assert "REMARKS" in call("inspect", embedded(tmp_path / "a.db", [record])).out
@@ -67,7 +67,7 @@ def test_remarks_only_where_there_are_any(tmp_path: Path) -> None:
     assert "REMARKS" not in call("inspect", embedded(tmp_path / "b.db", [nothing])).out
 
 
-def test_the_view_as_json(histories: Path) -> None:
+def test_json_has_all_facts_of_the_table(histories: Path) -> None:
     """JSON has all facts of the table, and every unreadable record."""
     document = inspect(histories, "odd-records-3.9", "--profile", "3.9", "-o", "json").json
     ghost, half = document["connectors"][:2]
@@ -157,7 +157,7 @@ def test_the_view_of_one_connector_has_its_whole_state(histories: Path) -> None:
     assert "RUNNING on 127.0.0.1:8083, generation" in shown
 
 
-def test_since_when_offsets_are_unchanged(histories: Path) -> None:
+def test_each_offset_has_the_time_since_it_is_unchanged(histories: Path) -> None:
     """Each offset has its record with time and age; a past moment has no age."""
     view = ("--connector", "pages")
     offsets = inspect(histories, "life-3.9", *view, "-o", "json").json["source_offsets"]
@@ -174,7 +174,7 @@ def test_since_when_offsets_are_unchanged(histories: Path) -> None:
     assert f"{latest} (" not in past
 
 
-def test_a_count_that_no_worker_can_list(tmp_path: Path) -> None:
+def test_a_task_count_that_no_worker_can_list_is_explained(tmp_path: Path) -> None:
     """Every view names the reason and shows the rest; names may have any character."""
     log = embedded(
         tmp_path / "log.db",

@@ -63,7 +63,7 @@ def test_no_log_crashes_a_view(
     options = [*view, *form]
     options += [] if "--compare" in view else ["--profile", release]
     result = call("inspect", file, *options)
-    # Nothing is known of a connector, or the release is too old to be asked so.
+    # The connector may be unknown, or the release too old for the option.
     may_refuse = {"--connector", "--history", "--exactly-once"} & {*view, *form}
     assert result.code == 0 or (may_refuse and refusal(result))
     if result.code == 0 and ("json" in form or "--rest" in view):

@@ -96,7 +96,7 @@ def test_a_reader_may_leave_early(view: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
-def test_output_that_cannot_be_written(view: str) -> None:
+def test_output_that_cannot_be_written_is_an_error(view: str) -> None:
     """A closed output is refused; a full disk has an exit code of its own."""
     assert "is closed" in refusal(bash(f"{COMMAND} {view} >&-"))
     full = bash(f"{COMMAND} {view} >/dev/full")
@@ -105,7 +105,7 @@ def test_output_that_cannot_be_written(view: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", "inspect --help", "completion bash"])
-def test_a_help_that_cannot_be_written(words: str) -> None:
+def test_a_help_on_a_full_disk_is_an_error(words: str) -> None:
     """A full disk is named for a help, too, in both programs."""
     for program in ("controlplane", "replay"):
         full = bash(f"{sys.executable} -m {program} {words.replace('inspect', '')} >/dev/full")
@@ -113,8 +113,8 @@ def test_a_help_that_cannot_be_written(words: str) -> None:
         assert "cannot be written (No space left on device)" in full.err
 
 
-def test_an_interrupt_during_the_imports() -> None:
-    """Ctrl-C that arrives before the commands are imported ends the program as later."""
+def test_an_interrupt_during_the_imports_prints_one_line() -> None:
+    """Ctrl-C during the imports ends the program as Ctrl-C during a command does."""
     interrupting = (
         "import importlib.abc, runpy, sys\n"
         "class Interrupt(importlib.abc.MetaPathFinder):\n"
@@ -161,7 +161,7 @@ def test_defects_and_ctrl_c_have_exit_codes_of_their_own(how: str, code: int, sa
 
 
 def test_a_defect_prints_its_traceback_on_request() -> None:
-    """A defect prints its traceback on request."""
+    """With `CONTROLPLANE_DEBUG`, a defect's exception is raised: Python prints its traceback."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )

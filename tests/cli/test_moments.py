@@ -11,7 +11,7 @@ from controlplane.core.moments import read_time_ms
 from tests.cli.command_calls import CommandResult, call, embedded, refusal
 
 FLOOD = "9" * 4_200
-"""Python takes no more than 4300 digits for a number."""
+"""Digits of a huge number, within the 4,300 digits that Python converts to an integer."""
 
 
 def as_of(histories: Path, moment: str, *options: str) -> CommandResult:

@@ -196,7 +196,7 @@ def test_impossible_partition_counts_are_refused(dump: Path, counts: str, senten
 
 
 def test_partitions_of_a_log_that_knows_them_are_refused(history: Path, tmp_path: Path) -> None:
-    """`--partitions` for a log that knows its partitions is refused."""
+    """An embedded log knows its partitions: `--partitions` for it is refused."""
     call("import", history, tmp_path / "copy.db")
     message = refusal(call("plan", tmp_path / "copy.db", *RESET, "--partitions", "offsets=5"))
     assert "is no dump: leave out --partitions" in message

@@ -96,7 +96,7 @@ def test_our_profile_writes_one_step() -> None:
     assert [(step["name"], len(step["records"])) for step in steps] == [("config", 2)]
 
 
-def test_a_release_without_the_endpoint() -> None:
+def test_a_release_without_the_endpoint_writes_nothing() -> None:
     """Exit code 1 with the release's answer and the reason."""
     result = plan("--profile", "3.4", "PUT", "/connectors/pages/stop")
     assert (result.code, result.err) == (1, "")
@@ -117,7 +117,7 @@ def test_refusals_are_those_of_the_worker() -> None:
     assert result.json["refused"] == {"status": 409, "message": "Connector pages already exists"}
 
 
-def test_a_body_that_cannot_be_read() -> None:
+def test_an_unreadable_body_gives_the_error_of_the_release() -> None:
     """The release's error is printed on one line."""
     result = plan("--profile", "3.9", "PUT", "/connectors/pages/config", "{bad")
     assert result.code == 1
@@ -197,7 +197,9 @@ def test_hooks_in_python_are_called_or_trusted(
     assert done.exists()
 
 
-def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_loaded_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A plugin that cannot be loaded is named in one sentence."""
     declare(monkeypatch, tmp_path, b="declared:B")
     message = refusal(call("plan", LOG, "PUT", "/connectors/pages/stop"))
@@ -232,7 +234,7 @@ def _with_topics(entries: list[Entry]) -> list[Entry]:
     return [*entries, *others]
 
 
-def test_offsets_of_a_sink(archive: Path) -> None:
+def test_offsets_of_a_sink_are_set_in_its_consumer_group(archive: Path) -> None:
     """The plan says that the offsets are in a consumer group."""
     body = json.dumps(
         {
@@ -310,7 +312,7 @@ def test_fencing_is_explained() -> None:
     assert "a worker of 3.9.2 with exactly-once support would write to" in result.out
 
 
-def test_exactly_once_support_decides() -> None:
+def test_exactly_once_support_changes_a_refusal() -> None:
     """A connector that requires exactly-once support has another refusal without it."""
     request = ("--profile", "3.9", "PUT", "/connectors/new/config")
     config = {"connector.class": "lab.PagesSourceConnector", "topics": "t"}
@@ -331,7 +333,7 @@ def test_a_workers_file_applies(tmp_path: Path) -> None:
     assert ": 403 Topic tracking reset is disabled" in result.out
 
 
-def test_nothing_to_do() -> None:
+def test_a_plan_without_steps_says_so() -> None:
     """A plan without steps says so and exits with 0."""
     result = plan("PUT", "/connectors/nobody/topics/reset")
     assert result.code == 0

@@ -114,7 +114,7 @@ def test_answers_for_people_have_no_secrets(planted: Path) -> None:
 
 
 def test_a_trace_is_shown_without_its_secret(planted: Path) -> None:
-    """The trace is shown without its secret."""
+    """JSON has the traces of connector and task, with `[hidden]` in place of the password."""
     document = call("inspect", planted, "--connector", "c", "-o", "json").json
     shown = "java.lang.Exception: login failed password=[hidden]\n\tat x"
     assert document["connector_status"]["trace"] == shown

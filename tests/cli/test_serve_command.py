@@ -86,7 +86,7 @@ async def test_log_lines_are_json_objects(
         arguments += ["--log-format", "json"]
     async with running(*arguments, "--host", "0.0.0.0") as service, httpx.AsyncClient() as client:
         port = service.url.rpartition(":")[2]
-        for _ in range(2):  # the second answer is the first one, given again
+        for _ in range(2):  # the second response comes from the cache
             await client.get(f"http://127.0.0.1:{port}/connectors")
         code, written = await service.end()
     assert code == 0
@@ -172,7 +172,7 @@ async def test_read_only_logs_can_be_planned_for() -> None:
         assert refused.json()["message"].endswith(". dry_run=true shows what would be written")
 
 
-async def test_exactly_once_support() -> None:
+async def test_exactly_once_support_hides_aborted_records() -> None:
     """A worker with that support does not see aborted records; other workers do."""
     log = str(HISTORIES / "aborted-3.9.log.jsonl")
     connectors = []
@@ -244,7 +244,7 @@ def _refused(*arguments: str) -> str:
     return result.stderr.removeprefix("Error: ").rstrip()
 
 
-def test_port_in_use() -> None:
+def test_a_port_in_use_is_refused() -> None:
     """A used port gives one sentence."""
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]

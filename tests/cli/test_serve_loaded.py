@@ -24,7 +24,7 @@ async def first_line(service: RunningService, writers: list[asyncio.StreamWriter
     writers.append(writer)
     with suppress(TimeoutError, ConnectionError):
         writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        async with asyncio.timeout(10):  # where no file is left it waits to be accepted
+        async with asyncio.timeout(10):  # the connection waits until a file is free
             return await reader.readline()
     return b""
 

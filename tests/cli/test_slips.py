@@ -60,7 +60,7 @@ def test_topic_options_are_refused_for_histories(
     assert not list(tmp_path.iterdir())
 
 
-def test_files_of_several_formats_in_one_import(
+def test_one_import_takes_files_of_several_formats(
     histories: Path, console: Path, tmp_path: Path
 ) -> None:
     """Format options apply only to files that do not define their format."""
@@ -69,19 +69,19 @@ def test_files_of_several_formats_in_one_import(
     assert result.code == 0, result.err
 
 
-def test_an_invalid_topic_name(console: Path) -> None:
+def test_an_invalid_topic_name_is_refused(console: Path) -> None:
     """The error says that the name is invalid, not that the topic is missing."""
     assert "'a/b' is no topic name" in refusal(call("inspect", console, "--topic", "a/b"))
 
 
-def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
+def test_two_clusters_in_one_import_are_refused(histories: Path, tmp_path: Path) -> None:
     """The refusal says what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     message = refusal(call("import", *logs, tmp_path / "log.db"))
     assert message.endswith("use one log for the old records and another for the new")
 
 
-def test_a_file_that_may_not_be_read(console: Path) -> None:
+def test_a_file_without_access_is_refused(console: Path) -> None:
     """The refusal of an unreadable file has the remedy."""
     console.chmod(0)
     with unprivileged():

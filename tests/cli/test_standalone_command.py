@@ -137,7 +137,7 @@ class TestRunning:
             assert (await client.put("/connectors/lines/resume")).status_code == 202
             await until_lines(folder / "out.txt", "two")
 
-    async def test_initial_offsets_of_a_sink(self, folder: Path) -> None:
+    async def test_a_sink_begins_at_its_initial_offsets(self, folder: Path) -> None:
         """The sink begins after the first record."""
         place = {"kafka_topic": "lines", "kafka_partition": 0}
         offsets = [{"partition": place, "offset": {"kafka_offset": 1}}]
@@ -292,7 +292,7 @@ class TestConnectorFiles:
         Path("a.json").write_bytes(b" " * (1 << 20) + b"{}")
         assert "more than 1 MiB" in declined(standalone("a.json"))
 
-    def test_one_name_in_two_files(self) -> None:
+    def test_one_name_in_two_files_is_refused(self) -> None:
         """The error for a connector in two files names both files."""
         first = write_json(Path("a.json"), LINES)
         second = write_json(Path("b.json"), LINES)
@@ -327,7 +327,7 @@ class TestConnectorFiles:
             assert worker.lines[0] == "Created connector lines"
             await until_task_state(client, "lines", "FAILED")
 
-    def test_a_failed_start(self, folder: Path) -> None:
+    def test_a_connector_that_fails_to_start_ends_the_worker(self, folder: Path) -> None:
         """The worker ends, as Kafka's does, with the author's message."""
         Path("bad.py").write_text(BAD)
         file = write_json(Path("a.json"), {"name": "a", "connector.class": "bad.Bad"})
@@ -374,7 +374,7 @@ class TestWorkerFile:
             'Missing required configuration "offset.storage.file.filename" which has no default'
         )
 
-    def test_brokers_that_do_not_answer(self) -> None:
+    def test_brokers_that_do_not_answer_are_named(self) -> None:
         """One sentence names the brokers; nothing was created."""
         (port,) = free_ports(1)
         nowhere = f"127.0.0.1:{port}"
@@ -415,7 +415,7 @@ class TestWorkerFile:
         async with running_worker(folder, settings={"records.log": "topics.db"}) as worker:
             assert worker.lines[0].endswith("topics in sqlite:///topics.db")
 
-    async def test_two_workers_with_one_log(self, folder: Path) -> None:
+    async def test_a_second_worker_of_one_log_is_refused(self, folder: Path) -> None:
         """The second worker is refused and changes nothing."""
         async with running_worker(folder):
             result = await asyncio.to_thread(ended_worker, folder)

@@ -66,7 +66,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_bar_while_much_is_read(large: Path) -> None:
+def test_a_bar_appears_while_much_is_read(large: Path) -> None:
     """The bar is on standard error, if that is a terminal; standard output has the answer."""
     output = at_a_terminal("stderr", "inspect", large, "-o", "json")
     assert f"reading {large}"[:20] in output.terminal

@@ -72,7 +72,9 @@ def test_exactly_once_support_per_worker(histories: Path) -> None:
     assert verify(histories, log, "exactly-once-3.9", "--exactly-once").code == 0
 
 
-def test_a_compacted_log_with_the_log_before_compaction(histories: Path, tmp_path: Path) -> None:
+def test_records_from_before_compaction_explain_every_answer(
+    histories: Path, tmp_path: Path
+) -> None:
     """`--before` reads the removed records, also from an embedded log; then all answers match."""
     name, before = "compacted-3.9", tmp_path / "before.db"
     log = histories / f"{name}.log.jsonl"
@@ -157,7 +159,7 @@ def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
     assert "Missing argument 'STORY'" in missing.err
 
 
-def test_a_worker_that_the_story_does_not_know(histories: Path) -> None:
+def test_a_worker_that_the_story_does_not_know_is_refused(histories: Path) -> None:
     """An unknown worker is refused: a misspelt name would prove nothing."""
     result = verify(
         *(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9"),
@@ -207,7 +209,8 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
     """A shorter log can cause differences; without differences it proves nothing."""
     log = tmp_path / "log.jsonl"
     text = (histories / "life-2.8.log.jsonl").read_text("utf-8")
-    _, *lines = text.splitlines(keepends=True)  # the first line counts the others
+    # The first line is the header with the number of records.
+    _, *lines = text.splitlines(keepends=True)
     last = max(at for at, line in enumerate(lines) if '"topic":"connect-configs"' in line)
     log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
     result = verify(histories, log, "life-2.8")
@@ -228,8 +231,10 @@ def test_the_end_of_a_transaction_is_no_missing_record(
     assert (result.code, result.err) == (0, "")
 
 
-def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
-    """An unknown release is read as the newest known one, with one warning."""
+def test_a_story_of_a_release_too_new_is_read_as_a_known_one(
+    histories: Path, tmp_path: Path
+) -> None:
+    """A release newer than the known ones is read as the newest before it, with one warning."""
     story = tmp_path / "story.jsonl"
     text = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
     story.write_text(text.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
@@ -238,7 +243,7 @@ def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
     assert result.code == 0
 
 
-def test_support_that_a_release_never_had(histories: Path) -> None:
+def test_support_that_a_release_never_had_is_refused(histories: Path) -> None:
     """Exactly-once support is refused for a release without it."""
     log = histories / "life-2.8.log.jsonl"
     message = refusal(verify(histories, log, "life-2.8", "--exactly-once"))
@@ -263,7 +268,7 @@ def test_files_without_a_story_are_refused(histories: Path, tmp_path: Path) -> N
 
 
 DEPTHS = [200, 900, 1_500, 100_000]
-"""Shown; hardly read; beyond what Python calls; beyond everything."""
+"""Nesting depths: the least is read and printed, the greatest exceeds every limit."""
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

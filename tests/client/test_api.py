@@ -166,7 +166,7 @@ async def test_other_servers_than_connect_are_refused(answer: dict[str, Any]) ->
     ("method", "says"),
     [("GET", "gave no answer to GET /x"), ("DELETE", "the change may have been made; check")],
 )
-async def test_a_worker_that_goes_silent(method: str, says: str) -> None:
+async def test_a_silent_worker_leaves_the_change_in_doubt(method: str, says: str) -> None:
     """The error says that the result of the sent change is unknown."""
 
     def silent(request: httpx.Request) -> httpx.Response:

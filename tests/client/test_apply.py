@@ -68,7 +68,7 @@ def test_all_files_are_read_before_anything_is_sent(cluster: ClusterCalls) -> No
 
 
 def test_a_new_connector_gets_its_initial_state(cluster: ClusterCalls) -> None:
-    """A new connector gets its initial state."""
+    """The only target state that `apply` writes is `initial_state` of the file (KIP-980)."""
     cluster.create(initial_state="STOPPED")
     events = cluster.json("history", "orders")["events"]
     assert [event["after"] for event in events if event["what"] == "target state"] == ["STOPPED"]

@@ -42,7 +42,7 @@ def test_a_bundle_carries_config_offsets_and_state(
 
 
 def test_a_second_import_changes_nothing(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """A second import changes nothing."""
+    """A second import of a bundle reports its connectors as unchanged."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.output("bundle", "import", bundle)
@@ -72,7 +72,7 @@ def test_existing_connectors_are_not_overwritten(
     assert other.json("describe", "copy")["config"]["name"] == "copy"
 
 
-def test_a_dry_run(cluster: ClusterCalls, other: ClusterCalls) -> None:
+def test_a_dry_run_imports_nothing(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """The dry run shows the command and all of its records."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -118,7 +118,7 @@ def test_offsets_of_a_sink_are_unknown(cluster: ClusterCalls) -> None:
         ('{"bundle": 2, "connectors": []}', "is a bundle of format 2, and this version reads 1"),
     ],
 )
-def test_files_that_are_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:
+def test_files_that_are_no_bundle_are_refused(cluster: ClusterCalls, text: str, says: str) -> None:
     """The error is one sentence, and no request is sent."""
     cluster.create()
     assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)

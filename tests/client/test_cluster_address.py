@@ -42,7 +42,7 @@ def test_a_token_is_given_directly_or_in_a_file(tmp_path: Path, form: str) -> No
         (ClusterAddress(token="@nix"), "nix cannot be read"),
     ],
 )
-def test_credentials_that_cannot_be_sent(cluster: ClusterAddress, says: str) -> None:
+def test_credentials_that_cannot_be_sent_are_refused(cluster: ClusterAddress, says: str) -> None:
     """The error is one sentence, which does not repeat the credential."""
     with pytest.raises(InputRefused, match=says):
         cluster.credentials()
@@ -86,7 +86,7 @@ def test_the_environment_names_the_cluster() -> None:
         (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "has no certificates"),
     ],
 )
-def test_addresses_that_name_no_cluster(words: tuple[str, ...], says: str) -> None:
+def test_addresses_that_name_no_cluster_are_refused(words: tuple[str, ...], says: str) -> None:
     """The error is one sentence with exit code 2."""
     result = call("get", *words)
     assert (result.code, result.out) == (2, "")

@@ -36,7 +36,7 @@ def test_words_are_completed(cluster: ClusterCalls, line: str, completions: list
     assert [completion.partition(",")[2] for completion in result.out.split()] == completions
 
 
-def test_no_cluster_no_names(cluster: ClusterCalls) -> None:
+def test_without_a_cluster_no_names_are_completed(cluster: ClusterCalls) -> None:
     """Without a cluster no names are completed; the shell shows no error."""
     result = shell(
         CONTROLPLANE_CLUSTER="http://127.0.0.1:1",

@@ -75,7 +75,7 @@ def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_a_directory_has_many(tmp_path: Path) -> None:
+def test_the_files_of_a_directory_are_read_in_name_order(tmp_path: Path) -> None:
     """A directory's connector files are read in name order; other files are ignored."""
     for name in ("b.json", "a.properties", "notes.txt"):
         write_file(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
@@ -97,7 +97,7 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
         ('{"a": {}}', "'a' has no config"),
     ],
 )
-def test_files_that_declare_no_connector(tmp_path: Path, text: str, says: str) -> None:
+def test_files_that_declare_no_connector_are_refused(tmp_path: Path, text: str, says: str) -> None:
     """The error is one sentence that names the file."""
     path = write_file(tmp_path, "x", text)
     with pytest.raises(InputRefused) as refused:
@@ -125,13 +125,13 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
 
 
 def test_one_connector_in_two_files_is_refused(tmp_path: Path) -> None:
-    """A connector in two files is refused."""
+    """The error names both files that declare the connector."""
     paths = [write_file(tmp_path, name, "name=orders") for name in ("a", "b")]
     with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: remove one"):
         read_declared(paths)
 
 
-def test_one_name_for_several(tmp_path: Path) -> None:
+def test_one_name_for_several_connectors_is_refused(tmp_path: Path) -> None:
     """`-n` is refused with several connectors."""
     paths = [write_file(tmp_path, "a", "name=a"), write_file(tmp_path, "b", "x=y")]
     with pytest.raises(InputRefused, match="its config names it"):
@@ -139,7 +139,7 @@ def test_one_name_for_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nix", "."])
-def test_nothing_to_read(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_and_an_empty_directory_are_refused(tmp_path: Path, name: str) -> None:
     """A missing file is refused, and a directory without connector files."""
     with pytest.raises(InputRefused, match=r"cannot be read \(No such file|no connector in "):
         read_declared([str(tmp_path / name)])

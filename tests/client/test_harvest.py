@@ -162,7 +162,7 @@ def test_a_machine_without_java_gets_instructions(tmp_path: Path) -> None:
     assert "there is no Java on this machine: install a JDK" in result.err
 
 
-def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
+def test_a_java_that_is_no_jdk_is_refused(tmp_path: Path) -> None:
     """A runtime without a compiler cannot run a source file; the sentence says so."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     java = tmp_path / "bin" / "java"
@@ -175,7 +175,7 @@ def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
     assert (result.code, "belongs to no JDK of release 11 or newer" in result.err) == (2, True)
 
 
-def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_for_the_jars_is_refused(tmp_path: Path) -> None:
     """The compiler rejects the jars; the sentence names the needed JDK."""
     (tmp_path / "connect-runtime-4.0.0.jar").touch()
     java = tmp_path / "bin" / "java"

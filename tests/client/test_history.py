@@ -43,7 +43,7 @@ def test_diff_lists_facts_that_differ_between_two_moments(changed: ClusterCalls)
     assert changed.output("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
 
 
-def test_a_connector_that_did_not_exist(changed: ClusterCalls) -> None:
+def test_a_connector_that_did_not_exist_differs_in_all_facts(changed: ClusterCalls) -> None:
     """All its facts differ; a connector that never existed is refused."""
     changed.output("delete", "orders")
     gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
@@ -60,9 +60,7 @@ def test_a_connector_that_did_not_exist(changed: ClusterCalls) -> None:
 @pytest.mark.parametrize(
     ("done", "words"), [("pause", "STARTED → PAUSED"), ("stop", "STARTED → STOPPED")]
 )
-def test_difference_of_a_connector_that_was_paused_or_stopped(
-    cluster: ClusterCalls, done: str, words: str
-) -> None:
+def test_diff_shows_a_pause_and_a_stop(cluster: ClusterCalls, done: str, words: str) -> None:
     """`diff` shows the changed target state, and ends with exit code 1."""
     cluster.create()
     cluster.output(done, "orders")
@@ -155,7 +153,7 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) ->
 
 
 def test_a_reset_without_offsets_does_not_ask(cluster: ClusterCalls) -> None:
-    """A reset without offsets does not ask."""
+    """A connector without offsets is reset without a question, with exit code 0."""
     cluster.create(initial_state="STOPPED")
     result = cluster.ask("offsets", "reset", "orders", typed="")
     assert (result.code, "remove" in result.out + result.err) == (0, False)

@@ -9,7 +9,7 @@ CONFIG = "config: {connector.class: FileStreamSource, topic: t}"
 
 
 def multiplied(first: str, form: str) -> str:
-    """Levels of aliases, each with nine of the level before: 9 to the 20th."""
+    """YAML with 20 levels of aliases, each nine times the level before: 9**20 copies of `first`."""
     levels = [f"- &a0 {first}"]
     for level in range(1, 21):
         parts = ", ".join([f"*a{level - 1}"] * 9)
@@ -87,6 +87,8 @@ def test_a_name_with_half_a_surrogate_pair_is_refused(text: str, cluster: Cluste
         ("watch", "\udcff"),
     ],
 )
-def test_an_argument_that_is_no_text(words: tuple[str, ...], cluster: ClusterCalls) -> None:
+def test_an_argument_that_is_no_text_is_refused(
+    words: tuple[str, ...], cluster: ClusterCalls
+) -> None:
     """An argument of other bytes than UTF-8 is refused; shells pass on any bytes."""
     cluster.refused(*words, code=2)

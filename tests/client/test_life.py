@@ -7,7 +7,7 @@ import pytest
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 
-def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
+def test_each_change_prints_one_line(cluster: ClusterCalls) -> None:
     """Each change prints one line; `offsets` shows the altered offset, and deletion removes all."""
     cluster.create()
     for verb, did in (("pause", "paused"), ("resume", "resumed"), ("stop", "stopped")):
@@ -192,7 +192,7 @@ def test_unreported_states_are_shown_as_wanted(
 
 
 def test_a_log_keeps_its_cluster_id(cluster: ClusterCalls) -> None:
-    """A log keeps its cluster id."""
+    """`get info` prints one cluster id of 22 characters, before and after a change."""
     cluster.create()
     about = cluster.json("get", "info")
     assert len(about["kafka_cluster_id"]) == 22

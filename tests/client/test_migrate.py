@@ -270,8 +270,10 @@ def test_a_journal_of_another_migration_is_refused(
         assert (bad.code, sentence in bad.err) == (2, True)
 
 
-async def test_releases_that_cannot(cluster: ClusterCalls, tmp_path: Path) -> None:
-    """A worker without STOPPED or initial states is refused before any change."""
+async def test_releases_that_cannot_migrate_are_refused(
+    cluster: ClusterCalls, tmp_path: Path
+) -> None:
+    """A worker is refused before any change if its release lacks STOPPED or initial states."""
     await asyncio.to_thread(cluster.create)
     for version, side, sentence in (
         ("3.4.1", "--from", "which cannot stop a connector and read its offsets: that takes 3.5.0"),

@@ -40,19 +40,21 @@ def lived(cluster: ClusterCalls) -> None:
     assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
 
 
-def test_odd_names_in_a_log(cluster: ClusterCalls) -> None:
+def test_odd_names_work_in_a_log(cluster: ClusterCalls) -> None:
     """Odd names work in a log that each command opens for itself."""
     lived(cluster)
 
 
-async def test_odd_names_over_the_network(tmp_path: Path) -> None:
+async def test_odd_names_work_over_the_network(tmp_path: Path) -> None:
     """Odd names pass through a socket, encoded."""
     async with running(f"sqlite:///{tmp_path}/state.db", "--quiet") as service:
         await asyncio.to_thread(lived, ClusterCalls(service.url, tmp_path))
 
 
 @pytest.mark.parametrize("words", [("describe", "a/b"), ("pause", "a/b")])
-async def test_paths_that_a_release_refuses(tmp_path: Path, words: tuple[str, str]) -> None:
+async def test_a_path_that_a_release_refuses_is_named(
+    tmp_path: Path, words: tuple[str, str]
+) -> None:
     """Kafka 4.x refuses some paths: the error says so, and the other connectors are shown."""
     local = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("a/b", "orders"):

@@ -34,7 +34,7 @@ def test_an_edit_is_shown_and_confirmed(stopped: ClusterCalls) -> None:
 
 
 def test_a_no_changes_nothing(stopped: ClusterCalls) -> None:
-    """A no changes nothing."""
+    """The answer no after an edit ends with exit code 1; the offset stays."""
     editor = stopped.editor('"position": 5', '"position": 2')
     assert stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n").code == 1
     assert position(stopped) == 5
@@ -50,7 +50,7 @@ def test_a_partition_deleted_in_the_editor_loses_its_offset(stopped: ClusterCall
 
 
 def test_an_unchanged_text_sends_nothing(stopped: ClusterCalls) -> None:
-    """An unchanged text sends nothing to the worker."""
+    """An edit without a change says so and asks no question."""
     assert stopped.output("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
@@ -95,7 +95,7 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
     assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
 
 
-def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
+def test_a_dry_run_of_an_edit_writes_nothing(stopped: ClusterCalls) -> None:
     """The dry run shows the records and writes none."""
     editor = stopped.editor('"position": 5', '"position": 2')
     printed = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
@@ -104,8 +104,8 @@ def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
 
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
-def test_reset_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
-    """`reset` works under both names, after a yes."""
+def test_reset_works_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
+    """`delete offsets` and `offsets reset` remove the offsets after the answer yes."""
     result = stopped.ask(*words, "orders", typed="y\n")
     assert result.code == 0
     assert "remove 1 offset of orders? [y/N]" in result.err
@@ -148,7 +148,7 @@ def test_the_target_state_returns_after_a_change(
         ('{"file": "/in.txt"}', '{"position": 1}', "should contain the key 'filename'"),
     ],
 )
-def test_offsets_that_the_connector_refuses(
+def test_offsets_that_the_connector_refuses_stay_unchanged(
     stopped: ClusterCalls, partition: str, offset: str, reason: str
 ) -> None:
     """A worker answers 500 with the connector's reason: exit code 4, and nothing is changed."""

@@ -25,7 +25,7 @@ def test_a_source_has_a_row_per_partition(cluster: ClusterCalls) -> None:
         assert cell in shown
 
 
-def test_since_when_an_offset_is_unchanged(cluster: ClusterCalls) -> None:
+def test_an_offset_has_the_time_since_it_is_unchanged(cluster: ClusterCalls) -> None:
     """The age counts from the first record with the value; later equal records do not count."""
     cluster.create(initial_state="STOPPED")
     five = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
@@ -43,8 +43,8 @@ def test_since_when_an_offset_is_unchanged(cluster: ClusterCalls) -> None:
         assert f"{entry['changed_at']}  {entry['record']}" in past
 
 
-def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:
-    """An embedded log that is only read has no brokers to ask: the lag is unknown."""
+def test_the_lag_of_a_sink_is_unknown_without_a_cluster(cluster: ClusterCalls) -> None:
+    """An embedded log has no brokers, so the lag of a sink is unknown."""
     document = {"name": "archive", "config": SINK}
     cluster.create()
     cluster.output("apply", "-f", cluster.file("archive.json", document))

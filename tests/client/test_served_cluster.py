@@ -53,7 +53,7 @@ async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -
 
 
 async def test_compat_has_dry_runs_but_no_history(service: RunningService, tmp_path: Path) -> None:
-    """/compat/ has no history, but dry runs."""
+    """A URL with /compat/ refuses `history` and plans dry runs."""
     beneath = {"compat": "/compat/3.9"}
     code, printed = await run_as_operator(service, tmp_path, "history", "orders", **beneath)
     assert (code, "leave /compat/ out of the URL for our own endpoints" in printed) == (3, True)

@@ -109,14 +109,16 @@ def test_a_dry_run_reports_refusals_too(three: ClusterCalls) -> None:
 
 
 @pytest.mark.parametrize("words", [("-e", "x.*"), (*PATTERN[:2], "x.*"), ("-e", "x", "y")])
-def test_patterns_that_match_nothing(three: ClusterCalls, words: tuple[str, ...]) -> None:
+def test_patterns_that_match_nothing_are_refused(
+    three: ClusterCalls, words: tuple[str, ...]
+) -> None:
     """One sentence, exit code 3, and nothing planned or changed."""
     for options in ((), ("--dry-run",)):
         reason = three.refused("stop", *words, *options)
         assert reason.endswith(": `controlplane get` lists all")
 
 
-def test_names_beside_all(three: ClusterCalls) -> None:
+def test_names_beside_all_are_refused(three: ClusterCalls) -> None:
     """Names together with `--all` are refused without -e."""
     result = three.ask("stop", "--all", "jdbc-a")
     assert (result.code, result.out) == (2, "")

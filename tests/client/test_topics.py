@@ -18,14 +18,16 @@ USED = Entry(
 @pytest.mark.parametrize(
     "words", [("topics", "nosuch"), ("topics", "reset", "nosuch"), ("get", "topics", "nosuch")]
 )
-def test_a_connector_that_does_not_exist(cluster: ClusterCalls, words: tuple[str, ...]) -> None:
+def test_a_connector_that_does_not_exist_is_refused(
+    cluster: ClusterCalls, words: tuple[str, ...]
+) -> None:
     """Connect answers with an empty list; the command says that there is no such connector."""
     cluster.create()
     assert cluster.refused(*words) == "there is no connector nosuch: `controlplane get` lists all"
     assert cluster.output("topics", "orders") == "orders has used no topics\n"
 
 
-def test_a_deleted_connector_that_has_used_topics(tmp_path: Path) -> None:
+def test_topics_of_a_deleted_connector_can_be_reset(tmp_path: Path) -> None:
     """The recorded topics of a deleted connector can be listed and reset."""
     configured = Entry("connect-configs", 0, 0, 0, b"connector-gone", None)
     log = embedded(tmp_path / "state.db", [configured, USED])

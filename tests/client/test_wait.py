@@ -44,7 +44,7 @@ MISSING = [httpx.Response(404, json={"error_code": 404, "message": "not found"})
     ],
 )
 async def test_two_equal_looks_end_the_wait(goal: WaitGoal, looks: list[httpx.Response]) -> None:
-    """Two equal looks in a row end the wait."""
+    """The wait ends once two looks in a row show the awaited state; it sends no more requests."""
     worker = FakeWorker(*looks, *looks, httpx.Response(500))
     await wait_for(await worker.api(), "x", goal, 60)
     assert len(worker.requests) == 4

@@ -42,7 +42,7 @@ def test_each_question_has_a_plot(names: dict[str, Any]) -> None:
         assert axes.has_data()
 
 
-def test_failures_and_their_causes(names: dict[str, Any]) -> None:
+def test_the_review_finds_failures_and_their_causes(names: dict[str, Any]) -> None:
     """Three connectors were configured to fail; each failure follows its creation."""
     assert {failure["connector"] for failure in names["failures"]} == {
         "fails-connector",
@@ -60,7 +60,7 @@ def test_the_review_finds_offsets_and_spread(names: dict[str, Any]) -> None:
     assert (failed[0], max(failed)) == (0, 4)
 
 
-def test_the_state_at_the_end(names: dict[str, Any]) -> None:
+def test_no_task_is_failed_at_the_end(names: dict[str, Any]) -> None:
     """At the end no task is FAILED; the remaining differences are counted by aspect."""
     assert names["still_failed"] == []
     assert names["by_aspect"]["config"]

@@ -110,7 +110,7 @@ async def test_a_missing_answer_times_out() -> None:
 
 
 async def test_a_refused_connection_names_the_worker() -> None:
-    """The error for a refused connection names the worker."""
+    """A refused connection raises `NoAnswer` with the worker and the request."""
     async with httpx.AsyncClient(base_url="http://127.0.0.1:1") as client:
         with pytest.raises(NoAnswer, match="the worker gave no answer to GET /"):
             await version_of(BoundedWorker(client, "the worker", BOUNDS))
@@ -148,7 +148,7 @@ async def test_all_answers_together_are_bounded() -> None:
     "listed",
     [b'{"plugins": []}', b'[{"type": "source"}]', b'[{"class": null}]', b"[[]]", b"null"],
 )
-async def test_an_invalid_list_of_plugins(listed: bytes) -> None:
+async def test_an_invalid_list_of_plugins_is_refused(listed: bytes) -> None:
     """The list is refused like any other response that is not a worker's."""
     async with answering(sized_answer(VERSION), sized_answer(listed)) as worker:
         with pytest.raises(NoWorker, match="as a Connect worker does"):

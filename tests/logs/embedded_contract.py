@@ -37,7 +37,7 @@ class EmbeddedContract(LogContract):
         """The log has all methods of the protocol."""
         assert isinstance(log, EmbeddedLog)
 
-    async def test_add_partitions(self, filled: EmbeddedLog) -> None:
+    async def test_partitions_can_be_added_and_not_removed(self, filled: EmbeddedLog) -> None:
         """Partitions can be added, but never removed; existing records stay."""
         await filled.add_partitions("offsets", 5)
         await filled.add_partitions("offsets", 2)
@@ -96,7 +96,7 @@ class EmbeddedContract(LogContract):
 
     # --- put -----------------------------------------------------------------------------------
 
-    async def test_put_in_any_order(self, log: EmbeddedLog) -> None:
+    async def test_imported_entries_may_come_in_any_order(self, log: EmbeddedLog) -> None:
         """The order of imported entries does not matter."""
         await make_topics(log)
         assert await log.put(SAMPLE[::-1]) == len(SAMPLE)
@@ -232,7 +232,7 @@ class EmbeddedContract(LogContract):
             await filled.put(SAMPLE)
         assert await everything(filled) == before
 
-    async def test_compact_while_reading(self, log: EmbeddedLog) -> None:
+    async def test_a_reader_continues_during_a_compaction(self, log: EmbeddedLog) -> None:
         """A reader in the middle of a log continues, and sees at least the remaining records."""
         await make_topics(log)
         await log.append([record("offsets", 0, f"{n % 3}") for n in range(100)])

@@ -195,14 +195,14 @@ class ReadingContract:
         assert entries == by_position(SAMPLE)
 
     async def test_readers_do_not_disturb_each_other(self, filled: ReadableLog) -> None:
-        """Readers do not disturb each other."""
+        """Three concurrent reads each return every record."""
         reads = [entries_of(filled.read(TOPICS)) for _ in range(3)]
         assert [by_position(read) for read in await asyncio.gather(*reads)] == [
             by_position(SAMPLE)
         ] * 3
 
     async def test_an_abandoned_read_does_not_affect_the_next(self, filled: ReadableLog) -> None:
-        """An abandoned read does not affect the next one."""
+        """A read that is left after its first batch leaves the next read whole."""
         batches = filled.read(TOPICS)
         await anext(batches)
         assert by_position(await entries_of(filled.read(TOPICS))) == by_position(SAMPLE)

@@ -126,7 +126,7 @@ async def test_concurrent_opens_create_one_file(path: Path) -> None:
 async def test_an_append_waits_a_limited_time_for_the_lock(
     impatient: SqliteLog, other_writer: sqlite3.Connection
 ) -> None:
-    """An append waits for a limited time, then names the lock's holder; reads go on."""
+    """After a limited wait, an append fails because of another process's lock; reads go on."""
     with pytest.raises(LogUnavailable, match="locked by another process"):
         await impatient.append([record("config", 0)])
     assert await everything(impatient) == []
@@ -139,7 +139,7 @@ async def test_a_lock_released_in_time_causes_no_error(
 ) -> None:
     """A lock that is released in time causes no error."""
     waiting = asyncio.ensure_future(log.append([record("config", 0)]))
-    # Until an impatient append is refused, the patient one has been waiting too.
+    # Once the impatient append is refused, the patient one has waited for the lock, too.
     with pytest.raises(LogUnavailable):
         await impatient.append([record("config", 0)])
     assert not waiting.done()

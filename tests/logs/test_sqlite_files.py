@@ -136,7 +136,7 @@ async def test_a_missing_table_is_damage(tmp_path: Path) -> None:
 
 
 async def test_undecodable_headers_are_damage(tmp_path: Path) -> None:
-    """Undecodable headers are reported as damage."""
+    """Bytes that are no headers raise `LogCorrupt`, which mentions the headers."""
     path = tmp_path / "control.log"
     await make_log(path)
     for bad in (b"\xc1", b"\x91\x01", b"\x91\x92\xc4\x01\xff\xc0"):

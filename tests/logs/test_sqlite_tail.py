@@ -50,7 +50,7 @@ async def test_a_tail_reads_imports_between_appends(log: SqliteLog) -> None:
     await log.append([record("config", 0)])
     taken = await take(tail, 1)
     await asyncio.gather(
-        log.append([record("config", 0)] * 5_000),  # meanwhile the others gather
+        log.append([record("config", 0)] * 5_000),  # meanwhile the calls below join one group
         log.append([record("config", 0)]),
         log.put([entry(5_007), entry(5_009)]),
         log.append([record("config", 0)]),
@@ -130,7 +130,7 @@ async def test_a_tail_finds_imports_without_a_poll(unpolled: SqliteLog) -> None:
     taken = await take(tail, 1)
     imported = Entry("status", 1, 0, T0, b"k", b"v")
     await asyncio.gather(
-        unpolled.append([record("config", 0)] * 5_000),  # meanwhile the others gather
+        unpolled.append([record("config", 0)] * 5_000),  # meanwhile the calls below join one group
         unpolled.append([record("config", 0)]),
         unpolled.put([imported]),
     )

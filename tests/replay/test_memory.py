@@ -23,17 +23,17 @@ SIZES = SegmentSizes(segment_records=2_000, row_group_rows=500)
 """A row group is a megabyte of values."""
 
 MANY = 8
-"""Factor by which the other log is larger: by 70 MB of values in each topic."""
+"""Size of the large log, as a multiple of the small one: 70 MB more of values in each topic."""
 
 WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"
-TELLING = "from replay.timeline import timeline_rows; timeline_rows.ROWS_AT_ONCE = 1_000"
-"""Patches that make buffers so small that the watched process fills them many times."""
+SMALL_CHUNKS = "from replay.timeline import timeline_rows; timeline_rows.ROWS_AT_ONCE = 1_000"
+"""Patches that make buffers small: the watched process fills each of them many times."""
 
 ROOM_BYTES = 40_000_000
 """Allowed growth of memory: below the values of one topic, above the jitter of row groups."""
 
 ON_LINUX = pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux tells a process's peak like this"
+    sys.platform != "linux", reason="needs Linux, where /proc has the memory of a process"
 )
 
 PEAK = """
@@ -55,7 +55,7 @@ ended.set()
 looking.join()
 print(peak * resource.getpagesize(), file=sys.stderr)
 """
-"""A command, and the most memory that it had. Mapped files are not in it: they are not held."""
+"""Program that runs a command and prints its peak memory in bytes, without mapped files."""
 
 
 def entries(records: int) -> Iterator[Entry]:
@@ -81,7 +81,7 @@ async def write(path: Path, records: int) -> None:
 
 def peak_bytes(command: str) -> int:
     """Peak memory of a process that runs this, in bytes."""
-    program = f"{WAITING}\n{TELLING}\n{PEAK}"
+    program = f"{WAITING}\n{SMALL_CHUNKS}\n{PEAK}"
     words = [sys.executable, "-c", program, *command.split()]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return int(done.stderr.splitlines()[-1])
@@ -102,7 +102,10 @@ COMMANDS = (
     pytest.param("verify {archive} -o json", ROOM_BYTES, marks=pytest.mark.prove),
     ("timeline {archive} -o parquet --to {file}", 4 * ROOM_BYTES),
 )
-"""A timeline has records as Python has them: all of the large archive's would be 360 MB more."""
+"""Commands, and the allowed growth in bytes from the small archive to the large one.
+
+A timeline holds records as Python objects: all records of the large archive take 360 MB more.
+"""
 
 
 @ON_LINUX
@@ -130,5 +133,6 @@ def test_a_longer_log_is_captured_in_no_more_memory(tmp_path: Path) -> None:
         command = f"capture --once {tmp_path / name}.db {tmp_path / name} -o json"
         peaks.append(peak_bytes(command))
         assert len(list((tmp_path / name).rglob("segment-*"))) > 2 * records // MANY // RECORDS
-    # The small one ends before every buffer was full once: 30 to 45 MB, for a log of any length.
+    # The small capture does not fill every buffer. Full buffers take 30 to 45 MB more, whatever
+    # the length of the log.
     assert peaks[1] - peaks[0] < 2 * ROOM_BYTES

@@ -84,7 +84,9 @@ REPORT = {"state": "RUNNING", "worker_id": "w:1"}
         ),
     ],
 )
-def test_the_order_between_partitions(path: str, status: int, answer: Any) -> None:
+def test_the_order_between_partitions_is_an_explanation(
+    path: str, status: int, answer: Any
+) -> None:
     """The tombstone explains edge 20; the sentence also names the task's record."""
     place, explanation = explained(EDGE, path, status, answer)
     assert (place, explanation.order_edge) == ("status@1", True)
@@ -115,7 +117,7 @@ def test_an_offset_in_two_partitions_is_explained() -> None:
 
 
 @pytest.mark.parametrize("release", ["3.4", "3.9", "4.3"])
-def test_the_first_differing_record(release: str) -> None:
+def test_the_first_differing_record_is_named(release: str) -> None:
     """The first record after which the log's answer differs from the worker's is named."""
     entries = log(
         *TASKS, ("configs", 0, "connector-c", OTHER), ("configs", 0, "connector-d", OTHER)
@@ -128,7 +130,7 @@ def test_the_first_differing_record(release: str) -> None:
     assert place == "config@0"
 
 
-def test_a_batch_that_is_lost() -> None:
+def test_the_record_that_loses_a_batch_is_named() -> None:
     """A commit without an integer throws: the worker loses the records behind it."""
     entries = log(
         *TASKS, ("configs", 0, "commit-c", b'{"tasks":"x"}'), ("configs", 0, "connector-d", OTHER)
@@ -140,7 +142,7 @@ def test_a_batch_that_is_lost() -> None:
     )
 
 
-def test_a_log_thread_that_has_ended() -> None:
+def test_the_record_that_ends_the_log_thread_is_named() -> None:
     """Up to 3.8 a null key ends the log thread permanently; from 3.9 on it costs one batch."""
     many = [("configs", 0, f"connector-{number}", OTHER) for number in range(600)]
     poison = Entry("connect-configs", 0, 3, 3, None, OTHER)
@@ -154,7 +156,7 @@ def test_a_log_thread_that_has_ended() -> None:
         assert explained(entries, "/connectors", 200, connectors, release)[0] == place
 
 
-def test_a_commit_before_its_config() -> None:
+def test_a_commit_before_its_config_explains_dropped_tasks() -> None:
     """Compaction left the commit first: from 3.7.1 on, a starting worker drops the tasks."""
     entries = log(*TASKS[1:], TASKS[0])
     answer = {"name": "c", "config": {"name": "c"}, "tasks": [C0]}
@@ -163,7 +165,7 @@ def test_a_commit_before_its_config() -> None:
     assert explanation.reason.startswith("this commit lies before its connector's config")
 
 
-def test_a_record_that_is_ignored() -> None:
+def test_a_record_that_readers_ignore_is_named() -> None:
     """The worker shows a record that every reader of the log ignores."""
     entries = log(("configs", 0, "connector-c", CONFIG), ("configs", 0, "connector-c", b"[]"))
     place, explanation = explained(entries, "/connectors/c/config", 200, {"name": "z"})
@@ -171,7 +173,7 @@ def test_a_record_that_is_ignored() -> None:
     assert explanation.reason.startswith("readers of the log ignore this record: ")
 
 
-def test_the_last_record_or_none() -> None:
+def test_without_another_cause_the_last_record_explains() -> None:
     """Without another cause, the last record about the differing part explains, if there is one."""
     place, explanation = explained(log(*TASKS), "/connectors/c/config", 200, {"name": "z"})
     assert place == "config@0"
@@ -183,7 +185,7 @@ def test_the_last_record_or_none() -> None:
     )
 
 
-def test_names_that_contain_each_other() -> None:
+def test_a_longer_name_explains_nothing_about_a_shorter_one() -> None:
     """The records of `cc` explain nothing about `c`."""
     entries = log(("configs", 0, "connector-c", CONFIG), ("configs", 0, "connector-cc", OTHER))
     assert explained(entries, "/connectors/c/config", 404, {})[0] == "config@0"

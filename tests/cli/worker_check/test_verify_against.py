@@ -65,7 +65,7 @@ async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
         assert {worker["release"] for worker in document["workers"]} == {"3.4.1"}
 
 
-async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
+async def test_a_worker_that_lacks_a_connector_has_a_row(cluster: ClusterCalls) -> None:
     """The row has worker, endpoint, both answers, and the missed record with key and time."""
     async with standing_in(answers(["a/b"])) as url:
         result = await verify(cluster.where, "--against", url, *SECONDS)
@@ -96,7 +96,7 @@ async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> N
     assert f"{url} has none of the connectors of this log: it may read other topics" in result.out
 
 
-async def test_a_worker_that_starts_and_rebalances(tmp_path: Path) -> None:
+async def test_requests_are_repeated_while_a_worker_starts_or_rebalances(tmp_path: Path) -> None:
     """Requests are repeated while Jetty has no paths, and while the worker starts or rebalances."""
     prepared = {
         "/": [
@@ -127,7 +127,7 @@ async def test_an_endless_rebalance_is_no_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
+async def test_a_worker_that_never_stands_still_gives_exit_code_5(tmp_path: Path) -> None:
     """If the answers of a worker change until --timeout, the exit code is 5."""
     log = empty(tmp_path)
     old = PreparedAnswer(200, {"version": "2.2.0", "commit": "x"})
@@ -138,7 +138,7 @@ async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
     assert f"{url} never stood still within --timeout: " in result.out
 
 
-async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
+async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
     """The command compares nothing; the error names the worker and the option."""
     async with standing_in({}) as url:
         result = await verify(cluster.where, "--against", f"{url},http://127.0.0.1:1")
@@ -147,7 +147,7 @@ async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
     assert result.err.strip().endswith("check --against")
 
 
-async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) -> None:
+async def test_servers_that_are_no_worker_of_the_cluster_are_refused(cluster: ClusterCalls) -> None:
     """Other servers are refused: a web server, another cluster's worker, an unknown release."""
     async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
         result = await verify(cluster.where, "--against", url)

@@ -124,7 +124,7 @@ def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
 def archived(store: Bucket, where: str, folder: Path) -> str:
     """Capture `LOGS` into the bucket and copy all files into a folder; return the archive's URL."""
     url = f"s3a://{store.name}/{where}"
-    for again in (False, True):  # the second time nothing is new
+    for again in (False, True):  # the second capture adds no record
         result = call("capture", *LOGS, url, "-o", "json", *store.conf())
         assert (result.code, [bool(capture["added"]) for capture in result.json]) == (
             0,

@@ -1,4 +1,4 @@
-"""Captures of a history that are killed at every step, each child one step later than the last.
+"""Captures of a history, each in a process that is killed one step later than the process before.
 
 Usage: python -m tests.replay.archive.history_crashes FOLDER HISTORY
 """

@@ -1,4 +1,4 @@
-"""Merges that are killed at every step, each child some steps later than the last.
+"""Merges, each in a process that is killed some steps later than the process before.
 
 Usage: python -m tests.replay.archive.merge_crashes FOLDER HISTORY EVERY
 """

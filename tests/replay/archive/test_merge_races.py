@@ -28,8 +28,10 @@ KIP = [Profile.of("kip")]
 IN_A_FOLDER = pytest.mark.parametrize(
     "store", sampled(("folder", "objects"), "folder"), indirect=True
 )
-"""Mark: `make test` runs it in a folder. Tests without the mark try in both stores what happens
-between two writes."""
+"""Mark of tests that `make test` runs in a folder only, and `make prove` in both stores.
+
+Tests without the mark always run in both stores: they change the archive between two writes.
+"""
 
 
 @pytest.fixture(scope="module")

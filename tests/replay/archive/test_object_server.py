@@ -64,7 +64,9 @@ def test_one_of_several_concurrent_captures_archives(server: ObjectServer) -> No
 
 
 @pytest.mark.parametrize("segments", [1, 5, 20])
-def test_a_server_that_is_killed(server: ObjectServer, segments: int) -> None:
+def test_a_capture_continues_after_its_server_was_killed(
+    server: ObjectServer, segments: int
+) -> None:
     """The capture fails; the next one, after the server's restart, completes the archive."""
     entries = recorded_entries("life-3.9")
     folder = f"killed-{segments}"

@@ -60,7 +60,7 @@ COMMANDS = {
 IN_FOUR_WAYS = [
     words
     if words[0] in {"verify", "state", "history", "audit"}
-    # They read like `history` and `audit`.
+    # Other commands read an archive as `history` and `audit` do.
     else pytest.param(words, marks=pytest.mark.prove)
     for words in COMMANDS
 ]
@@ -211,7 +211,7 @@ REFUSED = {
 """Settings of Hadoop that Arrow lacks or has in another form."""
 
 
-def test_every_setting_that_hadoop_knows() -> None:
+def test_no_setting_of_hadoop_is_ignored_silently() -> None:
     """A setting of Hadoop that would change reads or writes is never ignored."""
     jar = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
     with zipfile.ZipFile(jar) as opened:
@@ -248,7 +248,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG, ids=[str(options) for options, _ in WRONG])
-def test_settings_that_are_wrong(store: Bucket, options: dict[str, str], sentence: str) -> None:
+def test_wrong_settings_are_refused_without_their_secrets(
+    store: Bucket, options: dict[str, str], sentence: str
+) -> None:
     """Wrong settings give one error sentence without the given secrets."""
     message = refusal(call("state", "s3a://fleet/x", *store.conf(**options)))
     assert re.search(sentence, message), message
@@ -269,14 +271,16 @@ def test_settings_that_are_wrong(store: Bucket, options: dict[str, str], sentenc
         ("file://elsewhere/x", "file://elsewhere/x cannot be opened"),
     ],
 )
-def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
+def test_wrong_urls_are_refused_without_their_keys(
+    store: Bucket, where: str, sentence: str
+) -> None:
     """Wrong URLs give one error sentence without the keys in the URL."""
     message = refusal(call("state", where, *store.conf()))
     assert sentence in message
     assert "nonsense" not in message
 
 
-def test_captures_that_cannot_write(store: Bucket) -> None:
+def test_a_capture_that_cannot_write_is_refused(store: Bucket) -> None:
     """A capture checks the keys before it starts, and creates no bucket."""
     message = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
     assert "there is no bucket nobody" in message
@@ -300,7 +304,9 @@ def test_settings_keep_their_secrets() -> None:
     assert repr(HadoopSettings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
 
 
-def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_during_a_read_is_named(
+    store: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A store that fails during a read is named; the archive is not called damaged."""
     monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", 0)
     with serving() as endpoint:
@@ -329,7 +335,7 @@ def test_a_pickled_store_keeps_its_settings(store: Bucket) -> None:
     assert store.system.open_input_stream("fleet/handed/a/b").read() == b"content"
 
 
-def test_a_server_that_refuses_checksums() -> None:
+def test_an_upload_refused_for_its_checksum_names_the_remedy() -> None:
     """The error names the environment variable with which S3Proxy 2.9 accepts uploads."""
     error = OSError(
         "When uploading part for key 'x/a' in bucket 'fleet': AWS Error UNKNOWN (HTTP status 400) "
@@ -390,7 +396,7 @@ def objects(store: Bucket, tmp_path: Path) -> BucketStore:
     return BucketStore("s3", store.system, f"fleet/{tmp_path.name}")
 
 
-def test_a_name_that_is_taken(objects: BucketStore) -> None:
+def test_a_taken_name_is_refused_without_leftovers(objects: BucketStore) -> None:
     """The second writer of a name is refused, and no claims remain."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])

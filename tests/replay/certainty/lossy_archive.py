@@ -58,7 +58,7 @@ MARKERS = 0.1
 """Share of records that follow the marker of a transaction."""
 
 LOSING = 0.3
-"""Share of partitions that lose records, when some do."""
+"""Share of partitions that lose records, each time a log loses some."""
 
 HOUR_MS = 3_600_000
 TOMBSTONE_MS = 24 * HOUR_MS

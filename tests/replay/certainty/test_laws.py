@@ -29,11 +29,11 @@ pytestmark = pytest.mark.slow
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Any vector: its cuts say exactly what lies before them."""
+"""Moment of every cut: with any vector, the end offsets state exactly which records lie before."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
-    """Strategy for cuts: the end, the ends of readings, and any offsets, mixed."""
+    """Yield cuts: the end, ends of readings, and a mixture of ends and any offsets."""
     yield cluster.ends
     reached = {place: readings_of(cluster, place).ends.tolist() for place in cluster.parts}
     for share in (0.2, 0.4, 0.6, 0.8):

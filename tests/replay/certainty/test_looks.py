@@ -28,7 +28,7 @@ def looks_in(store: ArchiveStore, chain: Chain) -> list[tuple[int, int, bool]]:
 
 
 def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
-    """A commit at the last record ends its look."""
+    """Looks that are committed record by record end at their last record, and are whole."""
     store, topics = FolderStore(str(tmp_path)), Topics()
     target = CaptureTarget(store, NAME, topics, kept_secrets(topics), SMALL, commit_records=1)
     asyncio.run(LogCapture(log_of(LOG[:3]), target, goes_on=True).run())

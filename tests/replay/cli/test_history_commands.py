@@ -81,7 +81,7 @@ def test_a_timeline_in_parquet_has_the_rows_of_json(archive: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["timeline.parquet"]
 
 
-def test_digests_after_every_config_record(archive: Path) -> None:
+def test_every_config_record_has_the_digests_of_all_releases(archive: Path) -> None:
     """The output covers all releases; a row names the releases with equal digests."""
     (timeline,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
@@ -118,7 +118,7 @@ def test_diff_shows_differences_between_moments(archive: Path) -> None:
     assert (same.code, same.out) == (0, "roll: no differences\n")
 
 
-def test_diff_between_releases(archive: Path) -> None:
+def test_diff_compares_two_releases_at_one_moment(archive: Path) -> None:
     """Two releases are compared at the moment of `--from`, or at the end."""
     words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
     result = call("diff", archive, "--from", "config@11", *words)

@@ -14,12 +14,12 @@ RECORDS = 40_000
 """Number of records with which every command takes seconds."""
 
 ENCRYPTED = 10_000
-"""The same for a capture with encrypted secrets, which is slower."""
+"""Number of records for a capture that encrypts secrets, which is slower."""
 
 CONNECTORS = 50
 
 CLUSTERS = ("a", "b", "c")
-"""Clusters with which commands also take seconds that do little work for a record."""
+"""Clusters of the archive: enough that even commands with little work per record take seconds."""
 
 UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS * len(CLUSTERS)}"
 """Pattern of a progress bar that has begun to grow."""
@@ -70,7 +70,7 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
         (("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
         (("diff", "--from", "config@9"), "reading", "interrupted"),
         (("audit",), "auditing", NOT_KEPT),
-        # They run like `timeline` or like `audit`.
+        # These commands run as `timeline` or `audit` do.
         proved(("history", "--connector", "c1"), UNDER_WAY, "interrupted"),
         proved(("compat", "--from", "3.4", "--to", "3.9"), "assessing", NOT_KEPT),
         proved(("lint", "--release", "3.9"), "linting", NOT_KEPT),

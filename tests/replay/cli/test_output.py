@@ -37,8 +37,8 @@ def run_shell(command: str) -> tuple[int, str]:
     "command",
     sampled(["state", "timeline -o json", "history --connector pages"], "state"),
 )
-def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
-    """A full or closed standard output is one error; a reader that stops early is a code."""
+def test_a_full_or_closed_standard_output_is_reported_once(archive: Path, command: str) -> None:
+    """A full or closed standard output gives one error line; a closed pipe only an exit code."""
     code, error = run_shell(f"R {command} {archive} > /dev/full")
     assert (code, error.count("\n")) == (NOT_PRINTED, 1), error
     assert "standard output cannot be written (No space left on device)" in error

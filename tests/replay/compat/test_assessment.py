@@ -44,7 +44,7 @@ def test_an_unaffected_connector_has_no_findings() -> None:
     assert "UNASSIGNED" in remark
 
 
-def test_an_empty_log() -> None:
+def test_an_empty_log_is_compatible() -> None:
     """An empty log has no connectors and is compatible."""
     assessment = assessment_of(Planted(), "3.4", "3.9", RolloutMode.ROLLING)
     assert (assessment.assessed, assessment.verdict) == ((), ReleaseVerdict.COMPATIBLE)
@@ -177,7 +177,7 @@ def test_a_difference_in_reports_heals() -> None:
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
 
 
-def test_a_record_on_which_the_goal_does_not_start() -> None:
+def test_a_record_that_stops_workers_of_the_target_release_is_unsafe() -> None:
     """Up to release 3.3, a task config without properties stops each worker that starts."""
     log = running().put(CONFIG, "task-a-0", {})
     back = assessment_of(log, "3.9", "3.2")
@@ -198,7 +198,7 @@ def test_hazards_of_both_releases_are_not_reported() -> None:
     assert not dangers(assessment_of(log, "3.4", "3.9"))
 
 
-def test_members_that_never_agree() -> None:
+def test_members_disagree_if_only_one_reads_the_last_record() -> None:
     """Members disagree in a rolling change if only one of them reads the last record."""
     log = running().put(CONFIG, "connector-b", ODD, raw=True)
     mixed = assessment_of(log, "3.4", "3.9", RolloutMode.ROLLING)
@@ -208,7 +208,7 @@ def test_members_that_never_agree() -> None:
     assert not dangers(assessment_of(log.target("a", STOPPED), "3.4", "3.9", RolloutMode.ROLLING))
 
 
-def test_members_that_see_aborted_records_and_others() -> None:
+def test_members_disagree_about_an_aborted_last_record() -> None:
     """One member sees an aborted last record, and the other does not."""
     log = running().abort().config("b").commit()
     change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
@@ -216,7 +216,7 @@ def test_members_that_see_aborted_records_and_others() -> None:
     assert hazard.position == log.entries[-1].position
 
 
-def test_reads_that_fail() -> None:
+def test_failing_reads_make_a_change_unsafe() -> None:
     """From 2.6 on, a negative count makes requests fail."""
     log = running().put(CONFIG, "commit-a", {"tasks": -1})
     assessment = assessment_of(log, "2.5", "2.8")

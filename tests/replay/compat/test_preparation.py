@@ -153,10 +153,13 @@ ABOUT_TARGETS = {3, 5}
 FOR_PEOPLE = {
     9: (
         PreparationCase(9, fenced(1), "3.2", "3.9"),
-        "a setting of every worker: only who starts them can set it",
+        "a setting of every worker, set by the person who starts the workers",
     ),
     10: (PreparationCase(10, PAIRS[10].planted), "a setting of every worker"),
-    19: (PreparationCase(19, PAIRS[19].planted), "a question to the brokers, whom no log knows"),
+    19: (
+        PreparationCase(19, PAIRS[19].planted),
+        "a question about the brokers, which no log answers",
+    ),
 }
 """Situations without a step that changes the log, each with the reason."""
 
@@ -168,7 +171,7 @@ def test_every_situation_that_has_steps_is_carried_out() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_plan_that_is_carried_out(name: str, tmp_path: Path) -> None:
+def test_a_plan_makes_the_change_compatible(name: str, tmp_path: Path) -> None:
     """The plan's steps make the change compatible and leave every connector as it was.
 
     Before the steps, the verdict is UNSAFE for the listed cases. It is NEEDS_PREPARATION for other
@@ -227,7 +230,9 @@ HISTORIES = (
 
 
 @pytest.mark.parametrize(("name", "goal"), HISTORIES)
-def test_a_plan_for_a_recorded_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
+def test_a_plan_restores_the_states_of_a_recorded_log(
+    name: str, goal: str, histories: Path, tmp_path: Path
+) -> None:
     """The plan restores all states, for members with and without exactly-once support."""
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))
@@ -408,7 +413,7 @@ def test_commands_are_safe_for_any_connector_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["a\tb", "a\nrm -rf $HOME", "a\0"])
-def test_names_that_no_line_can_hold(name: str) -> None:
+def test_a_key_with_a_line_break_becomes_a_comment(name: str) -> None:
     """A key with a line break becomes a comment, not a command."""
     for value, words in (('{"tasks":0}', '{"tasks":0}'), ("", "a tombstone")):
         line = append_command(CONFIG, 0, f"commit-{name}", value)

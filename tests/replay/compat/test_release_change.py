@@ -37,7 +37,7 @@ def test_older_and_newer_do_not_depend_on_the_direction() -> None:
     assert not upgrade.gains("restart_requests")
 
 
-def test_starting_workers_of_a_change() -> None:
+def test_both_releases_start_workers_in_a_rolling_change() -> None:
     """In a rolling change, workers of both releases may start."""
     assert [profile.release for profile in change("3.4.1", "3.9.1").starting] == ["3.9.1"]
     both = change("3.4.1", "3.9.1", RolloutMode.ROLLING).starting
@@ -54,14 +54,14 @@ def test_a_change_passes_each_line_that_differs() -> None:
     assert {step.mode for step in (*upward, *back)} == {RolloutMode.ROLLING}
 
 
-def test_changes_without_lines_in_between() -> None:
+def test_neighbouring_releases_are_one_step_apart() -> None:
     """Neighbouring releases have no line in between; equal releases have no step."""
     for start, goal in (("3.8", "3.9"), ("3.9.0", "3.9.1"), ("3.9", "3.9")):
         (step,) = steps_of(change(start, goal))
         assert (step.start, step.goal) == (Profile.of(start), Profile.of(goal))
 
 
-def test_all_lines_from_the_first_to_the_newest_release() -> None:
+def test_each_line_differs_from_its_neighbours() -> None:
     """All lines are known releases, and each one differs from its neighbours."""
     way = steps_of(change(RELEASES[0], RELEASES[-1]))
     stops = [step.start.release for step in way]

@@ -40,7 +40,7 @@ def own_topic_sighting(
     return observation
 
 
-def test_offsets_that_the_newer_release_does_not_find() -> None:
+def test_the_newer_release_needs_offsets_in_the_own_topic() -> None:
     """Releases from 3.3 on read a connector's own topic alone, and ignore the worker's topic."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
     observation = own_topic_sighting(log, "3.2", "3.9")
@@ -52,7 +52,7 @@ def test_offsets_that_the_newer_release_does_not_find() -> None:
     assert "which has them all" in copied.sighting.sentence
 
 
-def test_offsets_that_the_older_release_does_not_find() -> None:
+def test_the_older_release_needs_a_copy_of_the_offsets() -> None:
     """A downgrade or a rolling change needs an up-to-date copy of the offsets."""
     log = own_topic("own")
     for start, goal, word in (
@@ -81,7 +81,7 @@ def test_aborted_offsets_in_an_own_topic_are_harmless() -> None:
     assert own_topic_sighting(log, "3.9", "3.2").sighting.severity is INFO
 
 
-def test_a_resume_by_an_older_worker() -> None:
+def test_a_resume_by_an_older_worker_says_whether_tasks_exist_again() -> None:
     """Situation 2 differs before and after the tasks were generated again."""
     log = stopped().target("a", {"state": "STARTED"})
     (observation,) = observed_situations(PAIRS[2], log, 2)
@@ -105,7 +105,7 @@ def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
 
 @pytest.mark.parametrize("number", [7, 18])
 def test_a_removed_status_is_ignored(number: int) -> None:
-    """A removed status is neither unreadable nor has a version."""
+    """A removed status has no version, and does not count as unreadable."""
     pair = PAIRS[number]
     log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
     assert not observed_situations(pair, log, number)
@@ -139,7 +139,7 @@ def test_an_empty_task_set_of_a_stopped_connector_is_harmless() -> None:
     assert not observed_situations(PAIRS[6], stopped().tasks("a", 0), 6)
 
 
-def test_initial_states_in_the_older_release() -> None:
+def test_an_initial_state_is_named_as_the_older_release_reads_it() -> None:
     """Situation 17 names the state in the older release if it differs."""
     pair = PAIRS[17]._replace(start="3.4")
     log = Planted().target("a", STOPPED).config("a")
@@ -181,7 +181,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
     assert [step.command for step in observation.sighting.steps] == ["controlplane stop a"]
 
 
-def test_a_stop_that_older_releases_read_as_running() -> None:
+def test_a_second_stop_repairs_a_stop_that_older_releases_ignore() -> None:
     """A second stop repairs the foreign state beside STOPPED."""
     pair = PAIRS[1]
     (observation,) = observed_situations(
@@ -260,7 +260,7 @@ def test_an_instance_that_never_reported_was_not_restarted() -> None:
     assert not observed_situations(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
 
 
-def test_a_restart_of_failed_instances_only() -> None:
+def test_a_restart_of_failed_instances_expects_no_report_of_others() -> None:
     """Instances that had not failed need not report."""
     pair = PAIRS[8]
     log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
@@ -294,7 +294,7 @@ def test_members_are_brought_together_by_any_record() -> None:
 
 
 @pytest.mark.parametrize(("number", "goal"), [(16, "2.8"), (19, "3.9")])
-def test_changes_from_2_0_without_16_or_19(number: int, goal: str) -> None:
+def test_a_change_from_2_0_has_neither_situation_16_nor_19(number: int, goal: str) -> None:
     """From 2.0, a change to 2.8 needs no other converters, and one to 3.9 no newer brokers."""
     pair = PAIRS[number]._replace(start="2.0", goal=goal)
     assert not observed_situations(pair, pair.planted, number)

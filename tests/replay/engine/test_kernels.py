@@ -61,7 +61,7 @@ def test_the_kernel_keeps_the_last_row_of_each_key(
 
 
 @given(st.lists(st.tuples(partitions.filter(bool), cuts), min_size=1, max_size=3), st.booleans())
-def test_several_partitions_at_once(
+def test_partitions_give_the_same_together_as_alone(
     parts: list[tuple[list[Entry], list[int]]], encoded: bool
 ) -> None:
     """The result for each of several partitions is that of `last_values`."""
@@ -71,7 +71,7 @@ def test_several_partitions_at_once(
 
 
 @given(partitions, cuts, profiles, profiles)
-def test_statuses_that_count(
+def test_remaining_rows_have_the_live_records_of_all_rows(
     entries: list[Entry], where: list[int], first: Profile, second: Profile
 ) -> None:
     """`live_records` gives the same for all rows and for the remaining rows."""

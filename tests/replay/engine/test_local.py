@@ -34,7 +34,7 @@ STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.gl
 
 EXAMPLES = examples(8, proved=1_500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
-"""An example takes some 40 ms: the smallest that fails is looked for where there is time."""
+"""Phases of hypothesis: only `make prove` takes the time to find the smallest failing example."""
 
 KIP = [Profile.of("kip")]
 
@@ -60,7 +60,7 @@ def vector(step: StoryStep) -> str:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
+def test_engine_and_service_agree_at_every_observed_point(name: str, tmp_path: Path) -> None:
     """Engine and service agree for each recorded release at each observed point."""
     entries = recorded_entries(name)
     log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
@@ -76,7 +76,7 @@ def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_recorded_clusters_for_every_release(name: str, tmp_path: Path) -> None:
+def test_one_query_gives_the_state_of_every_release(name: str, tmp_path: Path) -> None:
     """One query gives the right state at the end for all profiles."""
     entries = recorded_entries(name)
     assert replayed(archive(tmp_path, entries), None, PROFILES) == served(
@@ -129,7 +129,7 @@ def moments(log: list[Entry]) -> list[str | None]:
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs() | statuses(), st.lists(profiles, min_size=1, max_size=3), st.booleans(), st.data())
-def test_random_logs_at_random_moments(
+def test_engine_and_service_agree_about_random_logs(
     log: list[Entry], readers: list[Profile], exactly_once: bool, data: st.DataObject
 ) -> None:
     """Engine and service agree about archives captured in parts, with and without snapshots."""
@@ -185,7 +185,7 @@ def _part(topic: str, partition: int, rows: int, *, aborted: bool = False) -> Pa
     return PartitionPlan(topic, partition, (piece,))
 
 
-def test_groups_of_partitions(tmp_path: Path) -> None:
+def test_small_offsets_partitions_form_groups(tmp_path: Path) -> None:
     """Small partitions of offsets form groups of limited size; others are reduced alone."""
     config, small, own = _part("connect-configs", 0, 9), _part("connect-offsets", 0, 9), "own"
     limit, large = (_part("connect-offsets", 1, rows) for rows in (SMALL_ROWS, SMALL_ROWS + 1))

@@ -127,7 +127,7 @@ def test_folded_configs_are_not_read_for_offsets(tmp_path: Path, log: list[Entry
 
 
 def test_different_states_have_different_digests(cluster: ArchivedCluster) -> None:
-    """States of different hours have different digests."""
+    """Every fifth hour of the log has a state with a digest of its own."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
     assert all(digest(earlier) != digest(later) for earlier, later in pairwise(states))
     assert len({digest(state) for state in states}) == len(states)

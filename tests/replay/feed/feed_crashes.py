@@ -1,4 +1,4 @@
-"""Batches of a feed that are killed at every step, each child some steps later than the last.
+"""Batches of a feed, each in a process that is killed some steps later than the process before.
 
 Usage: python -m tests.replay.feed.feed_crashes PREPARED FOLDER EVERY
 """

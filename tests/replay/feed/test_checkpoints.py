@@ -246,7 +246,7 @@ def test_a_later_cluster_is_followed(tmp_path: Path) -> None:
 
 
 def test_only_selected_clusters_have_rows(tmp_path: Path) -> None:
-    """Clusters that are not selected have no rows."""
+    """A feed of one selected cluster adds up to that cluster alone."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     feed = feed_in(tmp_path, clusters=["a"])
@@ -269,7 +269,7 @@ def test_a_damaged_cluster_alone_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_merges_between_batches(tmp_path: Path) -> None:
+def test_a_merge_between_batches_changes_no_row(tmp_path: Path) -> None:
     """A merge adds no rows; later batches have the same rows as without it."""
     for folder, merges in ((tmp_path / "merged", True), (tmp_path / "plain", False)):
         for end in (30, 60, 90, len(ENTRIES)):
@@ -319,7 +319,7 @@ def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_concurrent_captures_and_merges(tmp_path: Path) -> None:
+def test_concurrent_captures_and_merges_lose_no_row(tmp_path: Path) -> None:
     """No cluster has a problem, and no row is lost or doubled."""
     entries = recorded_entries("life-3.9")
     archived(tmp_path, entries[:20])
@@ -342,7 +342,7 @@ def test_concurrent_captures_and_merges(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path))
 
 
-def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+def test_a_merge_during_a_batch_keeps_its_planned_end(tmp_path: Path) -> None:
     """A batch keeps its planned end, although a merge replaces its manifest meanwhile."""
     for end in (30, 60):
         archived(tmp_path, ENTRIES[:end])

@@ -126,7 +126,7 @@ def alone(folder: Path, config: bytes) -> None:
     capture(folder, log_of(entries))
 
 
-def test_a_moment_and_releases(folder: Path) -> None:
+def test_each_release_has_its_rows_up_to_the_moment(folder: Path) -> None:
     """Each release has its own rows; a moment limits all of them."""
     archive = replay.open(str(folder), clusters=["roll"])
     early = archive.state(as_of="config@11", release=["3.4", "3.9"]).to_pylist()

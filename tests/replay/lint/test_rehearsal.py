@@ -51,7 +51,9 @@ TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
 
 
 @pytest.mark.parametrize("release", TARGETED)
-def test_findings_of_the_recorded_log(log: list[Entry], release: str) -> None:
+def test_only_the_affected_connector_of_the_recorded_log_is_found(
+    log: list[Entry], release: str
+) -> None:
     """`quiet` loses its tasks. Before 3.7.1 `deleted` gets its tasks back. All others stay."""
     mended = RELEASES.index(release) >= RELEASES.index(FIXED)
     wrong = {("quiet", LOSES)} if mended else {("deleted", ZOMBIES)}

@@ -131,7 +131,7 @@ def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
     assert [call(*words).code, call(*words, "--as-of", "config@0").code] == [1, 0]
 
 
-def test_options_that_belong_to_hazards(unordered: Path) -> None:
+def test_a_rehearsal_refuses_options_of_hazards(unordered: Path) -> None:
     """A rehearsal needs a release, and has no options of `--hazards`."""
     without_hazards = call("lint", unordered, "--release", "3.9", "--fail")
     assert without_hazards.err.endswith("--connector and --fail need --hazards: give it, too\n")

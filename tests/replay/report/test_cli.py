@@ -33,7 +33,7 @@ def test_a_page_has_all_clusters_of_an_archive_or_one(fleet: Path, tmp_path: Pat
     assert next(roll_page.all("h1")).text == "roll"
 
 
-def test_a_page_of_a_log(tmp_path: Path) -> None:
+def test_a_page_of_a_log_ends_at_the_moment(tmp_path: Path) -> None:
     """The page ends at the given moment, and compares the named releases."""
     words = ("report", ROLL, "--to", tmp_path / "page.html", "--cluster", "roll")
     options = ("--towards", "3.4", "--towards", "4.3", "--as-of", "config@9")

@@ -174,7 +174,7 @@ def test_marks_and_offsets_are_drawn() -> None:
     assert [label.text for label in scale.content] == ["5", "position", "1"]
 
 
-def test_findings_releases_and_compaction() -> None:
+def test_findings_show_their_reasons_and_remedies() -> None:
     """Each finding has its reason and its remedy, and each place links to its record."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)

@@ -33,7 +33,7 @@ from tests.replay.archive.archives import NAME, replayed
 from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
-"""Any vector: its cuts say exactly what lies before them."""
+"""Moment of every cut: with any vector, the end offsets state exactly which records lie before."""
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 

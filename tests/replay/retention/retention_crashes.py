@@ -1,4 +1,4 @@
-"""Retentions that are killed at every step, each child some steps later than the last.
+"""Retentions, each in a process that is killed some steps later than the process before.
 
 Usage: python -m tests.replay.retention.retention_crashes FOLDER HISTORY CUT_MS EVERY
 """

@@ -153,7 +153,9 @@ def test_a_merge_that_was_slow_for_long_writes_no_manifest(
 
 
 @pytest.mark.prove
-def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> None:
+def test_a_store_that_fails_during_a_retention_loses_no_record(
+    stores: Bucket, tmp_path: Path
+) -> None:
     """The archive loses no record; a later run removes the leftover files."""
     with serving() as endpoint:
         conf = HadoopSettings(stores._replace(endpoint=endpoint).hadoop)

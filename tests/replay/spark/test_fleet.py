@@ -142,7 +142,7 @@ def test_rows_of_buckets_end_at_the_moment(spark: SparkSession, folder: Path) ->
     assert len(counts) == 3
 
 
-def test_an_archive_that_grows_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_growing_archive_is_read_up_to_one_end(spark: SparkSession, tmp_path: Path) -> None:
     """Offsets and the rest of a very large cluster are read in turn, up to one end."""
     entries = recorded_entries(CLUSTERS["life"])
     capture(tmp_path, log_of(entries[: len(entries) // 2]), name="life")

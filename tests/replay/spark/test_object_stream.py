@@ -109,7 +109,7 @@ def test_a_killed_stream_is_continued(
     assert checkpoint.names(LEASES) == []
 
 
-def test_everything_in_an_object_store(
+def test_a_stream_works_with_everything_in_an_object_store(
     cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
 ) -> None:
     """With the archive in the store, too, two runs have the rows of the feed in a folder."""
@@ -129,7 +129,7 @@ def test_everything_in_an_object_store(
     assert sorted_rows(tables) == sorted_rows(FeedTables(str(tmp_path / "tables"), settings))
 
 
-def test_a_stream_without_the_jars(
+def test_a_stream_without_the_jars_is_refused(
     cluster: StandaloneCluster, server: ObjectServer, tmp_path: Path
 ) -> None:
     """The error names the missing jars; no file is written."""

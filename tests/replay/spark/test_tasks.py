@@ -131,7 +131,7 @@ def test_archived_records_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_partition_without_records_has_no_result(tmp_path: Path) -> None:
-    """A partition without records has no answer."""
+    """A task for a partition without records returns one table without rows."""
     assert [output.num_rows for output in archived(iter([]), job(tmp_path))] == [0]
 
 

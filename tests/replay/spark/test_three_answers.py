@@ -81,7 +81,9 @@ def oracle() -> SqlOracle:
     return SqlOracle()
 
 
-def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
+def test_service_spark_and_sql_agree_about_random_logs(
+    spark: SparkSession, oracle: SqlOracle
+) -> None:
     """One job, a few queries and the fold agree about the same logs.
 
     Keys of offsets in two partitions need one more job for all logs together.
@@ -96,7 +98,9 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
     assert jobs_done(spark) - before == 2
 
 
-def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: SqlOracle) -> None:
+def test_service_spark_and_sql_agree_at_every_observed_point(
+    spark: SparkSession, oracle: SqlOracle
+) -> None:
     """SQL's releases and the observed ones agree at each point; at the end all releases agree."""
     histories = {name: recorded_entries(name) for name in FOLLOWED}
     three = ThreeFolds(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))

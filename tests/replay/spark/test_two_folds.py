@@ -55,7 +55,7 @@ def by_the_service(ask: FoldTask) -> ClusterState:
     return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
 
 
-def test_random_logs(spark: SparkSession) -> None:
+def test_spark_folds_random_logs_as_the_service(spark: SparkSession) -> None:
     """Spark folds the same states from random logs as the service, in two jobs.
 
     The second job is for keys of offsets in two partitions, of all logs together.
@@ -79,7 +79,9 @@ def test_random_logs(spark: SparkSession) -> None:
     assert jobs_done(spark) - before == 2
 
 
-def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_has_the_states_of_the_service_after_every_record(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Spark gives the service's state after every record and at every time of random logs.
 
     One job answers all queries. Every second log is read without winners and snapshots.

@@ -86,7 +86,7 @@ def test_omitted_records_are_documented(oracle: SqlOracle) -> None:
     assert documented() == {reason: (histories[reason], scenarios[reason]) for reason in REASONS}
 
 
-def test_all_logs_of_scenarios(oracle: SqlOracle) -> None:
+def test_sql_agrees_with_the_fold_on_logs_of_scenarios(oracle: SqlOracle) -> None:
     """SQL and the fold agree on each log without its left-out records."""
     logs = {name: log for name, log in followed(oracle, of_scenarios()).items() if log}
     oracle.logs(logs)

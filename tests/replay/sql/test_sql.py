@@ -57,7 +57,7 @@ def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
 
 
 @pytest.mark.parametrize("name", sampled(STORIES, "life-3.9", "exactly-once-3.9"))
-def test_recorded_clusters_at_every_observed_point(
+def test_sql_engine_and_service_agree_at_every_observed_point(
     name: str, oracle: SqlOracle, tmp_path: Path
 ) -> None:
     """SQL, engine and service agree for all three releases at each observed point."""
@@ -80,7 +80,7 @@ def test_recorded_clusters_at_every_observed_point(
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(dense_logs() | dense_logs() | logs(40, READ), st.data())
-def test_random_logs_behind_every_record(
+def test_sql_engine_and_service_agree_after_every_record(
     oracle: SqlOracle, log: list[Entry], data: st.DataObject
 ) -> None:
     """SQL, engine and service agree at every prefix, with exactly-once support and without."""

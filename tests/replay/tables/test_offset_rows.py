@@ -61,8 +61,8 @@ def test_rows_are_those_of_decoded_records(log: Sequence[Entry], profile: Profil
 
 
 @pytest.mark.parametrize("history", CLUSTERS.values())
-def test_rows_of_recorded_clusters(history: str) -> None:
-    """Logs of Kafka's workers, for every release."""
+def test_rows_of_recorded_clusters_are_those_of_decoded_records(history: str) -> None:
+    """The rows are equal for logs of Kafka's workers, as every release reads them."""
     entries = recorded_entries(history)
     for profile in PROFILES:
         state = fold(entries, profile)
@@ -70,7 +70,7 @@ def test_rows_of_recorded_clusters(history: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["2.3", "3.5", "3.9", "4.3"])
-def test_hidden_partitions(release: str) -> None:
+def test_a_hidden_partition_has_the_row_of_its_decoded_record(release: str) -> None:
     """A tombstone hides the other spelling of a key, which still has a value."""
     log = offsets(
         ('["a",{"p":1}]', '{"o":1}'),
@@ -82,8 +82,8 @@ def test_hidden_partitions(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["3.2", "3.9"])
-def test_own_topics(release: str) -> None:
-    """Offsets of a connector that has a topic of its own, and some in the worker's topic."""
+def test_offsets_in_own_topics_have_the_rows_of_decoded_records(release: str) -> None:
+    """A connector has offsets in its own topic and in the worker's: the rows are equal."""
     log = config(("connector-a", '{"properties":{"offsets.storage.topic":"own"}}'))
     log += offsets(('["a",{"p":1}]', '{"o":1}'), ('["a",{"p":2}]', '{"o":2}'))
     log += records("own", ('["a",{"p":2}]', '{"o":3}'), ('["a",{"p":3}]', '{"o":4}'))

@@ -83,7 +83,7 @@ def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(30, FOLDED), st.lists(profiles, min_size=1, max_size=4, unique=True), st.booleans())
-def test_random_logs_behind_every_record(
+def test_intervals_equal_a_fold_after_every_record(
     log: list[Entry], readers: list[Profile], exactly_once: bool
 ) -> None:
     """One pass over several releases gives the facts after every record."""
@@ -96,9 +96,7 @@ def test_random_logs_behind_every_record(
 
 
 @pytest.mark.parametrize("name", ["roll-3.4-3.9-3.4", "compacted-3.9"])
-def test_recorded_clusters_at_their_end_as_every_release_sees_them(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_last_intervals_equal_a_fold_for_every_release(name: str, tmp_path: Path) -> None:
     """The last intervals equal a fold of the whole log, for every release."""
     log = recorded_entries(name)
     shared_intervals = intervals_of(archive(tmp_path, log), TimelineQuery(PROFILES))

@@ -48,7 +48,7 @@ def test_the_table_prints_numbers_before_and_after(small: Path) -> None:
     assert result.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
 
 
-def test_nothing_to_merge(small: Path) -> None:
+def test_a_merge_without_new_segments_changes_nothing(small: Path) -> None:
     """A second `compact-archive` changes no file."""
     call("compact-archive", small)
     before = content(small)

@@ -71,10 +71,10 @@ def test_exit_codes_are_verdicts(dump: Any) -> None:
         ("banana", 2, "Error: unknown release 'banana'"),
     ],
 )
-def test_unknown_releases(
+def test_newer_releases_are_read_as_known_ones(
     dump: Any, release: str, code: int, sentence: str, tmp_path: Path
 ) -> None:
-    """A newer release is read as the newest known one; a release that never existed is an error."""
+    """A newer release is read as the newest known one before it; an invalid release is an error."""
     path = dump(running())
     assert run("capture", f"lab={path}", str(tmp_path / "archive"), "--once").exit_code == 0
     for result in (
@@ -218,7 +218,7 @@ async def served(path: Path) -> None:
     await log.close()
 
 
-def test_an_embedded_log(tmp_path: Path) -> None:
+def test_an_embedded_log_can_be_assessed(tmp_path: Path) -> None:
     """The embedded log of a service gives the same output, and is only read."""
     path = tmp_path / "state.db"
     asyncio.run(served(path))
@@ -255,7 +255,7 @@ def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: 
     assert "Traceback" not in result.output
 
 
-def test_a_log_that_is_not_there() -> None:
+def test_a_missing_log_is_refused_and_not_created() -> None:
     """The missing file is neither compared nor created."""
     result = run("lint", "nowhere.log.jsonl", "--release", "3.9")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -292,7 +292,7 @@ def test_json_of_lint_has_each_finding(dump: Any) -> None:
 
 
 def test_lint_refuses_exactly_once_support_before_3_3(dump: Any) -> None:
-    """Releases before 3.3 have no exactly-once support."""
+    """`--exactly-once` with a release before 3.3 is refused: it has no such support."""
     planted = running().abort().target("a", STOPPED).commit()
     result = run("lint", dump(planted), "--release", "3.2", "--exactly-once")
     assert result.exit_code == 2

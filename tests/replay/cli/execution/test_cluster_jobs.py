@@ -119,7 +119,7 @@ def test_one_cluster_of_an_archive_is_printed_as_a_log(fleet: Path) -> None:
     )
 
 
-def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
+def test_archives_and_logs_can_be_audited_together(fleet: Path, tmp_path: Path) -> None:
     """Each log keeps its name; an ambiguous name is refused."""
     result = call(*AUDIT, fleet, ROLL, "-o", "json")
     assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
@@ -138,7 +138,7 @@ def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
     )
 
 
-def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
+def test_an_archive_knows_topics_of_other_names(tmp_path: Path) -> None:
     """The archive knows the topics; positions name the kind of topic."""
     log = tmp_path / "ours.log.jsonl"
     log.write_text(ROLL.read_text(encoding="utf-8").replace("connect-configs", "ours"))

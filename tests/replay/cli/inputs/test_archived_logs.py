@@ -84,7 +84,7 @@ def test_an_embedded_log_is_captured_again(tmp_path: Path) -> None:
             "capture", tmp_path / "cluster.db", tmp_path / "archive", "--once", "-o", "json"
         )
         captures.append((result.json[0]["read"], result.json[0]["added"]))
-    assert captures == [(1, 1), (2, 1)]  # the last one is read again, and compared
+    assert captures == [(1, 1), (2, 1)]  # the last record is read again, and compared
     states = call("state", tmp_path / "archive", "-o", "json").json[0]["states"]
     assert [connector["connector"] for connector in states[0]["connectors"]] == ["a", "b"]
 
@@ -229,7 +229,7 @@ def test_duckdb_reads_segments_as_a_table(archive: Path) -> None:
 
 
 def test_an_archive_may_be_given_as_a_url(archive: Path) -> None:
-    """A folder may be given as a URL."""
+    """A `file://` URL of the folder gives the same output as its path."""
     assert call("state", archive.as_uri()) == call("state", archive)
 
 
@@ -278,7 +278,7 @@ def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedP
 
 
 BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
-"""Requirements as in pyproject.toml: they work from a clone, from a wheel, and without both."""
+"""Command with the requirements of pyproject.toml; it needs neither a clone nor a wheel."""
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
