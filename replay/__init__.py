@@ -1,4 +1,7 @@
-"""Archives and audits of many clusters' logs, folded on Spark. `open` is the Python API."""
+"""Archives and audits of many clusters' logs, folded in this process or in Spark's tasks.
+
+`open` is the Python API.
+"""
 
 from typing import TYPE_CHECKING, Any
 

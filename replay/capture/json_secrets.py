@@ -243,7 +243,8 @@ class _JsonScan:
         unread = unread_bytes(self._text, self._raw)
         if self._at == len(self._units) and not unread:
             return remainder
-        # Only a document of bytes has a separable remainder; otherwise the whole record is sealed.
+        # The bytes of the remainder are known only if the units are bytes. Otherwise the bytes of
+        # the whole record are hidden.
         raw = remainder.encode("latin-1") + unread if self._in_bytes else self._raw
         if not self._met and is_harmless(raw):
             return remainder

@@ -1,7 +1,7 @@
 """Shared fold: many releases in one pass, folded as one until they disagree.
 
-The behaviours that matter for a log are found by consulting them. When releases in one group
-disagree about a behaviour, the group is split. Each part folds the last few records again.
+A fold reads a behaviour from its profile when a record depends on it. If the releases of a group
+disagree about this behaviour, the group is split. Each part folds the present chunk again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -144,7 +144,8 @@ class _Connection(H11Protocol):
             self.scope["extensions"] = {EXTENSION: self._question[1]}  # type: ignore[dict-item]
 
     def on_response_complete(self) -> None:
-        # In state DONE the connection stays open. In any other, the answer has announced its end.
+        # In state DONE the connection stays open. In other states the answer has announced that the
+        # connection ends, so it must not be cached.
         if self._question is not None and self.conn.our_state is h11.DONE:
             self._cache.keep(*self._question, self.conn.response, self.cycle.default_headers)
         self._question, self.conn.response = None, b""

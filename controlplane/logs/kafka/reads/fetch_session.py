@@ -19,7 +19,7 @@ _LAST_EPOCH = 2**31 - 1
 
 
 class FetchSession:
-    """Positions that the broker remembers, and the place of the next request.
+    """Positions that the broker remembers, and the session and number of the next request.
 
     A broker without room for a session, or of a release before 1.1, answers with session 0. Each
     request then names all positions.
