@@ -50,10 +50,10 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
     for place in plugin_path:
         if place == SHIPPED:
             classes |= connectors.shipped(folders)
-        elif not _is_module_name(place) and Path(place).is_dir():
-            classes |= _in_directory(Path(place))
         elif _is_module_name(place):
             classes |= _in_module(place)
+        elif Path(place).is_dir():
+            classes |= _in_directory(Path(place))
         elif not Path(place).is_absolute():  # an absolute path is that of a Java worker's jars
             raise Unloadable(
                 f"plugin.path names {place}, which does not exist: check the directory"

@@ -158,7 +158,7 @@ class ClaimedOffsetWriter:
             return
         async with self._turn:
             # The claim of a Java worker writes no markers, so only the coordinator knows of it.
-            await _performed(self._check_claim)
+            await _performed(partial(_check_epoch, self._log, self._epoch))
             size = max(OFFSETS_PER_TURN, ceil(len(offsets) / TURNS_MAX))
             for first in range(0, len(offsets), size):
                 by_partition: dict[int, list[Record]] = {}
@@ -198,10 +198,6 @@ class ClaimedOffsetWriter:
                     refusal = failure
             if refusal is not None:
                 raise refusal from None
-
-    async def _check_claim(self) -> None:
-        if isinstance(self._log, ProbedLog):
-            await self._log.check_writable(self._epoch)
 
 
 class BrokerOffsetWriter:
@@ -252,8 +248,12 @@ class BrokerOffsetWriter:
 
 async def check_claim(plane: ControlPlane) -> None:
     """Raise `Fenced` if another process has claimed the plane's log, `LogError` if it is away."""
-    if isinstance(plane.log, ProbedLog):
-        await plane.log.check_writable(plane.epoch)
+    await _check_epoch(plane.log, plane.epoch)
+
+
+async def _check_epoch(log: Log, epoch: int) -> None:
+    if isinstance(log, ProbedLog):
+        await log.check_writable(epoch)
 
 
 async def _performed(attempt: Callable[[], Awaitable[None]]) -> None:

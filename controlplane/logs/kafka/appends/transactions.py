@@ -28,6 +28,7 @@ from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
 from controlplane.logs.kafka.protocol.errors import (
+    OLD_EPOCH,
     EpochChanged,
     append_error,
     is_refusal,
@@ -40,8 +41,6 @@ from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable
 
 _FAILURES = (SendFailed, *SEND_FAILURES)
 """Failures of aiokafka. A deadline of `_in_time` is none: it cancels the attempt."""
-
-_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNTRIED = frozenset({ErrorCode.NONE, _MISSING, ErrorCode.OPERATION_NOT_ATTEMPTED})
@@ -238,7 +237,7 @@ class Transactions(ProducerOwner):
             code = await self._coordinator.end(
                 interrupted.identity, commit=bool(interrupted.batch_starts)
             )
-            self._fenced |= code in _FENCED
+            self._fenced |= code in OLD_EPOCH
             interrupted.committed = bool(interrupted.batch_starts) and (
                 not code or await self._are_in_log(interrupted.batch_starts)
             )
@@ -253,7 +252,7 @@ class Transactions(ProducerOwner):
     async def _renew(self, interrupted: _OpenTransaction) -> None:
         """Start a producer with the next epoch, unless another writer has taken the id."""
         code, identity = await self._coordinator.bump(interrupted.identity)
-        if code in _FENCED:
+        if code in OLD_EPOCH:
             self._fenced, self._interrupted = True, None
             self._raise_fenced()
         if is_refused_id(code):
@@ -339,7 +338,7 @@ class Transactions(ProducerOwner):
         """Raise the error of a coordinator's answer that refuses this producer."""
         if is_refused_id(code):
             raise refused_id(self._id)
-        if code in _FENCED:
+        if code in OLD_EPOCH:
             self._fenced = True
             self._raise_fenced()
 

@@ -109,7 +109,9 @@ def write_error(topic: str, code: int) -> LogError:
 
 
 _REFUSED_ID = 53
-_EPOCH_CHANGED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+
+OLD_EPOCH = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+"""Error codes that refuse a producer because its id has another epoch by now."""
 
 _START_REFUSALS = {
     31: "may not be used: allow this user WRITE on the topics, or IDEMPOTENT_WRITE on the cluster",
@@ -128,7 +130,7 @@ def start_error(transactional_id: str | None, failure: BaseException) -> LogErro
     code = getattr(failure, "errno", 0)
     words = _START_REFUSALS.get(code)
     producer = "the producer" if transactional_id is None else f"producer {transactional_id}"
-    if code in _EPOCH_CHANGED:
+    if code in OLD_EPOCH:
         return EpochChanged(
             f"{producer} cannot start, because other writers keep claiming its id: stop them"
         )
