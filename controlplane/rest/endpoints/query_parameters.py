@@ -11,7 +11,7 @@ and names that are close to `dry_run`.
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, get_args
 
 from controlplane.core.commands import AnyCommand
@@ -160,7 +160,7 @@ def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: b
     """
     rules, changes = _rules_of(endpoint), endpoint[0] != "GET"
     unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]
-    error = _unknown_error(unknown[0], endpoint, rules) if unknown else None
+    error = _unknown_error(unknown[0], endpoint) if unknown else None
     if error is not None and (changes or ours):
         raise InvalidParameter(error)
     for name in rules.keys() & query.keys():
@@ -197,9 +197,11 @@ def _resembles_dry_run(name: str) -> bool:
     return plain.startswith("dry") or bool(get_close_matches(plain, ["dryrun"], 1, DRY_ALIKE))
 
 
-def _unknown_error(name: str, endpoint: EndpointKey, rules: Mapping[str, _ParameterRule]) -> str:
+@lru_cache(maxsize=64)  # clients that send such a parameter send it with every request
+def _unknown_error(name: str, endpoint: EndpointKey) -> str:
     """Return the error text for an unknown parameter, with a suggestion."""
     method, template = endpoint
+    rules = _rules_of(endpoint)
     by_plain = {_plain(parameter): parameter for parameter in rules}
     close = get_close_matches(_plain(name), by_plain, 1, ALIKE)
     error = f"{quoted(name)} is no parameter of {method} {path_of(template)[0]}"
