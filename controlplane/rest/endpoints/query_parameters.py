@@ -1,8 +1,9 @@
 """Query parameters of the endpoints: names, permitted values, checks.
 
 Kafka ignores an unknown parameter, and replaces an invalid value by a default. A misspelt
-`dry_run=` would then delete a connector. `/` therefore refuses unknown parameters, invalid values,
-and one parameter with two values.
+`dry_run=` would then delete a connector. Paths outside of `/compat` therefore refuse invalid
+values, and one parameter with two values. A change with an unknown parameter is refused as well.
+Connect's read endpoints ignore an unknown parameter, with a notice; this project's own refuse it.
 
 Tools that expect Kafka use `/compat`, or the root of a service that speaks as a release. There
 Connect's parameters are read as Kafka reads them. Only this project's own parameters are checked,
@@ -150,13 +151,14 @@ def parameters(method: str, template: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: bool) -> str | None:
-    """Check the parameters of a request to `/`; return a notice about an ignored one, or None.
+    """Check the parameters of a request outside of `/compat`; return a notice about an ignored one.
 
-    `matrix` are the names of matrix parameters (`/stop;dry_run=true`), which Connect ignores.
-    `ours`: the endpoint is not one of Connect's.
+    None: no parameter is ignored. `matrix` are the names of matrix parameters
+    (`/stop;dry_run=true`), which Connect ignores. `ours`: the endpoint is not one of Connect's.
 
     Raises:
-        InvalidParameter: a parameter is unknown, has an invalid value, or has two values.
+        InvalidParameter: a parameter has an invalid value or two values. Or it is unknown, unless
+            the endpoint is a read of Connect's.
     """
     rules, changes = _rules_of(endpoint), endpoint[0] != "GET"
     unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]
