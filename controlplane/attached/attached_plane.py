@@ -135,7 +135,7 @@ class AttachedPlane:
         trail: Trail,
         around: AttachedSurroundings,
     ) -> AsyncIterator["AttachedPlane"]:
-        """Steer a cluster within this context; commands that a crash has cut off are ended first.
+        """Steer a cluster within the block. A background task ends commands that a crash cut off.
 
         The follower must have loaded the planner's release.
         """

@@ -108,7 +108,7 @@ class Trail:
 
     @property
     def commands(self) -> Mapping[str, CommandTrace]:
-        """Traces of all commands in the log by command id, as in `ClusterState.commands`."""
+        """Traces by command id: all unfinished commands, and the last `ENDED_KEPT` that ended."""
         return self._fold.publish()
 
     async def accepted(
