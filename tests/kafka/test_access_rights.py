@@ -112,7 +112,6 @@ READ_GROUP = Right("READ", "group", "{group}")
 DELETE_GROUP = Right("DELETE", "group", "{group}")
 IDEMPOTENT = Right("IDEMPOTENT_WRITE", "cluster", "kafka-cluster")
 CONFIGS = Right("DESCRIBE_CONFIGS", "topic", "{topic}")
-ALTER = Right("ALTER_CONFIGS", "topic", "{topic}")
 
 CASES = {
     "ends": AccessCase(lambda user: user.log.ends([user.topic]), SEE),
@@ -120,9 +119,6 @@ CASES = {
     "check": AccessCase(lambda user: user.log.starts([user.topic]), SEE, (CONFIGS,)),
     "describe configs": AccessCase(
         lambda user: user.topics.configs([user.topic]), CONFIGS, (READ,)
-    ),
-    "alter configs": AccessCase(
-        lambda user: user.topics.alter_configs({user.topic: {"retention.ms": "9"}}), ALTER, (READ,)
     ),
     "create": AccessCase(
         lambda user: user.topics.create([TopicSpec(user.new, 1)]), CREATE, (SEE_NEW,)
