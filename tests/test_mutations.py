@@ -1,6 +1,6 @@
 """Mutation tests of the fold: each mutant has one plausible bug and runs in its own process.
 
-For each of the twelve mutants, a test of the edge cases or of the release matrix must fail:
+For each of the twelve mutants, a test of the edge cases or of the version matrix must fail:
 
  1. `state.v2` is forgotten                          7. a removal keeps the tasks
  2. an unknown `state.v2` falls back to `state`      8. stale UNASSIGNED is believed

@@ -76,7 +76,7 @@ def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_missing_key_cannot_be_removed() -> None:
-    """A missing key is absent or raises, as in a dict."""
+    """Looking up or deleting a missing key raises, as in a dict; `drop` returns None."""
     table: CopyOnWrite[str, int] = CopyOnWrite()
     table.take({"a": 1})
     table.publish()

@@ -296,7 +296,10 @@ KCAT_WRONG = {
 
 @pytest.mark.parametrize("case", KCAT_WRONG)
 def test_a_bad_line_of_kcat_is_reported(read: Read, case: str) -> None:
-    """A line is reported if kcat has decoded its value or failed to; it becomes no tombstone."""
+    """A line with a value that kcat has decoded or could not decode is reported and left out.
+
+    So is a line with another defect. None of them becomes a tombstone.
+    """
     fields, reason = KCAT_WRONG[case]
     dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
     assert dump.entries == RECORDS

@@ -47,7 +47,7 @@ def folder_circle(sources: list[SourceFile]) -> list[str]:
 
 
 def documented_orders(document: str) -> dict[str, list[list[str]]]:
-    """Per package with a row in the table of orders: its parts, in groups; the first import least.
+    """The parts of each package in the table of orders, in groups; each imports only earlier ones.
 
     A row names the package in its first cell, and in the second its parts; arrows separate groups.
     """

@@ -68,7 +68,7 @@ def test_schemas_of_different_attributes_differ(schema: Schema, other: Schema) -
 
 
 def test_equal_schemas_are_interchangeable() -> None:
-    """Equal schemas have one hash and are interchangeable as keys, whatever their default."""
+    """Equal schemas have one hash and are interchangeable as keys, even with a list as default."""
     schema, other = (
         Schema.struct("S", a=Schema.array(BYTES).optional([b"x"]), b=Schema.decimal(3))
         for _ in range(2)

@@ -21,7 +21,7 @@ def test_profiles_that_agree_share_a_call() -> None:
 
 
 def test_combined_profiles_raise_where_they_disagree() -> None:
-    """Reading a behaviour in which the profiles differ raises its name."""
+    """Reading a behaviour in which the profiles differ raises `Disagreement` with its name."""
     combined = as_one([NEW, NEWER])
     assert combined.fencing
     with pytest.raises(Disagreement) as disagreement:
