@@ -159,14 +159,17 @@ TRUSTING = {
 
 @pytest.mark.parametrize("case", TRUSTING)
 def test_trusted_certificates_are_accepted(tmp_path: Path, case: str) -> None:
-    """The client trusts a broker for any certificate of the store, and for no other."""
+    """The client trusts a broker if its certificate or one of its issuers is in the store."""
     server = serving(store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER)))
     client = tls_context(Tls(store(tmp_path, *TRUSTING[case]), check_hostname=False))
     shakes_hands(client, server)
 
 
 def test_certificates_of_a_chain_are_not_trusted(tmp_path: Path) -> None:
-    """A JKS store does not trust certificates behind the first one of a key's chain."""
+    """The client trusts no certificate behind the first one of a key's chain in a JKS store.
+
+    A broker that matches no certificate of the store is not trusted either.
+    """
     server = serving(store(tmp_path, pkcs12_of(BETWEEN, owner=BROKER)))
     for content in (pkcs12_of(STRANGER), jks_of(key_entry(STRANGER.der, ROOT.der))):
         client = tls_context(Tls(store(tmp_path, content), check_hostname=False))

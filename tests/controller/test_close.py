@@ -174,7 +174,7 @@ async def test_slow_snapshots_are_dropped(log: ReadCountingLog) -> None:
 
 
 async def full_speed() -> None:
-    """Remove the delays, so that snapshots are written at full speed."""
+    """Do nothing: the next snapshots are written without a delay."""
 
 
 async def test_a_second_cancellation_ends_the_wait(log: ReadCountingLog) -> None:

@@ -29,7 +29,7 @@ NOTHING: Offsets = ()
     ],
 )
 def test_words_describe_a_hook(words: str, outcome: HookOutcome) -> None:
-    """Four words describe a hook that ignores its offsets."""
+    """Each of these descriptions gives a hook that ignores its offsets."""
     assert parse_hook(words)({"name": "x"}, NOTHING) == outcome
 
 

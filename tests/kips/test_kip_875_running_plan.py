@@ -29,7 +29,7 @@ async def reset(connectors: RunningConnectors, name: str) -> None:
 
 
 async def read_again(connectors: RunningConnectors, name: str) -> None:
-    """Resume a connector after a reset; it reads everything again, and commits it."""
+    """Resume a connector after a reset; wait until it has read everything again."""
     await connectors.change(name, "resume", *RUNNING)
     await connectors.until_delivered(name, NUMBERS + NUMBERS)
 

@@ -77,7 +77,7 @@ def lived(steps: Iterable[tuple[str, LifeStep, int]]) -> list[Pair]:
 
 
 def shown_connectors(state: ClusterState) -> Any:
-    """Configs and target states as REST shows them."""
+    """Configs, target states, tasks and their configs, as REST shows them."""
     return {
         name: (
             state.config.connectors[name],

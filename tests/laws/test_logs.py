@@ -1,8 +1,8 @@
 """Law: the memory log and the SQLite log answer every operation alike.
 
 Each test applies one random series of operations to both logs. After every operation both must give
-the same answer, or the same type of error. At the end both must hold the same entries, also after
-the file was closed and opened again.
+the same answer, or an error of the same type and text. At the end both must hold the same entries,
+also after the file was closed and opened again.
 """
 
 import asyncio

@@ -146,7 +146,7 @@ async def test_undecodable_headers_are_damage(tmp_path: Path) -> None:
 
 
 async def test_an_end_below_its_entries_refuses_appends(tmp_path: Path) -> None:
-    """If an end lies below existing entries, an append fails and says so."""
+    """If an end lies below existing entries, an append raises `LogCorrupt`."""
     path = tmp_path / "control.log"
     await make_log(path)
     sql(path, """UPDATE partition SET "end" = 7 WHERE topic = 'config'""")

@@ -56,7 +56,7 @@ def test_examples_of_deviations_differ(row: Deviation) -> None:
 
 
 def test_questions_are_of_every_sort() -> None:
-    """Each kind of question often gets a value, and often an error."""
+    """Each kind of question gets values and errors; simple headers get values only."""
     sorts = Counter(
         (
             question["op"],

@@ -64,7 +64,7 @@ NO_NUMBERS = (" 1", "1.0", 1.0, None, True, [1, None], {"a": 1e10}, 2**31, 2**63
 
 
 def requests(seed: str, count: int) -> Iterator[OffsetRequest]:
-    """Requests of all sizes; one in five has an error."""
+    """Requests of all sizes; one in five may have errors."""
     random = Random(seed)
     for _ in range(count):
         sink, own, wild = random.random() < 0.3, random.random() < 0.5, random.random() < 0.2
@@ -190,7 +190,7 @@ def test_requests_become_kafkas_records_proved(release: str) -> None:
 
 
 def test_requests_are_of_every_sort() -> None:
-    """Many requests of each type are refused, and many are not."""
+    """Some requests for each type of connector are refused, and some are not."""
     questions = list(requests("1", COUNT))
     refused = {
         (request.sink, ours("4.3.0", request)[0].startswith("refused")) for request in questions

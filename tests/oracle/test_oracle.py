@@ -11,7 +11,7 @@ may lose the rest of a batch, or end the thread.
 The harness has no consumer, so `Case.visible_entries` drops aborted records, as Kafka's consumers
 do. The history `aborted-3.9` has a real consumer.
 
-`SEED` draws other logs. `PROVE=1` draws new logs, a hundred times as many, for more releases. A
+`SEED` draws other logs. `PROVE=1` draws new logs, 100,000 per release, for more releases. A
 disagreement is shrunk, shown beside both answers, and stored as a scenario in `scenarios/oracle/`
 (`disagreement_file.py`).
 """
@@ -71,7 +71,7 @@ def _judge(release: str, count: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("release", sampled(ASKED, *TESTED))
 def test_fold_is_kafkas(release: str) -> None:
-    """Hundreds of random logs give the same snapshot, the same fates and the same calls."""
+    """At least 150 random logs per release give the same snapshot, fates and calls."""
     _judge(release, RARE.get(release, LOGS))
 
 

@@ -151,7 +151,10 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
 async def test_only_entries_between_two_snapshots_are_read(
     log: SqliteLog, moment: str, read: dict[str, int]
 ) -> None:
-    """Only entries between two snapshots, before the first or after the last one are read."""
+    """Only entries between two snapshots or after the last one are read.
+
+    The whole log is read for a moment before the first snapshot, and for a missing record.
+    """
     assert await reads(log, moment) == read
 
 

@@ -308,8 +308,8 @@ async def test_young_records_are_in_no_snapshot(log: SqliteLog) -> None:
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
 
 
-async def test_a_log_without_snapshots_has_no_upkeep() -> None:
-    """A log without snapshots is read whole, and no upkeep runs for it."""
+async def test_a_log_without_a_snapshot_store_gets_no_snapshot() -> None:
+    """A log in memory has no store for snapshots, so none is written."""
     log = MemoryLog()
     await make_topics(log)
     await log.put(lived(0, 100))

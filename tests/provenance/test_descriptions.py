@@ -19,7 +19,7 @@ def test_each_setting_has_a_description() -> None:
 
 
 def test_descriptions_are_short_and_plain() -> None:
-    """Each description is a sentence of a few words, without HTML."""
+    """Each description has 5 to 30 words, ends with a full stop, and contains no HTML."""
     lengths = {setting: len(text.split()) for setting, text in descriptions().items()}
     assert {setting for setting, words in lengths.items() if not FEWEST <= words <= MOST} == set()
     unfinished = {text for text in descriptions().values() if not text.endswith(".")}
@@ -28,7 +28,7 @@ def test_descriptions_are_short_and_plain() -> None:
 
 
 def test_clients_share_their_descriptions() -> None:
-    """A setting of all clients has one description, with listed exceptions."""
+    """A setting has one description in all clients that share it, with listed exceptions."""
     own_meaning = {"interceptor.classes", "request.timeout.ms", "retries"}
     texts_by_name: dict[str, set[str]] = {}
     for (scope, name), text in descriptions().items():

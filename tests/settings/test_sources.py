@@ -218,7 +218,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def test_limits_are_set_like_settings(file: Path) -> None:
-    """Keys of limits begin with the name of their part; a limit of 0 means no limit."""
+    """Keys of limits begin with the name of their part; a limit of 0 is refused."""
     file.write_text("part.patience.ms=7\nwidth=9\n", "ascii")
     config = configuration(variables={"CONTROLPLANE_PART_WIDTH": "0"}, file=file)
     with pytest.raises(SettingsError, match=r"part\.width is '0': use a whole number from 1$"):
@@ -348,7 +348,7 @@ COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage
     ],
 )
 def test_unknown_keys_are_reported(file: Path, key: str, meant: str | None) -> None:
-    """An unknown key is reported, with a suggestion."""
+    """An unknown key is reported, with the known key that it resembles, if any."""
     file.write_text(f"group.id=x\n{key}=1\n", "ascii")
     (slip,) = unknown(configuration(file=file).values, COUNTING)
     assert (slip.key, slip.meant, slip.source) == (key, meant, ValueSource("file", str(file), 2))

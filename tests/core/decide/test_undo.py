@@ -326,7 +326,7 @@ def test_offsets_are_restored_in_the_topic_of_the_old_config() -> None:
 
 
 def test_offsets_of_sinks_are_not_restored() -> None:
-    """Connect's logs have no past offsets of sinks, so a running sink is not stopped."""
+    """An undo of a sink's offsets is refused: Connect's logs have no past offsets of sinks."""
     sink = made(**{"connector.class": SINK})
     command = restoration(at(life(sink, "STARTED")), "a", offsets=True)
     for target in TARGETS:

@@ -170,7 +170,7 @@ def test_deep_json_overflows_recursive_parsers(
     ],
 )
 def test_refusals_say_why(value: bytes, reason: str) -> None:
-    """The error names what is missing, and where."""
+    """The error names what is invalid; for a missing part it also has the position."""
     with pytest.raises(Undecodable) as refusal:
         parse(value, NEWEST)
     assert reason in str(refusal.value)

@@ -22,7 +22,7 @@ VECTORS = [
 
 @pytest.mark.parametrize(("key", "hashed"), VECTORS)
 def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
-    """The same 32 bits for keys of every length modulo four."""
+    """The 32 bits are those of Kafka, whether or not the length is a multiple of four."""
     assert murmur2(key) == hashed % SIGNED
 
 

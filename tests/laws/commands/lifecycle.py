@@ -153,7 +153,7 @@ def d1(life: Life) -> Iterator[None]:
 
 
 def d2(life: Life) -> Iterator[None]:
-    """A recreated connector is STARTED, and has no tasks until some are published."""
+    """A recreated connector has the requested state, else STARTED, and no tasks at first."""
     if not life.profile.removal_drops_tasks:
         return
     deleted: set[str] = set()

@@ -23,7 +23,10 @@ def nothing_is_unfinished(life: Life) -> Iterator[None]:
 
 
 def all_or_nothing(life: Life) -> Iterator[None]:
-    """A command that had begun, and is not refused, is completed by the next process."""
+    """A command that had begun is completed by the next process.
+
+    The exceptions are refused commands, and restarts, which are never repeated.
+    """
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
             assert crash.back.visible_facts(crash.act.name) == crash.act.after.visible_facts(
@@ -33,7 +36,10 @@ def all_or_nothing(life: Life) -> Iterator[None]:
 
 
 def same_key_same_answer(life: Life) -> Iterator[None]:
-    """Repeating the same key gives the answer of the first request, and changes nothing."""
+    """Repeating the same key gives the answer of the first request, and changes nothing.
+
+    The answer to a restart may differ after a crash, because restarts are never repeated.
+    """
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
             assert _stored_answer(crash.same) == _stored_answer(crash.act.ended)

@@ -31,7 +31,7 @@ Groups = Mapping[str, Mapping[tuple[str, int], int]]
 
 
 class LawClock:
-    """Clock that advances a millisecond with each reading, from 1970 on."""
+    """Clock that advances a millisecond with each reading; its times count from 1970."""
 
     def __init__(self, now_ms: int = 1_795_000_000_000) -> None:
         self.now_ms = now_ms
