@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.worker.bad_connectors import fresh_plan
+from tests.worker.noted_reports import note_reports
 from tests.worker.scripted_source import script
 
 
@@ -18,3 +19,9 @@ def _fresh_script() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _fresh_bad_connectors() -> Iterator[None]:
     yield from fresh_plan()
+
+
+@pytest.fixture
+def noted_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note the reports of the test's workers."""
+    note_reports(monkeypatch)
