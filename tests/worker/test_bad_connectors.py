@@ -21,6 +21,7 @@ from tests.worker.bad_connectors import (
     BadSource,
     calls,
     check_trace,
+    counted,
     create_bad,
     delete,
     group_offsets,
@@ -183,15 +184,24 @@ async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
         await until(lambda: not threads_of("bad"))
 
 
-async def test_a_busy_loop_delays_the_worker_briefly() -> None:
-    """Code that never yields the interpreter delays the worker only briefly."""
+async def test_a_busy_loop_blocks_no_command() -> None:
+    """Code that never yields the interpreter still runs when all this is done.
+
+    REST has answered, another connector has delivered records, and the busy one is deleted.
+    """
     plan.update(where="task.poll", how="spin")
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
         await until(lambda: calls)
+        before = counted(worker)
         async with rest_of(worker) as client:
             assert (await client.get("/connectors/good/status")).status_code == 200
+            assert calls == ["task.poll"]
+        await until(lambda: counted(worker) > before)
         await delete(worker, "bad")
+        assert calls == ["task.poll"]
+        released.set()
+        await until(lambda: calls == ["task.poll", "task.poll ended"])
 
 
 async def test_a_hanging_task_commits_nothing_after_its_end(
