@@ -257,7 +257,7 @@ async def open_kafka_log(
 
 
 async def _check_topics(reader: "KafkaReader", how: OpenOptions) -> None:
-    """Raise `LogNotUsable` where a worker would refuse to start."""
+    """Raise `LogNotUsable` if a topic is missing, or if a worker would refuse to start with it."""
     for topic in (how.topics.config, how.topics.offsets, how.topics.status):
         for problem in await reader.check([topic]):
             raise LogNotUsable(f"{problem}{how.naming and f' ({how.naming})'}")

@@ -408,7 +408,10 @@ class TestWorkerFile:
     def test_a_device_has_no_records_beside_it(self) -> None:
         """With offsets in `/dev/null`, topics need a path of their own."""
         result = standalone(settings={"offset.storage.file.filename": "/dev/null"})
-        assert refusal(result) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
+        assert refusal(result) == (
+            "offset.storage.file.filename is /dev/null, which is no regular file, so topics cannot "
+            "be stored beside it: set records.log=sqlite:///FILE"
+        )
 
     async def test_a_path_names_a_records_log(self, folder: Path) -> None:
         """`records.log` may omit the scheme."""
