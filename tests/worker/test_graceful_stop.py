@@ -80,7 +80,7 @@ class EndingTasks:
         self.reported[number].append(state.value)
 
 
-class Stop(NamedTuple):
+class ObservedStop(NamedTuple):
     """Stop of all tasks of a connector, and what followed."""
 
     took_s: float
@@ -90,7 +90,7 @@ class Stop(NamedTuple):
     notices: list[tuple[str, dict[str, Any]]]
 
 
-async def stopped(ends_s: Sequence[float | None], timeout_ms: int) -> Stop:
+async def stopped(ends_s: Sequence[float | None], timeout_ms: int) -> ObservedStop:
     """Start tasks, and stop them a minute later."""
     notices = RecordedNotices()
     factory = EndingTasks(ends_s, notices)
@@ -115,7 +115,7 @@ async def stopped(ends_s: Sequence[float | None], timeout_ms: int) -> Stop:
         for number, run in factory.runs.items()
         if run.cancelled_at is not None
     }
-    return Stop(took_s, cancelled_s, factory.reported, notices.lines)
+    return ObservedStop(took_s, cancelled_s, factory.reported, notices.lines)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """Reports of connectors and tasks: which event writes which status, and how.
 
 A *put* status is written always. A *safe* one is not written over a status of a newer worker
-(`tests/laws/test_worker_reports.py`). The events are those of Kafka's `StatusBackingStore` and of
-its listeners.
+(`tests/laws/test_worker_reports.py`). Kafka: `AbstractHerder`, `StatusBackingStore#putSafe`.
 """
 
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.bad_connectors import SHORT, BadSource, plan, released
@@ -46,6 +46,7 @@ CONFIG = config_of(CalledSource)
 
 COMMANDS: dict[str, AnyCommand] = {
     "create": CreateConnector("bad", CONFIG),
+    "create paused": CreateConnector("bad", CONFIG, initial_state=Target.PAUSED),
     "pause": PauseConnector("bad"),
     "resume": ResumeConnector("bad"),
     "stop": StopConnector("bad"),
@@ -68,7 +69,7 @@ async def act(worker: ConnectWorker, event: str) -> None:
         await worker.plane.execute(COMMANDS[event])
 
 
-class Step(NamedTuple):
+class ReportStep(NamedTuple):
     """An event, and the reports that it causes."""
 
     event: str
@@ -76,10 +77,10 @@ class Step(NamedTuple):
     task: Sequence[str] = ()
 
 
-class Rule(NamedTuple):
+class StatusRule(NamedTuple):
     """Steps of a connector, which may misbehave."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ReportStep]
     where: str = ""
     """Method that misbehaves."""
     how: str = "raise"
@@ -90,93 +91,110 @@ RUNNING, PAUSED, STOPPED = ["RUNNING put"], ["PAUSED put"], ["STOPPED put"]
 UNASSIGNED, FAILED = ["UNASSIGNED safe"], ["FAILED safe, with trace"]
 RESTARTING, REMOVED = ["RESTARTING put"], ["removed"]
 
-CREATED = Step("create", RUNNING, RUNNING)
-PAUSE = Step("pause", PAUSED, PAUSED)
+CREATED = ReportStep("create", RUNNING, RUNNING)
+PAUSE = ReportStep("pause", PAUSED, PAUSED)
 
 RULES = {
-    "started": Rule([CREATED]),
-    "paused and resumed": Rule([CREATED, PAUSE, Step("resume", RUNNING, RUNNING)]),
-    "stopped": Rule([CREATED, Step("stop", STOPPED, UNASSIGNED + REMOVED)]),
-    "stopped with an error": Rule(
-        [CREATED, Step("stop", STOPPED, UNASSIGNED + REMOVED)], "connector.stop"
+    "started": StatusRule([CREATED]),
+    "created while paused": StatusRule(
+        [ReportStep("create paused", PAUSED), ReportStep("resume", RUNNING, RUNNING)]
     ),
-    "stopped after a failure": Rule(
-        [Step("create", FAILED), Step("stop", STOPPED)], "connector.start"
+    "paused and resumed": StatusRule([CREATED, PAUSE, ReportStep("resume", RUNNING, RUNNING)]),
+    "stopped": StatusRule([CREATED, ReportStep("stop", STOPPED, UNASSIGNED + REMOVED)]),
+    "stopped with an error": StatusRule(
+        [CREATED, ReportStep("stop", STOPPED, UNASSIGNED + REMOVED)], "connector.stop"
     ),
-    "connector fails in its start": Rule([Step("create", FAILED)], "connector.start"),
-    "connector fails in a pause": Rule([CREATED, Step("pause", FAILED, PAUSED)], "connector.stop"),
-    "connector reports a failure": Rule([CREATED, Step("fail", FAILED)]),
-    "connector has too many tasks": Rule(
-        [Step("create", RUNNING + FAILED)], "connector.task_configs", "return", [{}, {}]
+    "stopped after a failure": StatusRule(
+        [ReportStep("create", FAILED), ReportStep("stop", STOPPED)], "connector.start"
     ),
-    "connector restarted": Rule([CREATED, Step("restart", UNASSIGNED + RUNNING)]),
-    "connector restarted, with an error in its stop": Rule(
-        [CREATED, Step("restart", FAILED + RUNNING)], "connector.stop"
+    "connector fails in its start": StatusRule([ReportStep("create", FAILED)], "connector.start"),
+    "connector fails in a pause": StatusRule(
+        [CREATED, ReportStep("pause", FAILED, PAUSED)], "connector.stop"
     ),
-    "connector cancelled": Rule(
-        [CREATED, Step("restart", UNASSIGNED + RUNNING), Step("release")], "connector.stop", "hang"
+    "connector reports a failure": StatusRule([CREATED, ReportStep("fail", FAILED)]),
+    "connector has too many tasks": StatusRule(
+        [ReportStep("create", RUNNING + FAILED)], "connector.task_configs", "return", [{}, {}]
     ),
-    "reconfigured": Rule(
-        [CREATED, Step("reconfigure", UNASSIGNED + RUNNING, UNASSIGNED + RUNNING)]
+    "connector restarted": StatusRule([CREATED, ReportStep("restart", UNASSIGNED + RUNNING)]),
+    "connector restarted, with an error in its stop": StatusRule(
+        [CREATED, ReportStep("restart", FAILED + RUNNING)], "connector.stop"
     ),
-    "task cannot be made": Rule([Step("create", RUNNING, FAILED)], "task.init"),
-    "task fails in its start": Rule([Step("create", RUNNING, FAILED)], "task.start"),
-    "task fails": Rule([Step("create", RUNNING, RUNNING + FAILED)], "task.poll"),
-    "task created while paused": Rule(
+    "connector cancelled": StatusRule(
+        [CREATED, ReportStep("restart", UNASSIGNED + RUNNING), ReportStep("release")],
+        "connector.stop",
+        "hang",
+    ),
+    "reconfigured": StatusRule(
+        [CREATED, ReportStep("reconfigure", UNASSIGNED + RUNNING, UNASSIGNED + RUNNING)]
+    ),
+    "task cannot be made": StatusRule([ReportStep("create", RUNNING, FAILED)], "task.init"),
+    "task fails in its start": StatusRule([ReportStep("create", RUNNING, FAILED)], "task.start"),
+    "task fails": StatusRule([ReportStep("create", RUNNING, RUNNING + FAILED)], "task.poll"),
+    "task created while paused": StatusRule(
         [
             CREATED,
             PAUSE,
-            Step("restart task", task=UNASSIGNED + PAUSED),
-            Step("resume", RUNNING, RUNNING),
+            ReportStep("restart task", task=UNASSIGNED + PAUSED),
+            ReportStep("resume", RUNNING, RUNNING),
         ]
     ),
-    "task restarted": Rule([CREATED, Step("restart task", task=UNASSIGNED + RUNNING)]),
-    "task restarted, with an error in its stop": Rule(
-        [CREATED, Step("restart task", task=UNASSIGNED + RUNNING)], "task.stop"
+    "task restarted": StatusRule([CREATED, ReportStep("restart task", task=UNASSIGNED + RUNNING)]),
+    "task restarted, with an error in its stop": StatusRule(
+        [CREATED, ReportStep("restart task", task=UNASSIGNED + RUNNING)], "task.stop"
     ),
-    "task cancelled": Rule(
-        [CREATED, Step("restart task", task=RUNNING), Step("release")], "task.poll", "hang"
+    "task cancelled": StatusRule(
+        [CREATED, ReportStep("restart task", task=RUNNING), ReportStep("release")],
+        "task.poll",
+        "hang",
     ),
-    "restart with tasks": Rule(
+    "restart with tasks": StatusRule(
         [
             CREATED,
-            Step(
+            ReportStep(
                 "restart all", UNASSIGNED + RESTARTING + RUNNING, UNASSIGNED + RESTARTING + RUNNING
             ),
         ]
     ),
-    "restart of a failed task": Rule(
+    "restart of a failed task": StatusRule(
         [
-            Step("create", RUNNING, RUNNING + FAILED),
-            Step("restart failed", task=RESTARTING + RUNNING + FAILED),
+            ReportStep("create", RUNNING, RUNNING + FAILED),
+            ReportStep("restart failed", task=RESTARTING + RUNNING + FAILED),
         ],
         "task.poll",
     ),
-    "restart of a failed connector": Rule(
+    "restart of a failed connector": StatusRule(
         [
             CREATED,
-            Step("fail", FAILED),
-            Step("restart failed", UNASSIGNED + RESTARTING + RUNNING),
-            Step("restart task", task=UNASSIGNED + RUNNING),
+            ReportStep("fail", FAILED),
+            ReportStep("restart failed", UNASSIGNED + RESTARTING + RUNNING),
+            ReportStep("restart task", task=UNASSIGNED + RUNNING),
         ]
     ),
-    "restart of failed instances, of which there are none": Rule(
-        [CREATED, Step("restart failed"), Step("restart task", task=UNASSIGNED + RUNNING)]
+    "restart of failed instances, of which there are none": StatusRule(
+        [
+            CREATED,
+            ReportStep("restart failed"),
+            ReportStep("restart task", task=UNASSIGNED + RUNNING),
+        ]
     ),
-    "restart of a paused connector": Rule(
+    "restart of a paused connector": StatusRule(
         [
             CREATED,
             PAUSE,
-            Step("restart all", UNASSIGNED + RESTARTING + PAUSED, UNASSIGNED + RESTARTING + PAUSED),
+            ReportStep(
+                "restart all", UNASSIGNED + RESTARTING + PAUSED, UNASSIGNED + RESTARTING + PAUSED
+            ),
         ]
     ),
-    "deleted": Rule([CREATED, Step("delete", UNASSIGNED + REMOVED, UNASSIGNED + REMOVED)]),
+    "deleted": StatusRule(
+        [CREATED, ReportStep("delete", UNASSIGNED + REMOVED, UNASSIGNED + REMOVED)]
+    ),
 }
 """Rules by their event (KIP-745: the restarts with RESTARTING)."""
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-async def test_each_event_has_its_reports(rule: Rule) -> None:
+async def test_each_event_has_its_reports(rule: StatusRule) -> None:
     """Each event causes these reports and no others; FAILED alone has a trace."""
     if rule.where:
         plan.update(where=rule.where, how=rule.how, returned=rule.returned)
