@@ -425,7 +425,7 @@ class TestWorkerFile:
         assert "connect.offsets.records.db" in refusal(result)
 
     async def test_exactly_once_support_has_no_effect(self, folder: Path) -> None:
-        """A warning says that offsets and records are in different places."""
+        """A warning says that the setting has no effect."""
         settings = {"exactly.once.source.support": "enabled"}
         source = write_json(folder / "lines.json", LINES)
         async with (

@@ -184,8 +184,8 @@ async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
         await until(lambda: not threads_of("bad"))
 
 
-async def test_a_busy_loop_blocks_no_command() -> None:
-    """Code that never yields the interpreter still runs when all this is done.
+async def test_a_busy_loop_does_not_stop_the_worker() -> None:
+    """Code that never yields the interpreter still runs after all commands of the test.
 
     REST has answered, another connector has delivered records, and the busy one is deleted.
     """
