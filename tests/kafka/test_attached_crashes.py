@@ -13,8 +13,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.settings import ConnectSettings
-from controlplane.attached.trail import ClusterIdentity, Trail
 from controlplane.client.http.request_errors import Declined, Unavailable
 from controlplane.core.commands import CommandRequest
 from controlplane.core.state import Topics

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.worker.bad_connectors import fresh_plan
+from tests.worker.failing_records import forget_records
 from tests.worker.noted_reports import note_reports
 from tests.worker.scripted_source import script
 
@@ -25,3 +26,8 @@ def _fresh_bad_connectors() -> Iterator[None]:
 def noted_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note the reports of the test's workers."""
     note_reports(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _no_failing_records() -> None:
+    forget_records()
