@@ -8,6 +8,7 @@ import pytest
 from controlplane.core.records import ConnectorStatus, State, StatusRecord, TaskStatus
 from controlplane.worker import worker
 from controlplane.worker.lifecycle.statuses import StatusWriter
+from controlplane.worker.task_identity import TaskIdentity
 from tests.worker.worker_fixture import until
 
 reports: list[tuple[str, str]] = []
@@ -22,12 +23,10 @@ class NotingWriter(StatusWriter):
         _note("connector", state, trace, **how)
         super().connector(name, state, trace, **how)
 
-    def task(
-        self, name: str, task: int, state: State, trace: str | None = None, **how: Any
-    ) -> None:
+    def task(self, task: TaskIdentity, state: State, trace: str | None = None, **how: Any) -> None:
         """Note and write."""
-        _note(f"task {task}", state, trace, **how)
-        super().task(name, task, state, trace, **how)
+        _note(f"task {task.number}", state, trace, **how)
+        super().task(task, state, trace, **how)
 
     def _add(self, record: StatusRecord) -> None:
         if isinstance(record, ConnectorStatus | TaskStatus) and record.status is None:

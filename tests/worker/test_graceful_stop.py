@@ -75,9 +75,8 @@ class EndingTasks:
         identity = TaskIdentity(name, number)
         return TaskInstance(identity, made, thread, control, statuses, self._notices, metrics, None)
 
-    def _report(self, name: str, number: int, state: State, *_: Any, **__: Any) -> None:
-        del name
-        self.reported[number].append(state.value)
+    def _report(self, task: TaskIdentity, state: State, *_: Any, **__: Any) -> None:
+        self.reported[task.number].append(state.value)
 
 
 class ObservedStop(NamedTuple):
