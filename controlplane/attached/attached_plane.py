@@ -111,17 +111,18 @@ class AttachedPlane:
         trail: Trail,
         around: AttachedSurroundings,
     ) -> AsyncIterator["AttachedPlane"]:
-        """Steer a cluster within the block. A background task ends commands that a crash cut off.
+        """Steer a cluster within the block. Background tasks end commands that a crash cut off.
 
         The follower must have loaded the planner's release.
         """
         plane = cls(client, planner, log, trail, around)
-        ending = asyncio.create_task(plane._cut_off.end_all(), name="commands cut off")
+        endings = plane._cut_off.begin()
         try:
             yield plane
         finally:
-            ending.cancel()
-            await plane._close(ending)
+            for ending in endings:
+                ending.cancel()
+            await plane._close(*endings)
 
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
         """Wait for commands whose requests were sent."""

@@ -5,6 +5,7 @@ cluster shows. No request is repeated blindly.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from controlplane.attached.command_trail import UNKNOWN, Trail, plan_of, progress_of
@@ -68,14 +69,24 @@ class CutOffCommands:
         """Begin no further attempt; the next process ends the commands that are left."""
         self._closed = True
 
-    async def end_all(self) -> None:
-        """End every command of the trail that has not finished, the oldest first."""
-        unfinished = [trace for trace in self._trail.commands.values() if trace.unfinished]
-        for trace in unfinished:
-            request = command_log.request_of(trace)
-            if request is None:
-                continue
-            async with self._locks.turn(queue_of(request.command)):
+    def begin(self) -> "list[asyncio.Task[None]]":
+        """Begin to end the commands of the trail that have not finished, oldest first.
+
+        Each connector has a task of its own. It takes the lock before any newer command does.
+        """
+        queues: dict[str, list[CommandRequest]] = {}
+        for trace in self._trail.commands.values():
+            request = command_log.request_of(trace) if trace.unfinished else None
+            if request is not None:
+                queues.setdefault(queue_of(request.command), []).append(request)
+        return [
+            asyncio.create_task(self._end_in_turn(queue, requests), name=f"cut off: {queue}")
+            for queue, requests in queues.items()
+        ]
+
+    async def _end_in_turn(self, queue: str, requests: Sequence[CommandRequest]) -> None:
+        async with self._locks.turn(queue):
+            for request in requests:
                 await self.end_with_retries(request)
 
     async def end_with_retries(self, request: CommandRequest) -> None:
