@@ -111,6 +111,11 @@ class RestartRequest(Fact, frozen=True):
     include_tasks: bool
     only_failed: bool
 
+    @property
+    def impact(self) -> int:
+        """Rank from 0 to 3: more for all instances than for failed ones, and more with tasks."""
+        return 2 * (not self.only_failed) + self.include_tasks
+
 
 class LoggerLevel(Fact, frozen=True):
     """`logger-cluster-<namespace>`: event upon which every worker sets the level (KIP-976)."""

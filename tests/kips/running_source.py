@@ -97,6 +97,29 @@ class HookedSource(PlainSource):
     task = HookedTask
 
 
+POLLS_PER_REQUEST = 3
+"""Number of polls for each commit that the task requests."""
+
+
+class RequestingTask(HookedTask):
+    """Requests a commit at every third poll, where the connector sets the boundaries."""
+
+    polls = 0
+
+    def poll(self) -> Any:
+        """Return the next scripted poll; request a commit if it is due."""
+        self.polls += 1
+        if self.context.transaction is not None and self.polls % POLLS_PER_REQUEST == 0:
+            self.context.transaction.commit()
+        return super().poll()
+
+
+class RequestingSource(PlainSource):
+    """Connector whose task is a `RequestingTask`."""
+
+    task = RequestingTask
+
+
 def record(partition: str, at: int, topic: str = "t") -> SourceRecord:
     """Return a source record whose value is its offset."""
     return SourceRecord(
@@ -202,10 +225,13 @@ async def scripted(
     boundary: str | None = None,
     log: MemoryLog | None = None,
     release: str = "kip",
+    tolerance: str = "none",
 ) -> AsyncIterator[ConnectWorker]:
     """Run a source with this script; a boundary means exactly-once support."""
     scripts.append(script)
-    async with running_source(connector, boundary=boundary, log=log, release=release) as worker:
+    async with running_source(
+        connector, boundary=boundary, log=log, release=release, tolerance=tolerance
+    ) as worker:
         yield worker
 
 
@@ -216,15 +242,16 @@ async def running_source(
     boundary: str | None = None,
     log: MemoryLog | None = None,
     release: str = "kip",
+    tolerance: str = "none",
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a source; a boundary means exactly-once support."""
+    """Run a source; a boundary means exactly-once support. `tolerance` is `errors.tolerance`."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=boundary is not None)
     settings = Settings(
         profile=release,
         exactly_once=boundary is not None,
         worker=DecisionSettings(exactly_once_source=boundary is not None),
     )
-    config = config_of(connector)
+    config = config_of(connector, errors_tolerance=tolerance)
     if boundary is not None:
         config["transaction.boundary"] = boundary
     async with running(connector, runtime=runtime, settings=settings, log=log) as worker:

@@ -17,6 +17,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import Log
 from controlplane.plane import Settings
 from controlplane.worker.worker import ConnectWorker
+from tests.kips.running_source import PlainSource, Script, committed, record, scripted
 from tests.worker.failing_records import KeepingSink, transformed_by
 from tests.worker.worker_fixture import (
     QUICK,
@@ -34,6 +35,7 @@ class TopicsSource(Source):
     """Yields a record for each topic of its config, in turn."""
 
     config = (key("used", "LIST"),)
+    exactly_once = True
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Yield records for the topics in turn."""
@@ -146,13 +148,40 @@ class TestRecording:
             await until(lambda: committed_offsets(worker, "connect-c") == {("t", 0): 2})
             assert active(worker) == await notes(worker.plane.log) == []
 
-    async def test_a_source_records_the_topic_after_transformations(self) -> None:
+    @pytest.mark.parametrize("exactly_once", [False, True])
+    async def test_a_source_records_the_topic_after_transformations(
+        self, exactly_once: bool
+    ) -> None:
         """A source uses the topic to which its record is sent."""
-        async with running(TopicsSource, others=[Renamed]) as worker:
+        runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
+        settings = Settings(
+            exactly_once=exactly_once, worker=DecisionSettings(exactly_once_source=exactly_once)
+        )
+        async with running(
+            TopicsSource, others=[Renamed], runtime=runtime, settings=settings
+        ) as worker:
             config = config_of(TopicsSource, used="a") | transformed_by(Renamed)
             await worker.plane.execute(CreateConnector("c", config))
-            await until(lambda: active(worker) == ["renamed"])
+            await until(lambda: active(worker))
             assert await notes(worker.plane.log) == ["renamed"]
+
+    @pytest.mark.parametrize(
+        ("boundary", "tolerance", "used"),
+        [(None, "none", ["t"]), (None, "all", ["t"]), ("poll", "none", [])],
+        ids=["failed", "tolerated", "transaction"],
+    )
+    async def test_a_record_that_is_not_sent_uses_no_topic(
+        self, boundary: str | None, tolerance: str, used: list[str]
+    ) -> None:
+        """A source records no topic whose records the log has refused, and none of an abort."""
+        refused = msgspec.structs.replace(record("a", 2, "refused"), kafka_partition=9)
+        script = Script([[record("a", 1), refused]])
+        async with scripted(script, PlainSource, boundary=boundary, tolerance=tolerance) as worker:
+            if tolerance == "all":
+                await until(lambda: committed(worker) == {"a": 2})
+            else:
+                await until_state(worker, "source", "RUNNING", "FAILED")
+        assert await notes(worker.plane.log) == used
 
 
 class TestReset:

@@ -6,10 +6,12 @@ import pytest
 
 from tests.kips.running_source import (
     OUTPUTS,
+    POLLS_PER_REQUEST,
     Append,
     HookedTask,
     PlainSource,
     RecordingLog,
+    RequestingSource,
     Script,
     at,
     committed,
@@ -20,27 +22,6 @@ from tests.kips.running_source import (
 from tests.worker.worker_fixture import task_trace, until, until_state
 
 BOUNDARIES = pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
-POLLS_PER_REQUEST = 3
-"""Number of polls for each commit that the task requests."""
-
-
-class RequestingTask(HookedTask):
-    """Requests a commit at every third poll, where the connector sets the boundaries."""
-
-    polls = 0
-
-    def poll(self) -> Any:
-        """Return the next scripted poll; request a commit if it is due."""
-        self.polls += 1
-        if self.context.transaction is not None and self.polls % POLLS_PER_REQUEST == 0:
-            self.context.transaction.commit()
-        return super().poll()
-
-
-class RequestingSource(PlainSource):
-    """Connector whose task is a `RequestingTask`."""
-
-    task = RequestingTask
 
 
 class AbortingTask(HookedTask):

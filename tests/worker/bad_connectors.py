@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -94,8 +95,10 @@ def act(place: str, otherwise: Any = None) -> Any:
         case "hang":
             released.wait(PATIENCE_S)
         case "spin":
-            while not released.is_set():
+            end_s = monotonic() + PATIENCE_S
+            while not released.is_set() and monotonic() < end_s:
                 pass
+            calls.append(f"{place} ended")
         case "block":
             return _blocking()
         case "return":

@@ -6,6 +6,7 @@ import pytest
 
 from tests.worker.bad_connectors import fresh_plan
 from tests.worker.failing_records import forget_records
+from tests.worker.noted_reports import note_reports
 from tests.worker.scripted_source import script
 
 
@@ -19,6 +20,12 @@ def _fresh_script() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _fresh_bad_connectors() -> Iterator[None]:
     yield from fresh_plan()
+
+
+@pytest.fixture
+def noted_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note the reports of the test's workers."""
+    note_reports(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

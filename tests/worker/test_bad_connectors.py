@@ -21,6 +21,7 @@ from tests.worker.bad_connectors import (
     BadSource,
     calls,
     check_trace,
+    counted,
     create_bad,
     delete,
     group_offsets,
@@ -184,14 +185,23 @@ async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
 
 
 async def test_a_busy_loop_does_not_stop_the_worker() -> None:
-    """REST answers while a connector never yields the interpreter; the connector can be deleted."""
+    """Code that never yields the interpreter still runs after all commands of the test.
+
+    REST has answered, another connector has delivered records, and the busy one is deleted.
+    """
     plan.update(where="task.poll", how="spin")
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
         await until(lambda: calls)
+        before = counted(worker)
         async with rest_of(worker) as client:
             assert (await client.get("/connectors/good/status")).status_code == 200
+            assert calls == ["task.poll"]
+        await until(lambda: counted(worker) > before)
         await delete(worker, "bad")
+        assert calls == ["task.poll"]
+        released.set()
+        await until(lambda: calls == ["task.poll", "task.poll ended"])
 
 
 async def test_a_hanging_task_commits_nothing_after_its_end(

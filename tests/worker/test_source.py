@@ -284,8 +284,9 @@ class Hanging(Source):
 
 
 async def test_a_hanging_task_is_abandoned() -> None:
-    """A stop returns; the hanging task is abandoned after the grace period; others run on."""
-    async with running(Hanging, CountingSource) as worker:
+    """A stop returns; the hanging task is abandoned, and a notice names it; others run on."""
+    notices = RecordedNotices()
+    async with running(Hanging, CountingSource, notices=notices) as worker:
         plane = worker.plane
         await plane.execute(CreateConnector("h", config_of(Hanging, topic="h")))
         await until_state(worker, "h", "RUNNING", "RUNNING")
@@ -293,6 +294,8 @@ async def test_a_hanging_task_is_abandoned() -> None:
         await until_values(plane.log, "t", [b"1", b"2", b"3"])
         await plane.execute(StopConnector("h"))
         await until(lambda: _state_of(worker, "h") == "STOPPED")
+        left_behind = await until(lambda: notices.of("task_left_behind"))
+        assert left_behind == [{"connector": "h", "task": 0}]
         assert task_states(worker, "n") == ["RUNNING"]
 
 

@@ -75,7 +75,15 @@ class ConnectorActor:
             self._changed.set()
 
     def request(self, request: RestartRequest) -> None:
-        """Queue a restart (KIP-745). The statuses at its execution decide what is restarted."""
+        """Queue a restart (KIP-745). The statuses at its execution decide what is restarted.
+
+        As in Kafka, only the request with the highest impact stays pending.
+        """
+        for place, pending in enumerate(self._requests):
+            if isinstance(pending, RestartRequest):
+                if request.impact > pending.impact:
+                    self._requests[place] = request
+                return
         self._requests.append(request)
         self._changed.set()
 
