@@ -28,6 +28,7 @@ from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
+from tests.patience import PATIENCE_S
 from tests.worker.leak_checks import (
     Draining,
     Inventory,
@@ -55,6 +56,9 @@ HANGS = 30 if PROVE else 3
 
 FILES_OF_THREAD = 3
 """Files of the event loop of a task's thread: a selector and a pair of sockets."""
+
+PATIENT = msgspec.structs.replace(QUICK, task_shutdown_graceful_timeout_ms=1_000 * PATIENCE_S)
+"""Settings with which no task is left behind, however busy the machine is."""
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
@@ -178,6 +182,7 @@ async def test_cycles_leave_nothing(
             Ticking,
             Draining,
             notices=notices,
+            limits=PATIENT,
             exactly__once__source__support=support,
         ) as worker,
     ):

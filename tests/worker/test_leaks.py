@@ -3,7 +3,10 @@
 import asyncio
 import gc
 import subprocess
+import threading
+import time
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,9 @@ CYCLES = 1_000 if PROVE else 25
 
 SQLITE_CYCLES = 1_000 if PROVE else 5
 FAILURES = 100 if PROVE else 20
+
+LATE_S = 0.2
+"""Delay of a step of the cancellation of a `watch`, so that two threads meet in one order."""
 
 
 class PlainTicking(Source):
@@ -186,6 +192,35 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
         await worker.plane.execute(DeleteConnector("f"))
         await until(lambda: connector_status(worker, "f") is None)
         await until_same(empty)
+
+
+async def test_the_end_of_a_watch_logs_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of `watch` ends after it got its cancellation; asyncio logs a later one."""
+    cancel, invoke_callbacks = Future.cancel, Future._invoke_callbacks  # type: ignore[attr-defined]
+
+    def cancel_late(future: Future[Any]) -> bool:
+        if threading.current_thread().name == "watch ticking":
+            time.sleep(LATE_S)  # the worker is faster
+        return cancel(future)
+
+    def invoke_late(future: Future[Any]) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for thread in threading.enumerate():
+                if thread.name == "watch ticking":
+                    thread.join(2 * LATE_S)  # it ends meanwhile if it has been told to
+        invoke_callbacks(future)
+
+    monkeypatch.setattr(Future, "cancel", cancel_late)
+    monkeypatch.setattr(Future, "_invoke_callbacks", invoke_late)
+    async with running(Ticking) as worker:
+        await worker.plane.execute(CreateConnector("ticking", CONFIGS["ticking"]))
+        await settled(worker, "ticking", "RUNNING")
+        await worker.plane.execute(StopConnector("ticking"))
+        await settled(worker, "ticking", "STOPPED")
+        await until(lambda: not inventory().threads["watch ticking"])
+    assert caplog.records == []
 
 
 @pytest.mark.slow
