@@ -7,11 +7,10 @@ from typing import Any
 
 import httpx
 
-from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
 from controlplane.attached.cluster_check import identify_cluster
 from controlplane.attached.connect_client import ConnectClient
-from controlplane.attached.execution import RequestListener
+from controlplane.attached.execution import AttachedSurroundings, RequestListener
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections
 from controlplane.core.commands import CommandRequest
@@ -137,7 +136,7 @@ READING = (
 
 
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
-    """Newest command of the trail, once it has ended, which is after its answer."""
+    """Wait until the newest command of the trail has ended, later than its answer; return it."""
     while True:
         answer = await rest.get("/commands", params=query)
         rows = [row for row in answer.json()["commands"] if row["principal"] is not None]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
-from controlplane.logs.dumps import Dump, Problem, lines, read_dump
+from controlplane.logs.dumps import Dump, Problem, formats, read_dump
 from controlplane.logs.dumps.dump import Remark
 from controlplane.logs.log import LogNotUsable
 
@@ -296,7 +296,7 @@ KCAT_WRONG = {
 
 @pytest.mark.parametrize("case", KCAT_WRONG)
 def test_a_bad_line_of_kcat_is_reported(read: Read, case: str) -> None:
-    """A value that kcat has decoded is an error, and no error becomes a tombstone."""
+    """A line is reported if kcat has decoded its value or failed to; it becomes no tombstone."""
     fields, reason = KCAT_WRONG[case]
     dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
     assert dump.entries == RECORDS
@@ -395,7 +395,7 @@ def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_without_line_breaks_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file without line breaks is not loaded into memory as one line."""
-    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1000)
+    monkeypatch.setattr(formats, "LINE_BYTES_MAX", 1000)
     assert "line 1 has more than 1000 bytes" in read.refusal(b"x" * 2000)
 
 

@@ -121,7 +121,7 @@ def test_invalid_paths_are_refused(folder: Path, kind: str, allowed: str, senten
 
 
 def test_limits_apply_before_they_are_checked(folder: Path) -> None:
-    """A connector that starts without `load` reads nothing else."""
+    """Before `load` checks the limits, a connector's reference outside of them already stays."""
     reference = f"${{p:{folder}/out/k:k}}"
     assert of_files("File", f"{folder}/in").of_connector("x", reference).text == reference
     assert of_variables("A", "B").of_connector("x", "${p:B}").text == "${p:B}"
@@ -172,7 +172,7 @@ def test_a_pattern_matches_whole_names(
     ],
 )
 def test_patterns_that_java_may_read_differently_are_refused(pattern: str) -> None:
-    """A worker does not start with an invalid pattern, nor with syntax of one language."""
+    """A worker refuses to start with an invalid pattern, or one that Python may read otherwise."""
     providers = of_variables(pattern, "a")
     with pytest.raises(SettingsError) as refusal:
         providers.load()
@@ -192,7 +192,7 @@ def test_limits_in_a_file_hold_for_worker_settings(tmp_path: Path) -> None:
         return configuration.settings(WorkerSettings).group_id
 
     assert group_id("A") == "value"
-    with pytest.raises(SettingsError, match="the provider has no such value"):
+    with pytest.raises(SettingsError, match="the provider cannot give this value"):
         group_id("B")
     with pytest.raises(SettingsError, match=rf":3: {PATTERN} is empty: use a pattern"):
         group_id("")

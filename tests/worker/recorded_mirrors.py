@@ -61,13 +61,13 @@ class MirrorSourceTask(SourceTask):
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Waits for the next heartbeat, an hour ahead: a worker cannot wait for its end."""
+    """Blocks in `poll` as if the next heartbeat were an hour away; no worker waits that long."""
 
     released: ClassVar[Event] = Event()
     """Set at the end of a history: then the polls return."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin to wait."""
+        """Need no setting of the config."""
         del config
 
     def poll(self) -> Sequence[SourceRecord]:
@@ -77,14 +77,14 @@ class MirrorHeartbeatTask(SourceTask):
 
 
 class RecordedMirror(SourceConnector):
-    """Connector of MirrorMaker: each task has its config, with some settings more."""
+    """Connector of MirrorMaker: each task has the connector's config and a few more settings."""
 
     version = "3.9.1"
     source_topics: ClassVar[list[str]]
     """Topics of the source cluster that are copied."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Keep the config."""
+        """Keep the config for those of the tasks."""
         self._config = config
 
     def task_configs(self, limit: int) -> Sequence[Mapping[str, str]]:
@@ -131,7 +131,7 @@ class MirrorCheckpoint(RecordedMirror):
     task = MirrorHeartbeatTask
 
     def task_settings(self) -> Sequence[Mapping[str, str]]:
-        """Return no task."""
+        """Return no settings: there is no task."""
         return []
 
 

@@ -30,19 +30,19 @@ async def test_a_restart_of_an_abandoned_actor_is_answered() -> None:
 
 
 class HangingAppends:
-    """Appends that end with their producer only."""
+    """Log connection whose appends never end; it notes its close."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
         self.closed = False
 
     async def append(self, *_: Any) -> Any:
-        """Wait for ever."""
+        """Note the call, and never return."""
         self.begun.set()
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Note the end."""
+        """Note that the producer is closed."""
         self.closed = True
 
 
@@ -50,10 +50,10 @@ class OnePlace:
     """Places each record in partition 0."""
 
     def next_turn(self) -> None:
-        """Do nothing."""
+        """Have nothing to prepare."""
 
     async def placed(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record."""
+        """Return the record with its partition unchanged."""
         return record
 
 

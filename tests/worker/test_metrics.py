@@ -32,7 +32,6 @@ from tests.worker.failing_records import (
     Shaky,
     ValuesSource,
     create_sink,
-    forget_records,
     transformed_by,
 )
 from tests.worker.worker_fixture import (
@@ -47,11 +46,6 @@ from tests.worker.worker_fixture import (
 from tests.worker.worker_metrics import measured, scraped, until_measured
 
 CYCLES = 1_000 if PROVE else 20
-
-
-@pytest.fixture(autouse=True)
-def _empty() -> None:
-    forget_records()
 
 
 async def create_source(worker: ConnectWorker, values: str, **config: str) -> None:
@@ -357,7 +351,7 @@ class ReportingSink(KeepingSink):
 
 
 async def test_a_reported_record_is_a_failure_and_a_dead_letter() -> None:
-    """A reported record is a failure and a dead letter; as tolerated, it is no error."""
+    """A reported record is a failure and a dead letter; if it is tolerated, it is no error."""
     async with running(ReportingSink) as worker:
         await produce(worker.plane.log, "t", "a", "b")
         await create_sink(worker, ReportingSink, **DEAD_LETTERS)

@@ -29,7 +29,6 @@ from tests.worker.failing_records import (
     committed,
     create_sink,
     dead_letters,
-    forget_records,
     put,
     transformed_by,
 )
@@ -45,12 +44,6 @@ from tests.worker.worker_fixture import (
     values_in,
 )
 
-
-@pytest.fixture(autouse=True)
-def _empty() -> None:
-    forget_records()
-
-
 # --- retries --------------------------------------------------------------------------------------
 
 
@@ -62,7 +55,7 @@ def errors_of(**settings: str) -> RecordErrors:
 
 
 class FailingOperation:
-    """Raises a retriable error this many times; keeps the times of its calls."""
+    """Raises a retriable error in its first `failures` calls; keeps when each call came."""
 
     def __init__(self, failures: int) -> None:
         self._failures = failures
