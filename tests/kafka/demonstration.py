@@ -7,11 +7,15 @@ grows by a line per second, a sink writes a copy. Ctrl-C ends everything.
 """
 
 import asyncio
+import fcntl
 import json
+import os
 import re
 import shutil
+import socket
 import sys
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +53,44 @@ TO_TRY = (
 @click.option("--port", default=8083, help="Port of the control plane; 0: any free one.")
 def main(folder: Path, release: str, port: int) -> None:
     """Run Kafka, Connect and an attached control plane below FOLDER, which is emptied first."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    with _sole_user(folder):
+        _check_port(port)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            asyncio.run(_run(folder.absolute(), release, port))
+        except JarsUnavailable as missing:
+            raise click.ClickException(str(missing)) from None
+
+
+@contextmanager
+def _sole_user(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; refuse if another process holds it.
+
+    The lock is a file beside the folder, because the folder is emptied.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(
+                f"{folder} is in use: `make kafka` runs already. End it with Ctrl-C first."
+            ) from None
+        yield
+
+
+def _check_port(port: int) -> None:
+    """Refuse a port that another program uses, before anything starts."""
+    if not port:
+        return
     try:
-        asyncio.run(_run(folder.absolute(), release, port))
-    except JarsUnavailable as missing:
-        raise click.ClickException(str(missing)) from None
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as failure:
+        raise click.ClickException(
+            f"127.0.0.1:{port} cannot be used: {os.strerror(failure.errno or 0)}. "
+            "Choose another port: make kafka PORT=8084"
+        ) from None
 
 
 async def _run(folder: Path, release: str, port: int) -> None:

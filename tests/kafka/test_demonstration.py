@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -16,12 +17,14 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 async def test_the_printed_commands_work(tmp_path: Path) -> None:
     """The worker stops a source; dry run and history show the same two records."""
-    command = (sys.executable, "-u", "-m", "tests.kafka.demonstration", str(tmp_path / "demo"))
-    program = await asyncio.create_subprocess_exec(
-        *command, "--port", "0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
+    folder = tmp_path / "demo"
+    program = await _started(folder, port=0)
     try:
         commands = await _commands(program)
+        assert await _refusal(folder, port=0) == (
+            f"Error: {folder} is in use: `make kafka` runs already. End it with Ctrl-C first.\n"
+        )
+        assert (folder / "lines.txt").exists()
         planned, stopped, past = [await _run(line) for line in commands]
         assert "lines-source would be stopped: 2 records" in planned
         assert stopped == "lines-source: stopped\n"
@@ -30,6 +33,38 @@ async def test_the_printed_commands_work(tmp_path: Path) -> None:
         program.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE_S):
             assert await program.wait() == 0
+
+
+async def test_a_used_port_is_refused_before_the_folder_is_emptied(tmp_path: Path) -> None:
+    """A port of another program ends the command; files of an earlier run stay."""
+    kept = tmp_path / "lines.txt"
+    kept.write_text("line 0\n", "utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert await _refusal(tmp_path, port) == (
+            f"Error: 127.0.0.1:{port} cannot be used: Address already in use. "
+            "Choose another port: make kafka PORT=8084\n"
+        )
+    assert kept.read_text("utf-8") == "line 0\n"
+
+
+async def _started(folder: Path, port: int) -> asyncio.subprocess.Process:
+    """Start the command with this folder; its output is one stream."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-u", "-m", "tests.kafka.demonstration", str(folder)),
+        *("--port", str(port)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+
+
+async def _refusal(folder: Path, port: int) -> str:
+    """Output of a command that ends at once; its exit code is 1."""
+    program = await _started(folder, port)
+    async with asyncio.timeout(PATIENCE_S):
+        output, _ = await program.communicate()
+    assert program.returncode == 1, output
+    return output.decode()
 
 
 async def _commands(program: asyncio.subprocess.Process) -> list[str]:

@@ -108,3 +108,56 @@ async def test_a_consumer_that_has_left_commits_nothing(
             await consumer.commit({(topic, 0): 1})
         finally:
             await consumer.close()
+
+
+@pytest.mark.parametrize("close", ["cancelled", "late"])
+async def test_a_consumer_is_closed_during_a_rebalance(
+    broker: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, close: str
+) -> None:
+    """A cancelled or late close leaves the group and no task; others get the partitions."""
+    monkeypatch.setattr(group_consumer, "CLOSE_S", 0.2 if close == "late" else 60)
+    topic, group = await new_topic(2), unused_name()
+    options = {"heartbeat_interval_ms": 100, "session_timeout_ms": 300_000}
+    consumers = [
+        GroupConsumer(
+            Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits()),
+            group,
+            options,
+            Assignments(),
+        )
+        for _ in range(3)
+    ]
+    first, second, third = consumers
+
+    async def share(*members: GroupConsumer) -> bool:
+        """Poll; true once these members have both partitions."""
+        await asyncio.gather(*(member.poll(0.1) for member in members))
+        return sum(len(member.assignment) for member in members) == 2
+
+    idle = asyncio.all_tasks()
+    try:
+        await first.start([topic], None)
+        await until(lambda: share(first))
+        first_tasks = asyncio.all_tasks() - idle
+        await second.start([topic], None)
+        await until(lambda: share(first, second))
+        await third.start([topic], None)
+
+        async def waits() -> bool:
+            """Poll; true once the first one has joined anew, and waits for the second one."""
+            await asyncio.gather(first.poll(0.1), third.poll(0.1))
+            return not first.assignment
+
+        await until(waits)
+        closing = asyncio.create_task(first.close())
+        await asyncio.sleep(0.1)
+        if close == "cancelled":
+            closing.cancel()
+        await asyncio.wait({closing})
+        assert closing.cancelled() is (close == "cancelled")
+        assert [task for task in first_tasks if not task.done()] == []
+        await until(lambda: share(second, third))
+    finally:
+        for consumer in (second, third):
+            await consumer.close()
+    assert asyncio.all_tasks() <= idle

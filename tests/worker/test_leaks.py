@@ -2,28 +2,22 @@
 
 import asyncio
 import gc
-import os
 import subprocess
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from functools import partial
-from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, key
+from controlplane.connect import Source, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import (
-    AnyCommand,
     CreateConnector,
     DeleteConnector,
-    PauseConnector,
-    PutConfig,
-    RestartConnector,
     RestartTask,
     ResumeConnector,
     StopConnector,
@@ -32,8 +26,19 @@ from controlplane.logs.log import Log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
-from controlplane.worker.worker import ConnectWorker
 from tests.conftest import PROVE
+from tests.worker.leak_checks import (
+    LOG_FILE,
+    Draining,
+    Ticking,
+    files_of_log,
+    idle,
+    inventory,
+    run_cycles,
+    settled,
+    surplus,
+    until_same,
+)
 from tests.worker.worker_fixture import (
     config_of,
     connector_status,
@@ -49,28 +54,9 @@ CYCLES = 1_000 if PROVE else 25
 
 SQLITE_CYCLES = 1_000 if PROVE else 5
 FAILURES = 100 if PROVE else 20
-LOG_FILE = "cycles.db"
 
-
-class Ticking(Source):
-    """Reads and watches without end, with tasks and threads of its own."""
-
-    async def watch(self, *_: Any) -> None:
-        """Wait until the task is cancelled."""
-        await asyncio.Event().wait()
-
-    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield numbers; use a task and a thread of the loop's executor."""
-        waiting = asyncio.create_task(asyncio.Event().wait())
-        await asyncio.to_thread(len, "")
-        at = 0
-        try:
-            while True:
-                at += 1
-                yield task.record(str(at), {"p": task.number}, {"at": at}, topic="t")
-                yield task.idle(0.005)
-        finally:
-            waiting.cancel()
+LATE_S = 0.2
+"""Delay of a step of the cancellation of a `watch`, so that two threads meet in one order."""
 
 
 class PlainTicking(Source):
@@ -120,58 +106,6 @@ class FailingWatch(Source):
         return []
 
 
-class Draining(Sink):
-    """Sink that keeps no records."""
-
-    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Drop the records and keep nothing."""
-
-
-class Inventory(NamedTuple):
-    """Tasks, threads, open files and children of this process, without files of a log."""
-
-    tasks: Counter[str]
-    threads: Counter[str]
-    files: int
-    children: int
-
-
-def inventory() -> Inventory:
-    """Tasks, threads, files and child processes that exist now."""
-    return Inventory(
-        Counter(task.get_name().rstrip("0123456789") for task in asyncio.all_tasks()),
-        Counter(thread.name.rstrip("0123456789") for thread in threading.enumerate()),
-        len(_open_files()) - len(_files_of_log()),
-        len(_children()),
-    )
-
-
-def _open_files() -> list[str]:
-    """Targets of the open file descriptors; empty on systems without `/proc`."""
-    folder = Path("/proc/self/fd")
-    targets: list[str] = []
-    for descriptor in folder.iterdir() if folder.exists() else ():
-        with suppress(FileNotFoundError):  # the descriptor of the listing itself
-            targets.append(str(descriptor.readlink()))
-    return targets
-
-
-def _children() -> list[int]:
-    """Ids of child processes, ended ones that nobody has waited for included; as `_open_files`."""
-    own = str(os.getpid())
-    children: list[int] = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # the process has just ended
-            _, _, fields = status.read_text("utf-8", "replace").rpartition(") ")
-            if fields.split()[1] == own:
-                children.append(int(status.parent.name))
-    return children
-
-
-def _files_of_log() -> list[str]:
-    return [target for target in _open_files() if LOG_FILE in target]
-
-
 CLASSES = {"ticking": Ticking, "plain": PlainTicking, "forgetful": Forgetful, "sink": Draining}
 
 CONFIGS = {
@@ -180,26 +114,6 @@ CONFIGS = {
     else config_of(connector, tasks_max="2")
     for name, connector in CLASSES.items()
 }
-
-
-def commands_of(name: str) -> list[tuple[AnyCommand, str]]:
-    """Commands of one cycle of a connector, with its state after each."""
-    return [
-        (StopConnector(name), "STOPPED"),
-        (ResumeConnector(name), "RUNNING"),
-        (RestartConnector(name), "RUNNING"),
-        (RestartConnector(name, include_tasks=True), "RUNNING"),
-        (RestartTask(name, 0), "RUNNING"),
-        (PauseConnector(name), "PAUSED"),
-        (ResumeConnector(name), "RUNNING"),
-        (PutConfig(name, CONFIGS[name]), "RUNNING"),
-    ]
-
-
-async def settled(worker: ConnectWorker, name: str, state: str) -> None:
-    """Wait until a connector and its tasks have this state."""
-    tasks = 2 if name == "sink" else 1
-    await until_state(worker, name, state, *([state] * tasks if state != "STOPPED" else []))
 
 
 @pytest.mark.slow
@@ -218,57 +132,54 @@ async def test_cycles_on_sqlite_leave_nothing(tmp_path: Path) -> None:
     try:
         await _check_cycles(log, SQLITE_CYCLES)
         threads = inventory().threads["asyncio_"]
-        assert 0 < len(_files_of_log()) <= 3 * (threads + 3)
+        assert 0 < len(files_of_log()) <= 3 * (threads + 3)
     finally:
         await log.close()
-    assert _files_of_log() == []
+    assert files_of_log() == []
 
 
 async def _check_cycles(log: Log, cycles: int) -> None:
     """Run cycles of commands; compare the inventory before, in between and behind them."""
     async with running(*CLASSES.values(), log=log) as worker:
-        empty = await _idle()
+        empty = await idle()
         for name, config in CONFIGS.items():
             await worker.plane.execute(CreateConnector(name, config))
         for name in CONFIGS:
             await settled(worker, name, "RUNNING")
         await until(lambda: inventory().tasks["consumer"])
         before = inventory()
-        for name in islice(cycle(CONFIGS), cycles):
-            for command, state in commands_of(name):
-                await worker.plane.execute(command)
-                await settled(worker, name, state)
+        await run_cycles(worker, CONFIGS, cycles)
         for name in CONFIGS:
             await worker.plane.execute(ResumeConnector(name))
             await settled(worker, name, "RUNNING")
-        await _until_same(before)
+        await until_same(before)
         for name in CONFIGS:
             await worker.plane.execute(DeleteConnector(name))
-        await _until_same(empty)
+        await until_same(empty)
 
 
 async def test_failures_leave_nothing() -> None:
     """A failed task holds no task, thread, file or process, however often it is restarted."""
     async with running(FailingAtOnce) as worker:
-        empty = await _idle()
+        empty = await idle()
         await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
         await until_state(worker, "f", "RUNNING", "FAILED")
-        before = await _idle()
+        before = await idle()
         for _ in range(FAILURES):
             await worker.plane.execute(RestartTask("f", 0))
             await until_state(worker, "f", "RUNNING", "FAILED")
-        await _until_same(before)
+        await until_same(before)
         await worker.plane.execute(DeleteConnector("f"))
         await until(lambda: connector_status(worker, "f") is None)
         assert task_states(worker, "f") == []
-        await _until_same(empty)
+        await until_same(empty)
 
 
 @pytest.mark.parametrize("raises", ["true", "false"])
 async def test_failed_watches_leave_nothing(raises: str) -> None:
     """A failed connector's watch has ended; a stopped and resumed one has one watch."""
     async with running(FailingWatch) as worker:
-        empty = await _idle()
+        empty = await idle()
         config = config_of(FailingWatch) | {"raise": raises}
         await worker.plane.execute(CreateConnector("f", config))
         await until_state(worker, "f", "FAILED")
@@ -280,7 +191,36 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
             await until_state(worker, "f", "FAILED")
         await worker.plane.execute(DeleteConnector("f"))
         await until(lambda: connector_status(worker, "f") is None)
-        await _until_same(empty)
+        await until_same(empty)
+
+
+async def test_the_end_of_a_watch_logs_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of `watch` ends after it got its cancellation; asyncio logs a later one."""
+    cancel, invoke_callbacks = Future.cancel, Future._invoke_callbacks  # type: ignore[attr-defined]
+
+    def cancel_late(future: Future[Any]) -> bool:
+        if threading.current_thread().name == "watch ticking":
+            time.sleep(LATE_S)  # the worker is faster
+        return cancel(future)
+
+    def invoke_late(future: Future[Any]) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for thread in threading.enumerate():
+                if thread.name == "watch ticking":
+                    thread.join(2 * LATE_S)  # it ends meanwhile if it has been told to
+        invoke_callbacks(future)
+
+    monkeypatch.setattr(Future, "cancel", cancel_late)
+    monkeypatch.setattr(Future, "_invoke_callbacks", invoke_late)
+    async with running(Ticking) as worker:
+        await worker.plane.execute(CreateConnector("ticking", CONFIGS["ticking"]))
+        await settled(worker, "ticking", "RUNNING")
+        await worker.plane.execute(StopConnector("ticking"))
+        await settled(worker, "ticking", "STOPPED")
+        await until(lambda: not inventory().threads["watch ticking"])
+    assert caplog.records == []
 
 
 @pytest.mark.slow
@@ -313,7 +253,7 @@ async def test_a_closed_worker_leaves_nothing() -> None:
                 await worker.plane.execute(CreateConnector(name, config))
             for name in CONFIGS:
                 await settled(worker, name, "RUNNING")
-    await _until_same(empty)
+    await until_same(empty)
 
 
 @pytest.mark.slow
@@ -321,38 +261,12 @@ async def test_children_are_counted() -> None:
     """A child process is a surplus while it runs, and until it has been waited for."""
     empty = inventory()
     with _sleeping_child() as child:
-        assert _surplus(empty) == ({}, {}, 0, 1)
+        assert surplus(empty) == ({}, {}, 0, 1)
         child.kill()
-        assert _surplus(empty) == ({}, {}, 0, 1)
-    assert _surplus(empty) == ({}, {}, 0, 0)
+        assert surplus(empty) == ({}, {}, 0, 1)
+    assert surplus(empty) == ({}, {}, 0, 0)
 
 
 def _sleeping_child() -> subprocess.Popen[bytes]:
     """Start a child process; leaving its block waits for it."""
     return subprocess.Popen(["sleep", "5"])
-
-
-async def _idle() -> Inventory:
-    """Inventory of a worker that waits for its log to grow."""
-    await asyncio.sleep(0.1)
-    return inventory()
-
-
-async def _until_same(expected: Inventory) -> None:
-    """Wait until the inventory is equal; report the surplus."""
-    try:
-        await until(lambda: not any(_surplus(expected)))
-    except TimeoutError:
-        raise AssertionError(f"left: {_surplus(expected)}") from None
-
-
-def _surplus(expected: Inventory) -> tuple[dict[str, int], dict[str, int], int, int]:
-    """Objects beyond this inventory. The loop's executor keeps its idle threads."""
-    now = inventory()
-    threads = now.threads - expected.threads
-    return (
-        dict(now.tasks - expected.tasks),
-        {name: count for name, count in threads.items() if not name.startswith("asyncio_")},
-        max(0, now.files - expected.files),
-        max(0, now.children - expected.children),
-    )

@@ -191,7 +191,8 @@ class OneClassDriver:
         if self._watch is not None:
             (thread, watching), self._watch = self._watch, None
             watching.cancel()
-            thread.abandon()
+            # The thread gets the cancellation first: asyncio logs one that finds a closed loop.
+            watching.add_done_callback(lambda _: thread.abandon())
 
     def abandon(self) -> None:
         """End both threads once they are idle; do not wait for them."""

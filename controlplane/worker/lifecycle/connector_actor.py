@@ -56,7 +56,9 @@ class ConnectorActor:
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
         self._connector: ConnectorInstance | None = None
-        self._tasks = RunningTasks(name, around)
+        self._restart_awaited = asyncio.Event()
+        """Set while a caller waits for a restart; a command that waits keeps others waiting."""
+        self._tasks = RunningTasks(name, around, self._restart_awaited)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None
         self._is_republication_due = False
@@ -97,6 +99,8 @@ class ConnectorActor:
         """
         done: asyncio.Future[None] = self._loop.create_future()
         self._requests.append(_Restart(instances, done))
+        if instances:
+            self._restart_awaited.set()
         self._changed.set()
         try:
             await asyncio.wait({done, self.ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -384,15 +388,19 @@ class ConnectorActor:
         if isinstance(request, RestartRequest):
             await self._restart_selected(request)
             return
+        restarted: RestartedInstances = ()
         try:
             await self._restart_instances(request.instances)
         except Exception as failure:  # noqa: BLE001 - the caller gets it
             _settle(request.done, failure)
         else:
-            # Tasks start after the answer. With exactly-once support, their start fences older
-            # tasks by a command, which waits for the end of the present command.
             _settle(request.done, None)
-            await self._start_restarted(request.instances)
+            restarted = request.instances
+        # Tasks start after the answer. With exactly-once support, their start fences older tasks by
+        # a command, which waits for the end of the present command.
+        if not any(isinstance(waiting, _Restart) for waiting in self._requests):
+            self._restart_awaited.clear()
+        await self._start_restarted(restarted)
 
     async def _restart_instances(self, instances: RestartedInstances) -> None:
         """Restart the connector if it is among the instances, and stop the tasks among them."""

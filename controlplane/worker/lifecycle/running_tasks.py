@@ -17,10 +17,14 @@ from controlplane.worker.task_identity import TaskIdentity
 class RunningTasks:
     """Starts and stops the tasks of a connector. A failed task stays until it is stopped."""
 
-    def __init__(self, name: str, around: ActorEnvironment) -> None:
+    def __init__(self, name: str, around: ActorEnvironment, interrupted: asyncio.Event) -> None:
+        """While `interrupted` is set, no task starts: it starts with the next `start`."""
         self._name = name
         self._around = around
         self._tasks: dict[int, TaskInstance] = {}
+        self._interrupted = interrupted
+        self._unstarted: set[int] = set()
+        """Tasks that shall run, but whose start was interrupted."""
         self._ending = asyncio.Event()
 
     @property
@@ -34,19 +38,21 @@ class RunningTasks:
         return {number: task.metrics for number, task in self._tasks.items()}
 
     async def start(self, numbers: Iterable[int], assignment: Assignment) -> None:
-        """Start tasks, unless the connector ends. One that cannot start is reported as FAILED."""
-        numbers = [*numbers]
-        if not numbers:
+        """Start tasks, and those whose start was interrupted; none if the connector ends.
+
+        A task that cannot start is reported as FAILED.
+        """
+        self._unstarted |= {*numbers}
+        if not self._unstarted:
             return
         try:
-            await self._prepare(assignment)
+            if not await self._prepared(assignment):
+                return
         except Exception as failure:  # noqa: BLE001 - no task may be left without a status
-            for number in numbers:
+            for number in self._taken_unstarted():
                 self._report_failed(number, failure)
             return
-        if self._ending.is_set():
-            return  # the end of the connector interrupts `_prepare`
-        for number in numbers:
+        for number in self._taken_unstarted():
             try:
                 self._tasks[number] = await self._around.factory.task(
                     self._name, number, assignment, paused=assignment.target is Target.PAUSED
@@ -54,8 +60,17 @@ class RunningTasks:
             except Exception as failure:  # noqa: BLE001 - its class may raise anything
                 self._report_failed(number, failure)
 
-    async def _prepare(self, assignment: Assignment) -> None:
-        """Make ready for the tasks; an outage of the log must not hold up the connector's end.
+    def _taken_unstarted(self) -> list[int]:
+        """Return the tasks that shall start, and forget them."""
+        numbers = sorted(self._unstarted)
+        self._unstarted.clear()
+        return numbers
+
+    async def _prepared(self, assignment: Assignment) -> bool:
+        """Make ready for the tasks; return False if that is interrupted.
+
+        An outage of the log must not hold up the connector's end. With exactly-once support, a
+        preparation is a command, which waits for a command that waits for a restart.
 
         Raises:
             ConnectError: the log has more tasks than `tasks.max` permits; a release without that
@@ -70,13 +85,16 @@ class RunningTasks:
         preparing = asyncio.create_task(
             self._around.factory.prepare_tasks(self._name, assignment.config)
         )
-        ending = asyncio.ensure_future(self._ending.wait())
+        interruptions = [
+            asyncio.ensure_future(event.wait()) for event in (self._ending, self._interrupted)
+        ]
         try:
-            await asyncio.wait({preparing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({preparing, *interruptions}, return_when=asyncio.FIRST_COMPLETED)
             if preparing.done():
                 preparing.result()
+            return not any(event.is_set() for event in (self._ending, self._interrupted))
         finally:
-            await cancel_all([preparing, ending])  # type: ignore[list-item]
+            await cancel_all([preparing, *interruptions])  # type: ignore[list-item]
 
     def end(self) -> None:
         """Start no more tasks: the connector ends."""
@@ -96,6 +114,8 @@ class RunningTasks:
 
     async def stop(self, numbers: Iterable[int]) -> None:
         """Stop tasks together, within one graceful time-out; abandon those that hang."""
+        numbers = [*numbers]
+        self._unstarted -= {*numbers}
         tasks = [self._tasks.pop(number) for number in numbers if number in self._tasks]
         for task in tasks:
             task.stop()
@@ -111,7 +131,7 @@ class RunningTasks:
 
     async def stop_all(self) -> None:
         """Stop all tasks, as `stop` does."""
-        await self.stop([*self._tasks])
+        await self.stop([*self._tasks, *self._unstarted])
 
     def abandon(self) -> None:
         """Drop all tasks without a report."""

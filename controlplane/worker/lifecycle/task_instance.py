@@ -22,7 +22,8 @@ class TaskRun(Protocol):
         """Run until the task shall stop.
 
         `started` is called once the author's `start` has returned. `paused` is called with True and
-        False at the beginning and the end of a pause.
+        False at the beginning and the end of a pause. The end of a pause before the start is the
+        start itself.
 
         Raises:
             Exception: the task failed; everything is closed.
@@ -52,6 +53,7 @@ class TaskInstance:
         self._statuses = statuses
         self._notices = notices
         self.metrics = metrics
+        self._reported: State | None = None
         self.ended = asyncio.create_task(self._run(make), name=f"task {identity}")
 
     def go(self, *, paused: bool) -> None:
@@ -93,9 +95,12 @@ class TaskInstance:
         self._report(State.RUNNING)
 
     def _paused(self, paused: bool) -> None:
-        self._report(State.PAUSED if paused else State.RUNNING)
+        state = State.PAUSED if paused else State.RUNNING
+        if state is not self._reported:  # a pause before the start may have been reported
+            self._report(state)
 
     def _report(self, state: State) -> None:
+        self._reported = state
         self.metrics.reached(state)
         self._statuses.task(self._identity, state, version=self._version)
 

@@ -135,7 +135,9 @@ class SinkTaskRun:
             self._open_producer() as self._dead_letters,
             self._open_consumer(self) as self._consumer,
         ):
-            await control.while_paused()
+            if control.paused:
+                paused(True)
+                await control.while_paused()
             if not control.stopping:
                 async with self._stopped():
                     await self._consume(started, paused)

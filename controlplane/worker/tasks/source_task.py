@@ -174,7 +174,9 @@ class SourceTaskRun:
             pipeline_closed(loaded.pipeline, loaded.thread, loaded.notices),
             self._open_delivery() as delivery,
         ):
-            await control.while_paused()
+            if control.paused:
+                paused(True)
+                await control.while_paused()
             if control.stopping:
                 return  # never started: no method of the task is called
             async with _stopped(driver, loaded.notices), _finished(delivery):

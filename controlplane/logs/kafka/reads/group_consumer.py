@@ -8,6 +8,7 @@ does. Only this file uses private attributes of aiokafka's consumer.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
@@ -24,12 +25,15 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import JoinGroupRequest
 
 from controlplane.core.entry import Entry, TopicPartition
-from controlplane.event_loop import backoff
+from controlplane.event_loop import backoff, cancel_all
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 CLOSE_S = 5.0
-"""Longest time for a consumer to leave its group; afterwards its session expires."""
+"""Longest time for a consumer to end a rebalance, before it leaves its group without that."""
+
+LEAVE_S = 1.0
+"""Longest time for the request to leave the group; afterwards the session expires."""
 
 POLL_INTERVAL_MS = 300_000
 """Default of `max.poll.interval.ms`, as in Kafka's consumer."""
@@ -227,25 +231,38 @@ class GroupConsumer:
             raise LogUnavailable(str(failure) or repr(failure)) from failure
 
     async def close(self) -> None:
-        """Leave the group within `CLOSE_S`; afterwards close the connections at once."""
+        """Leave the group within `CLOSE_S`; afterwards, or if cancelled, leave it at once."""
         self._closing = True
         for callback in self._callbacks:
             _release_rebalance(callback)
         self._callbacks.clear()
+        # A task of its own: aiokafka may raise CancelledError although nobody has cancelled it.
+        stopping = asyncio.create_task(self._consumer.stop())
         try:
-            async with asyncio.timeout(CLOSE_S):
-                await self._consumer.stop()
-        except (TimeoutError, KafkaError, OSError):
+            await asyncio.wait({stopping}, timeout=CLOSE_S)
+        finally:  # also if the task of this consumer is abandoned
+            await cancel_all(filter(None, [stopping, self._fetching]))  # type: ignore[list-item]
             await self._drop()
-        if self._fetching is not None:
-            self._fetching.cancel()
-            await asyncio.gather(self._fetching, return_exceptions=True)
-        await self._cluster.close()
+            await self._cluster.close()
 
     async def _drop(self) -> None:
-        """Close fetcher and connections after a `stop` that did not end in time."""
-        if self._consumer._fetcher is not None:  # noqa: SLF001
-            await self._consumer._fetcher.close()  # noqa: SLF001
+        """End what a `stop` that did not succeed has left, without waiting for a rebalance.
+
+        A consumer that kept its heartbeat would keep its partitions, and nobody would read them.
+        """
+        coordinator, fetcher = self._consumer._coordinator, self._consumer._fetcher  # noqa: SLF001
+        if coordinator is not None:
+            left = (
+                coordinator._coordination_task,  # noqa: SLF001
+                coordinator._heartbeat_task,  # noqa: SLF001
+                coordinator._commit_refresh_task,  # noqa: SLF001
+            )
+            await cancel_all(filter(None, left))
+            with suppress(TimeoutError, KafkaError):
+                async with asyncio.timeout(LEAVE_S):
+                    await coordinator._maybe_leave_group()  # noqa: SLF001
+        if fetcher is not None:
+            await cancel_all([fetcher._fetch_task, *fetcher._pending_tasks])  # noqa: SLF001
         await self._consumer._client.close()  # noqa: SLF001
 
     # --- records ----------------------------------------------------------------------------------
