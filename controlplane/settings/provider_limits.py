@@ -1,7 +1,7 @@
 """Limits of Kafka's config providers: readable paths, and names of environment variables.
 
 As in Kafka's `AllowedPaths`, paths are compared without `.` and `..`, and symbolic links within an
-allowed path are followed. A pattern has only the syntax that Java and Python read alike.
+allowed path are followed. A pattern is one of Java, and matches as there.
 """
 
 import os
@@ -9,26 +9,9 @@ import re
 from functools import cached_property
 from pathlib import Path
 
+from controlplane.core.configdef.regex_errors import matching_error
+from controlplane.core.java.regular_expressions import python_pattern
 from controlplane.settings.errors import BadValue
-
-_SHARED_SYNTAX = re.compile(
-    r"""(?:\(\?i\))?                              # at the beginning only
-    (?:
-        [^\\\[({]                                # a literal, a dot, a quantifier, an end
-        | \\(?:[dDwWsS]|[^a-zA-Z0-9])            # an escape
-        | \{[0-9]+(?:,[0-9]*)?\}                 # a quantifier
-        | \((?:\?(?:[:=!>]|<[=!])|(?!\?))        # the beginning of a group
-        | \[\^?+                                 # a class: no class within, no operator
-          (?:(?!&&|--|\|\||~~)(?:[^\\\[\]]|\\(?:[dDwWsS]|[^a-zA-Z0-9])))+
-          \]
-    )*""",
-    re.VERBOSE | re.DOTALL,
-)
-"""Patterns that mean the same in Java and Python. Python would accept others and misread them, for
-example the intersection `[a-z&&[^b]]`."""
-
-_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
-"""Characters that `.` and `$` of Java and of Python treat differently."""
 
 
 class PathLimit:
@@ -84,35 +67,26 @@ class NameLimit:
         """Refuse an invalid pattern.
 
         Raises:
-            BadValue: the pattern is invalid, or Java may read it differently.
+            BadValue: the pattern is invalid, or Python cannot match it as Java does.
         """
         _ = self._pattern
 
     def allows(self, name: str) -> bool:
-        """True if the pattern matches the whole name; a name with a line break never matches.
+        """True if the pattern matches the whole name.
 
         Raises:
             BadValue: see `check`.
         """
-        if self._pattern is None:
-            return True
-        return not _LINE_BREAK.search(name) and self._pattern.fullmatch(name) is not None
+        return self._pattern is None or self._pattern.fullmatch(name) is not None
 
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
         if self._text is None:
             return None
-        if not _SHARED_SYNTAX.fullmatch(self._text):
-            raise BadValue(
-                self._key,
-                f"is {self._text}, which is invalid, or which only Java can read: use literals,"
-                r" classes such as [A-Z_], groups, quantifiers, \d, \s and \w",
-            )
-        try:
-            # Classes such as \w, and (?i), are for ASCII only in Java.
-            return re.compile(self._text, re.ASCII)
-        except (re.error, OverflowError, RecursionError) as failure:
-            raise BadValue(self._key, f"is {self._text}, an invalid pattern: {failure}") from None
+        reason = matching_error(self._text)
+        if reason is not None:
+            raise BadValue(self._key, f"is {self._text}, an unusable pattern: {reason}")
+        return python_pattern(self._text)
 
 
 def _normalised(path: str) -> Path:
