@@ -18,8 +18,8 @@ class PathLimit:
     """Paths that a provider may read: `allowed.paths`; an empty text allows all paths."""
 
     def __init__(self, key: str, text: str) -> None:
-        """`key`: the setting with this text, for errors."""
-        self._key = key
+        self.key = key
+        """Name of the setting with the limit."""
         # Java's split omits empty texts at the end: "," allows no path.
         listed = text.rstrip(",")
         self._paths = None if not text else listed.split(",") if listed else []
@@ -33,13 +33,13 @@ class PathLimit:
         for path in self._paths or ():
             if not Path(path).is_absolute():
                 raise BadValue(
-                    self._key,
+                    self.key,
                     f"has the path {path!r}, which is not absolute: write absolute paths, with"
                     " commas and without blanks between them",
                 )
             if not os.path.exists(_normalised(path)):  # noqa: PTH110 - Path raises PermissionError
                 raise BadValue(
-                    self._key, f"has the path {path}, which does not exist: create it or omit it"
+                    self.key, f"has the path {path}, which does not exist: create it or omit it"
                 )
 
     def allowed(self, path: str) -> str | None:
@@ -59,8 +59,8 @@ class NameLimit:
     """Names of variables that a provider may read: `allowlist.pattern`; None allows all names."""
 
     def __init__(self, key: str, text: str | None) -> None:
-        """`key`: the setting with this text, for errors."""
-        self._key = key
+        self.key = key
+        """Name of the setting with the limit."""
         self._text = text
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class NameLimit:
             return None
         reason = matching_error(self._text)
         if reason is not None:
-            raise BadValue(self._key, f"is {self._text}, an unusable pattern: {reason}")
+            raise BadValue(self.key, f"is {self._text}, an unusable pattern: {reason}")
         return python_pattern(self._text)
 
 
