@@ -159,7 +159,7 @@ class Providers:
                 return reference[0]
             try:
                 provided = self._read_value(key, reference, _INSTALL_ADVICE)
-            except _Forbidden as limit:
+            except _ForbiddenReference as limit:
                 refused[reference[0]] = limit.setting
                 return reference[0]
             if provided is None:
@@ -176,7 +176,7 @@ class Providers:
             return reference[0]
         try:
             provided = self._read_value(key, reference, _WRITE_VALUE_ADVICE)
-        except _Forbidden as limit:
+        except _ForbiddenReference as limit:
             raise BadValue(key, f"is {reference[0]}: {limit.setting} forbids it") from None
         except _Unreadable:
             provided = None
@@ -193,7 +193,7 @@ class Providers:
 
         Raises:
             BadValue: the provider cannot run here.
-            _Forbidden: a limit forbids the reference.
+            _ForbiddenReference: a limit forbids the reference.
             _Unreadable: the provider cannot read the value.
         """
         name, path = reference["name"], reference["path"] or ""
@@ -205,7 +205,7 @@ class Providers:
             )
         try:
             return provider(path, reference["key"])
-        except _Forbidden:
+        except _ForbiddenReference:
             raise
         except (OSError, UnicodeDecodeError, SettingsError):
             raise _Unreadable(key, f"is {reference[0]}: {path} could not be read") from None
@@ -216,7 +216,7 @@ class Providers:
             ) from failure
 
 
-class _Forbidden(Exception):
+class _ForbiddenReference(Exception):
     """A limit forbids a reference."""
 
     def __init__(self, setting: str) -> None:
@@ -279,11 +279,11 @@ def _value_within(
     """Read a value below the allowed paths.
 
     Raises:
-        _Forbidden: the path is not allowed.
+        _ForbiddenReference: the path is not allowed.
     """
     allowed = limit.allowed(path)
     if allowed is None:
-        raise _Forbidden(limit.key)
+        raise _ForbiddenReference(limit.key)
     return reader(allowed, key)
 
 
@@ -293,10 +293,10 @@ def _variable_within(
     """Return the value of an environment variable.
 
     Raises:
-        _Forbidden: its name is not allowed.
+        _ForbiddenReference: its name is not allowed.
     """
     if not limit.allows(name):
-        raise _Forbidden(limit.key)
+        raise _ForbiddenReference(limit.key)
     return variables.get(name)
 
 
