@@ -8,7 +8,10 @@ class ReplayError(Exception):
 
 
 class NoArchive(ReplayError):
-    """The archive or the cluster does not exist, or its format is unknown."""
+    """An archive or cluster does not exist, cannot be read, or has an unknown format.
+
+    The error also stands for an invalid URL, or an invalid name of a cluster.
+    """
 
 
 def no_archive(where: str) -> NoArchive:
@@ -19,15 +22,18 @@ def no_archive(where: str) -> NoArchive:
 
 
 class ArchiveCorrupt(ReplayError):
-    """Files of an archive are missing, damaged, altered, or contradict each other."""
+    """Files of an archive, or of a change feed, are missing, damaged, altered or contradictory."""
 
 
 class ArchiveConflict(ReplayError):
-    """New records contradict archived ones, for instance another record at the same offset."""
+    """A capture contradicts the archive in records, topics, offsets, or the policy for secrets."""
 
 
 class ArchiveBusy(ReplayError):
-    """Another process has appended to the archive, or merged it, meanwhile; a retry helps."""
+    """Another process has appended to the archive, merged it, or written the feed meanwhile.
+
+    A retry helps.
+    """
 
 
 class NotWritable(ReplayError):
@@ -35,8 +41,8 @@ class NotWritable(ReplayError):
 
 
 class BadStoreSetting(ReplayError):
-    """A setting of an object store is unknown or has an invalid value."""
+    """A setting of an object store is unknown, invalid, or cannot be read."""
 
 
 class NotCapturable(ReplayError):
-    """The source exists, but no archive can be made of it."""
+    """A capture is impossible, because of the log's records or name, a setting, a key, or Spark."""

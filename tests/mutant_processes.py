@@ -76,7 +76,7 @@ class MutantProcesses:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.mutant_processes", *preloaded],
             cwd=ROOT,
-            # The mutants of a suite name the plugins that they use.
+            # Pytest finds no plugin by itself: each suite names the plugins that its mutants use.
             env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -71,7 +71,7 @@ InPartition = tuple[int, bytes | None, bytes | None]
 
 
 def cases() -> Iterator[Any]:
-    """All requests except reads; each exception must really be one."""
+    """All requests except reads; a request of `EXCEPTIONS` must differ from the cluster."""
     for request in ASKED:
         reason = EXCEPTIONS.get((request.history, request.step.n))
         marks = [pytest.mark.xfail(reason=reason, raises=AssertionError)] if reason else []

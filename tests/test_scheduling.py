@@ -37,6 +37,6 @@ def test_tests_with_one_broker_share_a_group(node: str, group: str) -> None:
 
 @pytest.mark.parametrize("group", [OLD, NEW])
 def test_tests_with_a_shared_broker_begin_early(group: str) -> None:
-    """Both groups wait for brokers, and begin before the modules with brokers of their own."""
+    """Groups with a shared broker mostly wait; they begin before modules with their own brokers."""
     assert waits(group)
     assert rank_of("tests/replay/spark/") < rank_of(group) < rank_of("tests/kafka/test_migrate.py")

@@ -74,7 +74,7 @@ def test_parts_of_packages_keep_their_documented_order(python: list[SourceFile])
 
 
 def test_disorder_is_found() -> None:
-    """An import of a later part, of a part beside it, and a part that the document lacks."""
+    """The rule reports imports of a later or neighbouring part, and a part without a place."""
     sources = [
         SourceFile("replay/a.py", "import replay.b.x"),
         SourceFile("replay/b/x.py", "import replay.c"),
@@ -175,7 +175,7 @@ def test_releases_are_compared_in_one_place(python: list[SourceFile]) -> None:
 
 
 def test_every_behaviour_is_looked_at(python: list[SourceFile]) -> None:
-    """Code reads every row of that table."""
+    """Code outside of the tables of releases reads each behaviour."""
     tables = "controlplane/core/releases/behaviours.py", "controlplane/core/releases/profiles.py"
     asking = [source.text for source in python if source.in_package and not source.inside(*tables)]
     words = set(re.findall(r"\w+", "\n".join(asking)))

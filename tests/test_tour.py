@@ -44,8 +44,8 @@ def test_every_command_of_users_is_exported() -> None:
     assert names - {*controlplane.__all__} == {"PublishTasks", "FenceTasks"}
 
 
-def test_reading_imports_nothing_that_writes() -> None:
-    """`dir()` lists names without importing their modules."""
+def test_the_package_imports_nothing_that_writes() -> None:
+    """The package and its `dir()` import no module that writes."""
     code = (
         "import sys, controlplane\n"
         "assert 'ControlPlane' in dir(controlplane)\n"

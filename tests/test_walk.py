@@ -123,7 +123,7 @@ async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
     """A stop visits few files and switches seldom; architecture.md has both numbers."""
     walks: list[list[str]] = []
     async with quiet_plane(tmp_path) as plane:
-        await plane.execute(StopConnector("first"))  # from now on, modules are imported
+        await plane.execute(StopConnector("first"))  # imports the modules: later walks import none
         for name in CHANGED:
             with recorded_files() as files:
                 await plane.execute(StopConnector(name))

@@ -47,7 +47,11 @@ class LogUnavailable(LogError):
 
 
 class LogNotUsable(LogError):
-    """The log exists but cannot be used: unknown format, newer schema, missing topic."""
+    """The log cannot be used before something is corrected.
+
+    It is missing, lacks a topic, or has an unknown format or a newer schema. Or it refuses the
+    user, a setting or a record.
+    """
 
 
 class LogReplaced(LogUnavailable, LogNotUsable):

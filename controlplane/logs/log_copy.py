@@ -69,8 +69,8 @@ class LogCopy:
         """Copy the records that the target lacks, and fence every other writer of it.
 
         Raises:
-            LogNotUsable: a topic of the target has other records or partitions; nothing was
-                changed.
+            LogNotUsable: a topic of the target has other records or partitions, or the target is
+                an older complete copy; no record was copied.
             LogError: a log failed; the next run continues.
         """
         sizes = await self._sizes()

@@ -77,7 +77,7 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
 
     Raises:
         LogUnavailable: the log cannot be reached, or is locked.
-        LogNotUsable: no such log, no log at all, or a log without a required topic.
+        LogNotUsable: `where` does not exist, is no log, or lacks a required topic.
         LogCorrupt: the file is damaged.
     """
     how = how or OpenOptions()
@@ -257,7 +257,7 @@ async def open_kafka_log(
 
 
 async def _check_topics(reader: "KafkaReader", how: OpenOptions) -> None:
-    """Raise `LogNotUsable` where a worker would refuse to start."""
+    """Raise `LogNotUsable` if a topic is missing, or if a worker would refuse to start with it."""
     for topic in (how.topics.config, how.topics.offsets, how.topics.status):
         for problem in await reader.check([topic]):
             raise LogNotUsable(f"{problem}{how.naming and f' ({how.naming})'}")

@@ -155,7 +155,7 @@ class RestError(Exception):
 
 
 class NotFound(RestError):
-    """The connector, task or status does not exist."""
+    """The connector, task, status, plugin or logger does not exist."""
 
     status = NOT_FOUND
 
@@ -227,7 +227,10 @@ class BadRequest(RestError):
 
 
 class InvalidParameter(RestError):
-    """A query parameter of this project (`as_of`, `profile`) cannot be parsed."""
+    """A query parameter is unknown, missing, repeated or invalid.
+
+    The error also stands for an empty `Idempotency-Key`.
+    """
 
     status = BAD_REQUEST
 
@@ -239,7 +242,7 @@ class RequestFailed(RestError):
 
 
 class Forbidden(RestError):
-    """The worker's settings do not allow the request."""
+    """The request is not allowed, because of a setting, its role, `Host`, origin or signature."""
 
     status = FORBIDDEN
 
@@ -274,7 +277,10 @@ class Conflict(RestError):
 
 
 class NotReady(RestError):
-    """The log has not been read to its end yet, or cannot be reached."""
+    """The log has not been read to its end yet, or cannot be reached.
+
+    The error also stands for too many waiting commands or watchers.
+    """
 
     status = UNAVAILABLE
 
@@ -325,7 +331,7 @@ class TargetTooLong(HeadTooLarge):
 
 
 class TooBusy(RestError):
-    """The limit of concurrent requests is reached."""
+    """A limit is reached: of concurrent requests, large bodies, or waiting passwords."""
 
     status = UNAVAILABLE
 

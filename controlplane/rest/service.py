@@ -78,7 +78,10 @@ class Planner(Protocol):
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
     ) -> Plan | Rejected:
-        """Return the plan of a command; nothing is written."""
+        """Return the plan of a command; nothing is written.
+
+        With `believe_hooks`, no hook in Python is called: each is assumed to agree.
+        """
         ...
 
 

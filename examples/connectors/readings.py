@@ -8,7 +8,7 @@ from controlplane.connect import Source, SourceRun, key
 
 
 class Readings(Source):
-    """Yields `count` readings of each sensor, a few at a time."""
+    """Yields `count` readings of one sensor, one record at a time."""
 
     config = (key("topic"), key("sensor"), key("count", "INT", 10, valid="[1,...]"))
 

@@ -36,7 +36,8 @@ class Verification(NamedTuple):
     gaps: tuple[str, ...]
     """Offsets that the source had lost before they were archived, one sentence each."""
     leftovers: tuple[str, ...]
-    """Files that no manifest names, left by an append that died. They are harmless."""
+    """Files that no manifest names: an append or a merge died, or is in progress. They are
+    harmless."""
     replaced: int = 0
     """Number of files that a merge has replaced and not yet removed."""
     unproven: int = 0

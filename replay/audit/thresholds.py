@@ -121,7 +121,7 @@ def all_thresholds() -> list[Threshold]:
 
 
 class BadThreshold(ReplayError):
-    """Unknown threshold or invalid value. The message lists the known ones."""
+    """Unknown threshold or invalid value. The message lists the names, or gives the least value."""
 
 
 def thresholds(changes: dict[str, str]) -> Thresholds:

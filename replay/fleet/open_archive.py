@@ -63,10 +63,11 @@ class ArchiveOptions(NamedTuple):
 class OpenArchive(Generic[FrameT]):
     """An archive of one or more clusters, open for queries.
 
-    Every method takes these arguments:
+    Most methods take one or both of these arguments:
 
     `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end.
-    `release`: release of the workers that read the log, or several; `all` are the distinct ones.
+    `release`: release of the workers that read the log. Most methods accept several; `all` are the
+    distinct ones.
 
     A cluster without an answer has no rows. `clusters()` and `summaries()` name it with the reason;
     in this process a `SkippedCluster` warning does, too. With `unreadable="raise"` a query ends

@@ -63,7 +63,8 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     moment: str | None
     profiles: tuple[Profile, ...]
     marked_rows: int = LIMITS.fold_rows
-    """Order-dependent facts of offsets are searched in up to this many rows of offsets."""
+    """Number of rows of offsets up to which order-dependent facts are searched. With more rows,
+    none are searched."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -107,7 +107,7 @@ def test_all_are_compared(archive: Path) -> None:
 
 
 def test_differing_contestants_are_named(archive: Path, tmp_path: Path) -> None:
-    """A contestant that reads every file also reads a segment that no manifest names."""
+    """The error has both digests: DuckDB also reads a segment that no manifest names."""
     shutil.copytree(archive, tmp_path, dirs_exist_ok=True)
     topic = tmp_path / f"cluster={large_cluster.NAME}" / f"topic={large_cluster.TOPICS.offsets}"
     stray = next((topic / "partition=1").glob("segment-*.parquet"))

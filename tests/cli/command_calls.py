@@ -96,7 +96,10 @@ def topics(path: Path) -> Mapping[str, int]:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Drop root's rights within the block, because root may read everything. Other users stay."""
+    """Drop root's rights within the block, because root may read everything.
+
+    If the tests run as another user, nothing changes.
+    """
     me = os.geteuid()
     if me == 0:
         os.seteuid(NOBODY)

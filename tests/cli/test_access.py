@@ -48,7 +48,7 @@ def test_every_command_refuses_unreadable_files(
     (tmp_path / "memory.db").chmod(0o666)
     monkeypatch.chdir(tmp_path)
     run = COMMANDS[command]
-    run(log, files)  # imports whatever it needs while everything may be read
+    run(log, files)  # the command imports its modules while they can still be read
     tmp_path.chmod(0o777)
     closed.chmod(mode)
     with unprivileged():

@@ -76,7 +76,7 @@ def test_json_has_the_ends_of_the_copy(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
-    """An existing target is refused: another file, the log itself, or an earlier copy."""
+    """An existing target is refused: another file, or the log itself."""
     other = tmp_path / "other.db"
     other.write_text("precious")
     before = log.read_bytes()

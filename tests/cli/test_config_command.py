@@ -66,7 +66,7 @@ def test_each_value_has_its_source(worker: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_flag_of_its_own_beats_a_general_one() -> None:
-    """`--config-topic` wins over `--override` in any order."""
+    """`--config-topic` wins over a later `--override`."""
     flags = ["--config-topic", "one", "--override", "config.storage.topic=other"]
     assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
 

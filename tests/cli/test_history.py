@@ -54,8 +54,8 @@ def test_an_ignored_record_is_part_of_the_history(histories: Path) -> None:
     )
 
 
-def test_each_fate_has_its_word(tmp_path: Path) -> None:
-    """Each fate of a record has a word that needs no explanation."""
+def test_records_without_an_effect_have_a_word(tmp_path: Path) -> None:
+    """JSON calls a record ignored or unreadable, or says that it stops a worker."""
     values = [
         (b"connector-c", b'{"properties":{}}'),
         (b"target-state-c", b'{"state":"SLEEPING"}'),

@@ -64,7 +64,7 @@ def test_a_plan_has_steps_gaps_and_outcome() -> None:
 
 @pytest.mark.parametrize("number", [3, 16, 30, 45, 54, 74, 82, 84, 102])
 def test_a_plan_equals_the_records_of_the_cluster(number: int) -> None:
-    """A plan at the moment of a recorded request has its records, and then its answer."""
+    """The plan of a recorded request has the records of the cluster, and the recorded answer."""
     request = next(
         request
         for request in recorded()

@@ -34,7 +34,7 @@ def urls(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("release", "dialect"), [("3.4", "3.4.1"), ("4.3.0", "4.3.0")])
 async def test_prints_the_address_for_tools_of_every_release(release: str, dialect: str) -> None:
-    """The printed root URL serves more than Connect, even where it answers as a release."""
+    """`serve` prints the address for Connect's tools, as the root serves more than Connect."""
     async with running(LIFE, "--release", release) as service:
         message = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
         assert service.lines[1] == message
@@ -160,10 +160,7 @@ async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path
 
 
 async def test_read_only_logs_can_be_planned_for() -> None:
-    """A dry run on a file or a cluster shows the records that a worker would write.
-
-    No hook is called.
-    """
+    """A dry run on a file shows the plan of a worker; the same request without it is refused."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         answer = await client.put(f"{service.url}/connectors/archive/stop?dry_run=true")
         assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")

@@ -24,7 +24,7 @@ def tokens(tmp_path: Path) -> Path:
 
 
 async def test_tokens_authenticate_callers(tokens: Path, tmp_path: Path) -> None:
-    """Commands have the user's name; log lines never contain a token."""
+    """A token gives access by the role of its user; log lines never contain a token."""
     options = ("--override", f"auth.token.file={tokens}")
     headers = {"authorization": "Bearer t0ken"}
     async with (
@@ -150,8 +150,8 @@ def test_unusable_settings_are_refused(override: str, reason: str) -> None:
     assert reason in refusal(call("serve", LIFE, "--port", 0, "--override", override))
 
 
-def test_a_bad_password_file_leaves_the_log_untouched(tmp_path: Path) -> None:
-    """No log is created, and no topic is added."""
+def test_a_bad_password_file_creates_no_log(tmp_path: Path) -> None:
+    """The sentence names file and line, and no log is created."""
     passwords, log = tmp_path / "passwords", tmp_path / "state.db"
     passwords.write_text("ada:banana:x\n", "utf-8")
     passwords.chmod(0o600)

@@ -408,7 +408,10 @@ class TestWorkerFile:
     def test_a_device_has_no_records_beside_it(self) -> None:
         """With offsets in `/dev/null`, topics need a path of their own."""
         result = standalone(settings={"offset.storage.file.filename": "/dev/null"})
-        assert refusal(result) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
+        assert refusal(result) == (
+            "offset.storage.file.filename is /dev/null, which is no regular file, so topics cannot "
+            "be stored beside it: set records.log=sqlite:///FILE"
+        )
 
     async def test_a_path_names_a_records_log(self, folder: Path) -> None:
         """`records.log` may omit the scheme."""
@@ -422,7 +425,7 @@ class TestWorkerFile:
         assert "connect.offsets.records.db" in refusal(result)
 
     async def test_exactly_once_support_has_no_effect(self, folder: Path) -> None:
-        """A warning says that offsets and records are in different places."""
+        """A warning says that the setting has no effect."""
         settings = {"exactly.once.source.support": "enabled"}
         source = write_json(folder / "lines.json", LINES)
         async with (

@@ -31,7 +31,7 @@ def verify(histories: Path, log: Path, story: str, *options: object) -> CommandR
     )
 
 
-def test_a_history_is_given_exactly(histories: Path) -> None:
+def test_a_history_agrees_with_its_log(histories: Path) -> None:
     """Equal answers give exit code 0 and one line with their number."""
     result = verify(histories, histories / "life-4.3.log.jsonl", "life-4.3")
     assert (result.code, result.err) == (0, "")

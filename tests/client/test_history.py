@@ -43,8 +43,8 @@ def test_diff_lists_facts_that_differ_between_two_moments(changed: ClusterCalls)
     assert changed.output("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
 
 
-def test_a_connector_that_did_not_exist_differs_in_all_facts(changed: ClusterCalls) -> None:
-    """All its facts differ; a connector that never existed is refused."""
+def test_a_deleted_connector_differs_in_its_config(changed: ClusterCalls) -> None:
+    """A config that is gone is a difference; a connector that never existed is refused."""
     changed.output("delete", "orders")
     gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
     facts = {

@@ -141,7 +141,7 @@ def test_secrets_are_hidden_from_people_only(cluster: ClusterCalls) -> None:
 
 
 def test_a_key_without_a_value_is_shown(cluster: ClusterCalls) -> None:
-    """Null values, which older releases accept, are shown in every view."""
+    """`describe` shows null values, which older releases accept."""
     config = {"properties": {**SOURCE, "name": "orders", "transforms": None}}
     record = {"topic": "connect-configs", "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
     words = {"key": "connector-orders", "payload": json.dumps(config)}

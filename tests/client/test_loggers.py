@@ -23,7 +23,7 @@ def test_a_log_has_no_loggers(cluster: ClusterCalls, words: str) -> None:
 
 
 def test_a_level_for_all_workers_is_written_to_a_log(cluster: ClusterCalls) -> None:
-    """The record is for the workers (KIP-976); the command itself logs nothing more."""
+    """The record is for the workers (KIP-976); the command itself prints no log line."""
     cluster.create()
     result = cluster.ask("patch", "logger", "root", "DEBUG")
     assert (result.code, result.out, result.err) == (0, "root: set to DEBUG\n", "")

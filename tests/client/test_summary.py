@@ -54,10 +54,8 @@ async def test_reported_states_are_shown_unchanged() -> None:
         ("Jetty(9.4.57)", None, "RUNNING"),
     ],
 )
-async def test_states_without_a_status_come_from_target_states(
-    server: str, status: Any, state: str
-) -> None:
-    """Our service knows the target state; for a worker of Kafka, the reported state implies it."""
+async def test_target_states_are_read_or_inferred(server: str, status: Any, state: str) -> None:
+    """Our service gives the target state; a worker's is inferred (FAILED or no status: RUNNING)."""
     api = await FakeWorker(WANTED, server=server).api()
     assert await target_state(api, ConnectorSummary("x", INFO, status)) == state
 
@@ -76,7 +74,7 @@ async def test_wanted_states_are_read_page_by_page() -> None:
 
 
 async def test_connectors_without_a_status_need_one_request() -> None:
-    """Connect omits them from `expand=status`; some names do not fit into a path."""
+    """`expand=status` omits them; one request for each would fail for names that fit no path."""
     infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}
     worker = FakeWorker(
         httpx.Response(200, json=["y", "x", "a/b"]),

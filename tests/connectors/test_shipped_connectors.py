@@ -165,7 +165,7 @@ async def test_generated_orders_continue(tmp_path: Path) -> None:
 
 
 class SlowCommitContext(NamedTuple):
-    """Task context with slow commits: the offset of each file stays."""
+    """Task context without a new commit: each file keeps its committed line."""
 
     connector: str
     number: int

@@ -73,8 +73,8 @@ async def test_records_have_command_and_principal(log: MemoryLog) -> None:
     assert {(record.headers, record.timestamp) for record in ours} == {(headers, NOW_MS)}
 
 
-async def test_accepted_and_finished_surround_the_records(log: MemoryLog) -> None:
-    """*accepted* is written before the first record, *finished* with the last one."""
+async def test_a_command_is_accepted_and_finished(log: MemoryLog) -> None:
+    """A completed command has the records *accepted*, with its principal, and *finished*."""
     async with plane_on(log) as plane:
         await plane.execute(STOP, principal="ada")
         trace = plane.state.commands["command-1"]

@@ -17,7 +17,7 @@ ELSEWHERE = (USUAL + 1) % 25
 
 
 async def test_a_reset_lasts_and_a_hazard_reports_it(tmp_path: Path) -> None:
-    """A reset's tombstone goes where Kafka's would; the offset stays removed after compaction, too.
+    """A reset's tombstone goes where Kafka would write it; compaction restores no offset.
 
     A worker that reads the partitions in another order finds the offset: a hazard reports it.
     """

@@ -58,8 +58,8 @@ def test_an_alias_of_two_classes_names_neither() -> None:
     assert plugins.type_of("b.Jdbc") == "sink"
 
 
-def test_plugins_with_the_same_short_name_have_no_alias() -> None:
-    """Plugins with the same short name have no alias, e.g. `Key` and `Value`."""
+def test_two_plugins_with_one_short_name_have_no_alias() -> None:
+    """`Value` names neither of two plugins; `Key` names the only plugin with that short name."""
     plugins = parsed(
         {"class": "a.Cast$Key", "type": "transformation"},
         {"class": "a.Mask$Value", "type": "transformation"},
@@ -127,7 +127,7 @@ def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -
         (b'[{"class": "a", "config": [{"name": "k", "type": "NUMBER"}]}]', "Invalid enum value"),
         (
             b'[{"class": "a", "config": [{"name": "k", "type": "INT", "valid": ["odd"]}]}]',
-            "k: 'odd' are no words for valid values",
+            "k: 'odd' does not describe valid values",
         ),
         (
             b'[{"class": "a", "alter_offsets": "perhaps"}]',
@@ -229,8 +229,8 @@ def nothing(key: str, text: str) -> JavaClass | None:
     """Return None: the class path is empty."""
 
 
-def test_dependents_are_checked_after_their_parents() -> None:
-    """An undefined dependent is an error of its own, and is not shown."""
+def test_dependents_have_errors_of_their_own() -> None:
+    """A dependent without its value has one error per parent; an undefined one is not shown."""
     keys = [
         ConfigKey(name="a", type="INT", required=True, dependents=("b", "gone")),
         ConfigKey(name="b", type="INT", required=True),

@@ -177,7 +177,7 @@ OWN = '"offsets.storage.topic":"own"'
 def test_offsets_on_another_cluster_are_asked_for(
     members: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
-    """A decision asks for offsets on another cluster if the connector's producers write them."""
+    """A decision asks for offsets on another cluster if the connector's producers write there."""
     worker = DecisionSettings(bootstrap_servers=ours)
     decision = decided(
         [connector(*members), STOPPED], ONE, exactly_once=exactly_once, worker=worker

@@ -61,7 +61,7 @@ def test_settings_can_forbid_a_reset(worker: DecisionSettings, text: str) -> Non
 
 
 def test_the_message_of_the_kip_has_no_full_stop() -> None:
-    """The reset may be disabled alone; both messages are Kafka's."""
+    """The message of `kip` ends without the full stop that ends the message of releases."""
     forbidden = DecisionSettings(topic_tracking_allow_reset=False)
     text = "Topic tracking reset is disabled"
     assert refused(USED, reset, worker=forbidden) == Rejected(Reason.FORBIDDEN, text)
@@ -87,7 +87,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("level", "taken", "not_taken"), ASKED)
 def test_levels_of_log4j_are_accepted_in_any_case(level: str, taken: str, not_taken: str) -> None:
-    """Any case is accepted, and the level is written as requested; every worker reads it."""
+    """Levels are accepted in any case and written as requested; other words are refused."""
     command = SetLoggerLevel("org.apache", level)
     for release in taken.split():
         (written,) = steps([], command, release)["level"]

@@ -483,8 +483,11 @@ def test_every_edge_has_a_test() -> None:
     assert numbers == set(range(1, 35))
 
 
-def test_null_keys_decode_to_invalid_everywhere() -> None:
-    """A null key is legal in an offsets topic and poison in the two others."""
+def test_null_keys_decode_to_invalid() -> None:
+    """The codecs of offsets and statuses give Invalid for a null key.
+
+    In an offsets topic such a key is legal; in the config and status topics it is poison.
+    """
     profile = Profile.of("3.9")
     assert isinstance(decode_partition(None, profile), Invalid)
     assert isinstance(decode_status(None, b"{}", profile), Invalid)

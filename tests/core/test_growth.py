@@ -70,8 +70,8 @@ def test_history_of_status_changes_costs_nothing_per_config_key() -> None:
     assert_linear(prepared, 50)
 
 
-def test_difference_of_states_visits_each_offset_once() -> None:
-    """Each offset is visited once, even if its key must be parsed to find its connector."""
+def test_difference_of_states_grows_linearly_with_offsets() -> None:
+    """The cost is linear, even if keys of offsets must be parsed to find their connectors."""
 
     def prepared(number: int) -> Callable[[], object]:
         plain = (f'["c{at}",{{"p":1}}]' for at in range(number))

@@ -407,7 +407,7 @@ def test_live_events_call_the_listener(key: str, release: str) -> None:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 def test_poison_ends_the_log_thread_before_3_9(release: str) -> None:
-    """From 3.9 on a poison record costs a running worker a batch; before, the log thread."""
+    """A poison record ends the log thread of a running worker, from 3.9 on only the batch."""
     (hazard,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
     fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}
     assert hazard.danger is Danger.STOPS_WORKER

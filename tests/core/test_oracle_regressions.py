@@ -87,8 +87,8 @@ def test_deep_partitions_are_distinguished() -> None:
     assert identity(nested(2_500, 1)) != identity(nested(2_500, 1.0))
 
 
-def test_nested_partitions_are_listed_but_not_answered() -> None:
-    """A nested partition is listed, but `OffsetStorageReaderImpl` gives no answer for it."""
+def test_nested_partitions_have_no_answer() -> None:
+    """`OffsetStorageReaderImpl` gives no answer for a nested partition, so the view omits it."""
     state = read(offsets(('["c",{"p":[1]}]', '{"pos":1}'), ('["c",{"p":1}]', '{"pos":2}')))
     assert [view.partition for view in views.source_offsets(state, "c")] == [{"p": 1}]
 

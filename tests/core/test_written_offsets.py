@@ -235,7 +235,7 @@ def test_only_kip_reuses_stored_keys(command: Any) -> None:
 
 
 def test_every_spelling_is_removed_and_one_is_altered() -> None:
-    """A reset removes every spelling; an alteration uses the worker's own, or else the least."""
+    """A reset removes every spelling; an alteration uses a worker's, or the first in byte order."""
     present = [(REORDERED, '{"pos":1}'), (SPACED, '{"pos":2}')]
     log = after(STOPPED_A, *offsets(*present))
     assert written_records(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}

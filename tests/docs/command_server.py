@@ -27,7 +27,10 @@ from tests.docs import snippet
 SOCKET = "socket"
 READY = b"ready\n"
 LIBRARIES = ("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet")
-"""Libraries that commands import once they run. Copies of duckdb complain when they end."""
+"""Libraries that commands import late; the server imports them in advance.
+
+duckdb is left out, because a forked process that has it complains at its end.
+"""
 
 CLIENT = f"""#!{sys.executable} -IS
 import marshal, os, socket, sys
@@ -63,7 +66,7 @@ class ForkRequest(NamedTuple):
 
 @contextmanager
 def command_server(folder: Path) -> Iterator[None]:
-    """Run a server within the block; yield the folder of its clients, for a PATH."""
+    """Run a server within the block; put its clients into the folder, for a PATH."""
     for name in ENTRY_POINTS:
         (folder / name).write_text(CLIENT)
         (folder / name).chmod(0o755)

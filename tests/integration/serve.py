@@ -23,7 +23,7 @@ TRANSACTIONS = NewTopic(
     replication_factor=1,
     topic_configs={"cleanup.policy": "compact", "min.insync.replicas": "1"},
 )
-"""The topic as a broker creates it, but without replicas."""
+"""The topic as a broker creates it, but with a single replica."""
 
 
 async def create_topic_of_transactions(bootstrap: str) -> None:

@@ -42,14 +42,15 @@ EVERY_RELEASE = frozenset(
         "test_worker_offset_claims.py",
     }
 )
-"""Modules whose tests `make test` runs on each release, too: what the brokers promise lies here."""
+"""Modules whose tests `make test` runs on each release: they test guarantees of brokers."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a test of several releases on one in `make test`, half of them on each.
+    """Run each test on one release in `make test`, and on all of them in `make prove`.
 
-    `make prove` runs all on each. The name of a test decides, so that each run has the same ones.
+    A hash of the test's name selects the release. So each release has about half of the tests, and
+    each run has the same ones.
     """
     variants: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:

@@ -77,7 +77,7 @@ SASL = {
     "SASL_PLAINTEXT": ("PLAIN", *SCRAM_MECHANISMS),
     "SASL_SSL": ("PLAIN", "SCRAM-SHA-256"),
 }
-"""Mechanisms with a password per listener. They differ, so that one can be missing."""
+"""Password mechanisms of each listener. One listener lacks a mechanism, as a test needs."""
 
 OAUTH_LISTENER = "SASL_PLAINTEXT"
 """Listener that also takes unsigned tokens (OAUTHBEARER)."""
@@ -112,7 +112,7 @@ class _Service(ABC):
         self._program.start()
 
     async def start(self) -> None:
-        """Start the program and wait until it answers; after an end it has the same files."""
+        """Start the program, and wait until it answers; a restarted one has the same files."""
         self.launch()
         await self._program.ready(self._answers)
 

@@ -259,7 +259,7 @@ async def test_successive_commands_are_distinguished(
     log = await SqliteLog.open(trail)
     entries = [entry async for batch in log.read(["connect-commands"]) for entry in batch.entries()]
     await log.close()
-    # The record of an end is followed by the next acceptance: two per command, with the same key.
+    # Each command has two successive records with one key: its acceptance and its end.
     keys = [entry.key for entry in entries]
     assert keys[::2] == keys[1::2]
     assert len({*keys}) == 21

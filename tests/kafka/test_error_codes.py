@@ -41,8 +41,11 @@ def test_codes_of_the_program_have_their_names() -> None:
     }
 
 
-def test_sentences_are_short() -> None:
-    """A sentence is short and has no full stop, so that a message can continue; codes are named."""
+def test_sentences_can_be_continued() -> None:
+    """A sentence begins in lower case and has no full stop, so that a message can continue.
+
+    The description of a code has its sentence, name and number.
+    """
     for code, error in ERRORS.items():
         assert error.sentence[0].islower(), error
         assert error.sentence[-1] not in ".:", error

@@ -300,7 +300,7 @@ class TestNoBroker:
     """A worker without brokers ends, and has created nothing."""
 
     async def test_the_exit_code_is_javas(self, pipeline: Pipeline) -> None:
-        """Both workers exit with code 2; ours names the missing setting in one sentence."""
+        """Both workers exit with code 2; ours names the unreachable address in one sentence."""
         (port,) = free_ports(1)
         nowhere = f"127.0.0.1:{port}"
         impatient = {"default__api__timeout__ms": 2_000, "request__timeout__ms": 1_000}

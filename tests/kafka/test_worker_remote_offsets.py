@@ -336,7 +336,7 @@ async def test_offsets_are_altered_and_reset_there(
 ) -> None:
     """The answers and the tasks follow the far cluster; the worker's topic has the copy.
 
-    At least once: the config has a reference to the address of the far cluster.
+    Without exactly-once support, a config provider gives the address of the far cluster.
     """
     data = unused_name()
     own_topic = f"{data}-offsets"

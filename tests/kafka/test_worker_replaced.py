@@ -48,7 +48,7 @@ NEVER_COMMITS = msgspec.structs.replace(NEVER_ASKS, offset_flush_interval_ms=NEV
 
 
 exactly_once = partial(worker_on, limits=NEVER_ASKS, exactly__once__source__support="enabled")
-"""Open a worker with exactly-once support that never asks for a newer process."""
+"""Open a worker with exactly-once support that never probes for a newer process."""
 
 
 class NumberedSource(Source):
@@ -104,7 +104,7 @@ async def rival_log(broker: Broker, topics: Topics) -> AsyncIterator[KafkaLog]:
 async def test_tasks_of_the_old_worker_end_without_a_status(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
-    """The old worker, which never asks, learns of the new owner by its statuses; it writes none."""
+    """Without a probe, the old worker learns of the new one from statuses, and writes none."""
     NumberedSource.ended.clear()
     topic = await new_topic(1, cleanup__policy="delete")
     async with worker_on(broker, own_topics, NumberedSource, limits=NEVER_COMMITS) as older:

@@ -75,7 +75,7 @@ class RunningConnectors:
         return [(value or b"").decode() for value in await values_in(self.worker.plane.log, "t")]
 
     async def create(self, name: str, **config: str) -> None:
-        """Create a connector with its config and this one; wait until it has read everything."""
+        """Create a connector; `config` extends its config. Wait until it has read everything."""
         body = {"name": name, "config": CONFIGS[name] | config}
         assert await self.code("POST", "", body) == 201
         await self.until_states(name, "RUNNING", "RUNNING")
@@ -135,6 +135,6 @@ async def running_connectors(
 
 @asynccontextmanager
 async def asked_by(worker: ConnectWorker, commands: Commands) -> AsyncIterator[RunningConnectors]:
-    """Ask a worker whose commands another object carries out."""
+    """Yield a client of a worker's REST API; `commands` carries out the commands."""
     async with client_of(App(worker.plane.compose_service(commands))) as client:
         yield RunningConnectors(worker, client)

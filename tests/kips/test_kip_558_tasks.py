@@ -138,7 +138,7 @@ class TestRecording:
             assert await notes(worker.plane.log) == ["t"]
 
     async def test_a_record_that_cannot_be_converted_uses_no_topic(self) -> None:
-        """A sink records no topic of which it has converted no record."""
+        """A topic stays inactive as long as the sink can convert none of its records."""
         converter = "org.apache.kafka.connect.json.JsonConverter"
         config = {"value.converter": converter, "errors.tolerance": "all"}
         async with running(KeepingSink) as worker:

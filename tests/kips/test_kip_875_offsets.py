@@ -40,7 +40,7 @@ ALL = [
     {"partition": {"table": "b"}, "offset": {"pos": 7}},
     {"partition": {"table": "a"}, "offset": {"pos": 41}},
 ]
-"""In the order of a worker's Java hash table."""
+"""Offsets of `orders`, in the order of a worker's Java hash table."""
 TABLES = [f'["orders",{{"table":"{table}"}}]' for table in "ab"]
 NOT_STOPPED = (
     "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
@@ -66,8 +66,7 @@ TWO_TOPICS = (
     came_to("orders", {"table": "b"}, {"pos": 2}),
     came_to("orders", {"table": "a"}, {"pos": 3}, "own"),
 )
-"""`orders`, stopped, with its own offsets topic; the offset of table b lies only in the worker's.
-"""
+"""`orders`, stopped, with its own offsets topic; only the worker's topic has table b's offset."""
 
 
 class TestEndpoints:

@@ -96,7 +96,7 @@ class TestPublicInterfaces:
     async def test_the_output_is_committed_in_place_of_the_input(
         self, output: Any, expected: dict[str, int | None]
     ) -> None:
-        """The hook's output is committed in place of its input; the input never is before it."""
+        """The hook's output is committed; an input offset that it replaces never is."""
         log = RecordingLog()
         script = Script([[record("a", 1), record("b", 1)]], hook_of(output))
         async with scripted(script, log=log) as worker:
@@ -200,7 +200,7 @@ class TestExactlyOnceSupportDisabled:
             assert calls
 
     async def test_the_hook_is_called_between_polls(self) -> None:
-        """The worker calls the hook at first, and after polls that are empty or processed."""
+        """The hook is called before the first poll, and after a poll that is empty or processed."""
         script = Script([[record("a", 1)], [record("a", 2)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 2})

@@ -121,7 +121,10 @@ class TestPlan:
     async def test_a_standalone_worker_keeps_offsets_until_it_runs(
         self, tmp_path: Path, name: str, initial_state: str, states: tuple[str, ...]
     ) -> None:
-        """A standalone worker begins there once the connector runs; its file has the offsets."""
+        """A standalone worker reads from initial offsets once the connector runs.
+
+        Its file then has the offset that the task has reached.
+        """
         async with standalone_connectors(tmp_path) as connectors:
             await begins_when_resumed(connectors, name, initial_state, states)
         if name == SOURCE:
@@ -140,7 +143,7 @@ class TestPlan:
     async def test_a_distributed_worker_keeps_offsets_until_it_runs(
         self, name: str, initial_state: str, states: tuple[str, ...]
     ) -> None:
-        """A distributed worker begins there once the connector runs."""
+        """A distributed worker reads from initial offsets once the connector runs."""
         async with running_connectors() as connectors:
             await begins_when_resumed(connectors, name, initial_state, states)
 

@@ -38,7 +38,7 @@ crashes = st.lists(st.sampled_from((0.0, 0.015, 0.04, 0.09, 0.2, 0.5, 2.0)), max
 
 
 def override(call: int, offsets: OffsetPairs, read: Mapping[int, int]) -> OffsetPairs | None:
-    """Hook: replace every other offset by that of the last record read, and add a partition.
+    """Hook: replace every second offset by that of the last record read, and add a partition.
 
     The last record read may still be in flight. Every third call returns None.
     """

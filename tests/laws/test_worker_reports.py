@@ -115,12 +115,12 @@ def status_of(state: ClusterState, task: int) -> Status | None:
 @given(steps, fates, seconds)
 @example([("other", 0, 4), ("wait", 0, 0.0), ("safe", 0, State.FAILED)], [], 0.0)
 @example([("other", 0, 1), ("wait", 0, 0.0), ("safe", 0, State.FAILED)], [], 0.0)
-def test_safe_reports_alone_are_written(
+def test_an_outdated_safe_report_is_not_written(
     taken: list[Any], drawn: list[AppendFate], read_back_s: float
 ) -> None:
-    """L1: the writer writes no safe report that it must not write. L4: it writes all others.
+    """L1: a safe report is dropped if the writer has read a newer generation of another worker.
 
-    L4, too: at rest a task's last record is its last report.
+    L4: it writes all other reports, and at rest a task's last record is its last report.
     """
     world = ReportWorld(drawn, read_back_s)
     allowed: dict[str, tuple[int, State]] = {}
@@ -276,7 +276,7 @@ class TopicModel:
 
     def __init__(self) -> None:
         self.possible: set[str] = set()
-        """Topics in use since their tombstone, or with a record under way beside it."""
+        """Topics in use since their tombstone, or with a record under way when it was appended."""
         self.certain: set[str] = set()
         self._under_way: set[str] = set()
         """Topics with a record that may not be written yet."""
@@ -317,7 +317,7 @@ def active_topics(world: ReportWorld) -> set[str]:
 def test_active_topics_are_those_in_use(
     taken: list[Any], drawn: list[AppendFate], read_back_s: float
 ) -> None:
-    """A1: only topics in use since their tombstone are active, and those of a record beside it.
+    """A1: a topic without a use since its tombstone is active only if a record was under way.
 
     A2: a use that follows the reading of a tombstone is recorded. A4: repeated records change
     nothing. A use between a tombstone and its reading may stay unrecorded.
@@ -357,9 +357,9 @@ def test_active_topics_are_those_in_use(
 
 
 def test_a_use_before_the_tombstone_is_read() -> None:
-    """The race that KIP-558 accepts: this use is not recorded; the next one after the reading is.
+    """A use before the tombstone is read is not recorded: KIP-558 accepts this race.
 
-    Another connector keeps its topics (A3).
+    A use after the reading is recorded. Another connector keeps its topics (A3).
     """
     world = ReportWorld([], 0.0)
     active: list[set[str]] = []

@@ -171,7 +171,7 @@ class LogContract(ReadingContract):
         assert config >= {str(n).encode() for n in kept}
 
     async def test_close_completes_or_refuses_appends(self, log: Log) -> None:
-        """An append before `close` either succeeds or fails, and is never lost."""
+        """An append before `close` succeeds or raises `LogUnavailable`; a later one raises it."""
         await make_topics(log)
         tasks = [asyncio.ensure_future(log.append([record("config", 0)])) for _ in range(50)]
         await asyncio.sleep(0)

@@ -176,7 +176,7 @@ class EmbeddedContract(LogContract):
     # --- compaction ----------------------------------------------------------------------------
 
     async def test_compact_keeps_the_last_of_each_key(self, log: EmbeddedLog) -> None:
-        """Compaction keeps the last entry of each key; tombstones stay unless asked for."""
+        """Compaction keeps the last entry of a key; only `tombstones=True` removes tombstones."""
         await make_topics(log)
         await log.put(
             [

@@ -296,7 +296,7 @@ KCAT_WRONG = {
 
 @pytest.mark.parametrize("case", KCAT_WRONG)
 def test_a_bad_line_of_kcat_is_reported(read: Read, case: str) -> None:
-    """A value that kcat has decoded is an error, and no error becomes a tombstone."""
+    """A line is reported if kcat has decoded its value or failed to; it becomes no tombstone."""
     fields, reason = KCAT_WRONG[case]
     dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
     assert dump.entries == RECORDS

@@ -109,7 +109,7 @@ async def test_other_records_are_refused(change: dict[str, object]) -> None:
 
 
 async def test_a_complete_copy_is_not_continued() -> None:
-    """A complete copy is never continued, because its command topic is no longer the last one."""
+    """A complete copy is never continued: the command topic, which is written last, is there."""
     target = await log_of(*expected(*CONTENT))
     source = await log_of(*CONTENT, entry(TOPICS.status, 0, 0, "status-connector-a"))
     with pytest.raises(

@@ -72,7 +72,7 @@ async def test_a_tail_returns_records_of_another_process(
 async def test_transactions_are_seen_whole(
     log: SqliteLog, appending_process: "subprocess.Popen[bytes]"
 ) -> None:
-    """A tail returns both topics of another process's transactions, up to the same record."""
+    """A read up to the ends returns the same records of both topics: transactions are whole."""
     at = {"config": [0], "offsets": [0]}
     while at["config"][0] < 1_000:
         ends = await log.ends(at)
@@ -174,7 +174,7 @@ async def test_a_read_only_log_follows_and_refuses_to_write(
 async def test_a_backup_of_a_log_in_use_is_a_prefix(
     log: SqliteLog, tmp_path: Path, appending_process: "subprocess.Popen[bytes]"
 ) -> None:
-    """A copy of a log in use is a prefix of the log, with a log's own file mode."""
+    """A copy of a log in use is a prefix of the log, and accepts appends."""
     await take(log.tail(["config"], {}), 100)
     await log.backup(tmp_path / "copy.log")
     copy = await SqliteLog.open(tmp_path / "copy.log", create=False)

@@ -94,10 +94,10 @@ async def test_each_bad_file_has_its_error(tmp_path: Path, case: str, read_only:
 
 
 @pytest.mark.parametrize(("create", "read_only"), [(False, False), (True, True)])
-async def test_a_missing_file_is_created_on_request(
+async def test_a_missing_file_is_not_created_without_request(
     tmp_path: Path, create: bool, read_only: bool
 ) -> None:
-    """A missing file is created only with `create` and without `read_only`."""
+    """A missing file is not created without `create`, nor for reading only."""
     path = tmp_path / "control.log"
     with pytest.raises(LogNotUsable, match="There is no log"):
         await SqliteLog.open(path, create=create, read_only=read_only)
@@ -304,7 +304,10 @@ async def test_the_cluster_id_never_changes(tmp_path: Path) -> None:
 
 
 async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
-    """Readers leave an unnamed log as it is, even if its name was removed."""
+    """A reader leaves an unnamed log as it is; a writer names the log when it upgrades it.
+
+    A name that was removed from an upgraded log is not replaced.
+    """
     path = tmp_path / "control.log"
     await make_log(path)
     sql(path, *(f"DROP {table}" for table in LATER_TABLES[2:]), UNCHECKED)

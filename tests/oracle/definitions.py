@@ -30,7 +30,7 @@ ASKED = (
 )
 """The first release of every line, and releases that changed a definition within a line.
 
-Some releases are there for MirrorMaker. Older ones are treated like the oldest of these.
+Some releases are there for MirrorMaker. Older releases are treated like the first one here.
 """
 
 DefinedKey = dict[str, Any]
@@ -51,7 +51,7 @@ KINDS = {
 }
 """Types of plugin by the getter of `Plugins` that a worker uses.
 
-A class that is a plugin in two ways may report another type.
+The getter decides: a class that is a plugin of two types may report the other type.
 """
 
 LISTED_SINCE = ("header_converter", "3.2.0")
@@ -221,7 +221,7 @@ DEFAULTS: DefinedKey = {
 
 
 def plain(key: DefinedKey) -> DefinedKey:
-    """A key as a catalogue has it, without default values."""
+    """A key as a catalogue has it: without the fields that have the value in `DEFAULTS`."""
     normalized = dict(key, valid=valid(key), required=bool(key.get("required")))
     if normalized["display_name"] == normalized["name"]:
         normalized["display_name"] = None

@@ -36,7 +36,7 @@ REALS = (
     b"1" + b"0" * 600 + b"e2147483647",
     b"0." + b"1" * 600 + b"e-2147483647",
     b"1." + b"3" * 999,
-    b"1." + b"3" * 1001,  # with 1,001 digits, a whole document in UTF-16 passes
+    b"1." + b"3" * 1001,  # 1,002 digits: 1,001 pass if they are a whole document in UTF-16
 )
 NO_NUMBERS = tuple(b"NaN Infinity -Infinity +1 .5 1. 1e 1e+ 0x1 1_0 - -a 1a 1.5f --1".split())
 LITERALS = (b"true", b"false", b"null", b"[]", b"{}", b"[1]", b'{"k":1}', b"[null,true]")

@@ -200,7 +200,7 @@ OTHER_EDGES = (
     ),
     Edge(
         31,
-        "Generations, pending fencing and applied configs depend on what compaction has left.",
+        "Generations and pending fencing depend on what compaction has left.",
         tuple(
             Probe(
                 says,
@@ -221,6 +221,8 @@ OTHER_EDGES = (
                 ),
             )
         ),
+        note="Applied connector configs (`appliedConnectorConfigs`) depend on compaction, too. "
+        "Random logs test them (`tests/oracle/`).",
     ),
     Edge(
         32,

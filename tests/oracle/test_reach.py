@@ -202,7 +202,7 @@ def test_logs_reach_every_line_that_reads() -> None:
         for _ in runs():
             if not every - traced.lines:
                 break
-            # In each turn, because a stack overflow inside of the trace function ends tracing.
+            # Set in each turn: a stack overflow inside of the trace function ends the tracing.
             sys.settrace(traced)
     finally:
         sys.settrace(before)

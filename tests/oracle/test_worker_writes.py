@@ -20,8 +20,8 @@ ASKED = (
 ROWS: dict[tuple[str, ...], dict[str, Any]] = {
     # `DistributedHerder#updateDeletedTaskStatus`: the status of a deleted task (KAFKA-8869).
     ("vanished",): {"0.9": None, "2.5.1": ["a-1 DESTROYED"]},
-    # `AbstractHerder#taskConfigsChanged`, when only the connector config has (KAFKA-9228). Older
-    # releases compare task configs within a method that needs a running worker.
+    # `AbstractHerder#taskConfigsChanged` if only the connector config has changed (KAFKA-9228).
+    # Older releases compare task configs within a method that needs a running worker.
     ("rewritten",): {"0.9": None, "3.6.0": "not again", "3.7.1": "again"},
     # `KafkaStatusBackingStore.CacheEntry`, asked by a worker of generation 2 before `putSafe`.
     ("safely", "nothing"): {"0.9": None, "0.10.0": "refuses", "0.10.1": "writes"},

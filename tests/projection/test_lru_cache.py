@@ -4,7 +4,7 @@ from controlplane.projection.lru_cache import LruCache
 
 
 def test_the_least_recently_used_entry_is_evicted() -> None:
-    """A lookup counts as use; an insertion does not."""
+    """The cache evicts the entry whose last lookup or `put` is the oldest."""
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)
     kept.put("b", 2)

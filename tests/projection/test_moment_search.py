@@ -151,12 +151,12 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
 async def test_only_entries_between_two_snapshots_are_read(
     log: SqliteLog, moment: str, read: dict[str, int]
 ) -> None:
-    """The search reads only entries between two snapshots, or before the first one."""
+    """Only entries between two snapshots, before the first or after the last one are read."""
     assert await reads(log, moment) == read
 
 
 async def test_a_past_state_reads_only_entries_between_snapshots(log: SqliteLog) -> None:
-    """A past state reads for the moment, for connectors' topics and for the fold."""
+    """The searches for the moment and for connectors' topics, and the fold, begin at snapshots."""
     counted, now = EntryCountingLog(log), await ends_now(log, Topics())
     state = (await PastStates(counted).state("305000", KIP, now)).state
     assert content_of(state) == content_of(await state_of(log, stop=state.ends_by_topic))

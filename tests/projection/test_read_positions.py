@@ -61,8 +61,8 @@ async def test_a_tail_alone_reaches_the_end(log: MemoryLog, markers: int) -> Non
         assert state.ends_by_topic["connect-configs"] == [1 + markers]
 
 
-async def test_waiters_get_the_error_of_a_damaged_log(log: MemoryLog) -> None:
-    """Waiters outlast an outage; damage of the log gives them an error."""
+async def test_waiters_get_the_error_of_an_unusable_log(log: MemoryLog) -> None:
+    """Waiters outlast an outage; a log without the topic gives them an error."""
     cable = Cable(log)
     async with Follower(cable, limits=QUICK) as follower:
         waiting = asyncio.ensure_future(follower.wait_for({"connect-configs": [1]}))

@@ -20,7 +20,7 @@ VALUE_BYTES = 2_000
 KEYS = 100
 
 SIZES = SegmentSizes(segment_records=2_000, row_group_rows=500)
-"""A row group is a megabyte of values."""
+"""Small segments; each row group has a megabyte of values."""
 
 MANY = 8
 """Size of the large log, as a multiple of the small one: 70 MB more of values in each topic."""

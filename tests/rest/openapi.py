@@ -1,4 +1,4 @@
-"""Checks answers against an OpenAPI description, with the JSON Schema that Connect's uses."""
+"""Checks answers against Connect's OpenAPI description, as far as that uses JSON Schema."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

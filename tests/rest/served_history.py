@@ -49,7 +49,7 @@ def service_of(
     worker: DecisionSettings = DEFAULTS,
     **parts: Any,
 ) -> Service:
-    """Read-only service of a followed log; it is built as every program builds it.
+    """Read-only service of a followed log, composed as in every program.
 
     `log`: the log for questions about the past; None: that of the follower.
     """

@@ -119,8 +119,8 @@ async def _ask_raw(app: Any, method: str, path: bytes) -> tuple[int, Mapping[byt
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
 
 
-async def test_an_unknown_path_gets_404_with_any_method(client: httpx.AsyncClient) -> None:
-    """An unknown path gets 404 with any method."""
+async def test_an_unknown_path_gets_404_for_a_post(client: httpx.AsyncClient) -> None:
+    """A POST to an unknown path gets 404, not 405."""
     response = await client.post("/nix")
     assert response.json() == NO_PATH
 
@@ -253,7 +253,7 @@ async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_release_without_exactly_once_support_is_refused() -> None:
-    """A release before exactly-once support is refused by a service that reads with it."""
+    """A service that reads with exactly-once support refuses a release that lacks the support."""
     async with served("aborted-3.9", exactly_once=True) as client:
         for query in ("profile=3.2", "profile=3.2.3&as_of=config@0"):
             response = await client.get(f"/connectors?{query}")

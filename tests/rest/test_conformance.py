@@ -406,7 +406,7 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
 async def test_only_right_signatures_are_accepted(
     headers: dict[str, str], status: int, text: str
 ) -> None:
-    """A signature may be missing, of an unknown algorithm, of a wrong key, or right."""
+    """A right signature is accepted; a missing or wrong one and an unknown algorithm are not."""
     async with at_rest() as scene:
         answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)
     assert answer.status_code == status

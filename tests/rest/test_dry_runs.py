@@ -163,10 +163,10 @@ async def test_a_read_only_service_plans_the_same() -> None:
         ({"dry_run": "true", "as_of": "config@0"}, 400, "as_of= asks for the past"),
     ],
 )
-async def test_a_read_only_service_refuses_each_query(
+async def test_a_read_only_service_refuses_changes_with_reasons(
     query: dict[str, str], status: int, says: str
 ) -> None:
-    """Each query gets its own status and message."""
+    """Each unsuitable query of a change gets its own status and message."""
     async with at_rest() as scene, only_read(scene) as client:
         answer = await client.put("/connectors/orders/stop", params=query)
         assert (answer.status_code, says in answer.json()["message"]) == (status, True)

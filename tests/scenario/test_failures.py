@@ -64,7 +64,7 @@ def test_equal_output_gives_no_report() -> None:
 
 
 def test_a_wrong_main_fold_is_reported() -> None:
-    """The report shows the right value of the second fold below."""
+    """The report shows the main fold's row, and below it the second fold's, which is right."""
     folds = Folds(forgetful, {"spark": fold})
     assert (
         reported(STORY, folds)

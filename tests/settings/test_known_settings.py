@@ -164,12 +164,12 @@ def test_no_key_is_both_used_and_unused() -> None:
 
 
 OTHER_DEFAULTS = {
-    "group.id",  # the sample file's
+    "group.id",  # ours is that of Kafka's sample file
     "config.storage.topic",
     "offset.storage.topic",
     "status.storage.topic",
-    "listeners",  # this machine only
-    "connector.client.config.override.policy",  # not set: that of the release
+    "listeners",  # ours is this machine only
+    "connector.client.config.override.policy",  # ours is not set: the release decides
 }
 """Keys whose default differs from Kafka's; the table gives the reasons."""
 

@@ -141,7 +141,7 @@ def test_underscores_of_variables_become_dots_and_dashes(name: str, key: str) ->
 
 
 def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
-    """Names without a prefix count with two topic names only, as in Debezium's image."""
+    """Names without a prefix count only if two topics are named, as Debezium's image requires."""
     assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).values == {}
     config = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
     assert value_and_source(config, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
@@ -273,7 +273,7 @@ PROVIDERS = [
         ("a-${env:CLUSTER}-${file:FOLDER/more:id}", "a-of-env-größe"),
         ("${dir:FOLDER:name}", "of-dir"),
         ("$${env:CLUSTER}", "$of-env"),
-        ("${file:FOLDER/more:two}", "${env:CLUSTER}"),  # once, not again
+        ("${file:FOLDER/more:two}", "${env:CLUSTER}"),  # a value is not resolved again
         ("${other:/x:y}", "${other:/x:y}"),
         ("${CLUSTER}", "${CLUSTER}"),
         ("${env:CLUSTER", "${env:CLUSTER"),
@@ -292,9 +292,9 @@ def test_references_to_providers_are_resolved(file: Path, written: str, value: s
 @pytest.mark.parametrize(
     ("written", "sentence"),
     [
-        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and the provider has no such value"),
-        ("${file:/no/such:id}", "the provider has no such value"),
-        ("${dir:/no:such}", "the provider has no such value"),
+        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and the provider cannot give this value"),
+        ("${file:/no/such:id}", "the provider cannot give this value"),
+        ("${dir:/no:such}", "the provider cannot give this value"),
         ("${vault:secret:id}", r":6: group\.id comes from the config provider vault, which"),
         ("${none:x}", "which cannot run here: use a copy of the file"),
     ],

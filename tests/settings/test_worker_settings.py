@@ -333,7 +333,7 @@ def test_the_first_listener_counts(
 
 @pytest.mark.parametrize("listeners", ["ftp://:8443", "8083", "http://here", "http://here:x"])
 def test_unusable_listeners_are_refused(worker: WorkerFile, listeners: str) -> None:
-    """TLS listeners are refused, and a port alone is no address."""
+    """A URL with another scheme than `http` and `https`, or without a port, is no listener."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
         worker.configuration(f"listeners={listeners}").make(WorkerSettings, listen_address)
 

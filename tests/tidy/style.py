@@ -54,7 +54,7 @@ def names(source: SourceFile) -> Iterator[Offence]:
         if BANNED & set(words) or words[:1] == ["do"]:
             yield Offence(line, f"{name} says nothing")
         if "ms" in words[:-1]:
-            yield Offence(line, f"{name} has its unit not at its end")
+            yield Offence(line, f"{name} has its unit before its end: put `ms` last")
 
 
 def _defined(source: SourceFile) -> Iterator[tuple[int, str]]:

@@ -20,7 +20,10 @@ def recorded() -> list[RecordedValidation]:
 
 
 def is_different(config: ConfigBody) -> bool:
-    """True if our refusal has another text than the workers', which accept some before 3.7."""
+    """True if our refusal has another text than the workers'.
+
+    Before 3.7, workers accept some of these classes.
+    """
     return bool({*config.values()} & {*NO_PLUGIN}) and config["connector.class"] == "FileStreamSink"
 
 

@@ -121,7 +121,7 @@ def _raise(how: str, message: str) -> None:
 
 
 async def _blocking() -> None:
-    """Block the event loop that this runs in."""
+    """Coroutine that blocks its event loop."""
     released.wait(PATIENCE_S)
 
 

@@ -23,7 +23,7 @@ class FaultyLog(MemoryLog):
         self.refused_keys: set[bytes] = set()
         """Keys of records that are refused for ever."""
         self.without_ends: set[str] = set()
-        """A question for the ends of these topics, and no others, fails."""
+        """`ends` fails if it is called for exactly these topics."""
         self.appended: list[list[str]] = []
         """Topics of the records of each append, in their order."""
         self.held: set[str] = set()

@@ -39,7 +39,7 @@ POLL_S = 0.005
 
 
 GRACE_MS = 4_000
-"""Time limit for tasks to stop: an episode before it is compared even on a busy machine."""
+"""Graceful time-out of tasks, long enough to compare an episode on a busy machine."""
 
 
 class Episode(NamedTuple):
@@ -102,7 +102,7 @@ class LivedEpisode(NamedTuple):
 
     @property
     def missing_keys(self) -> set[str]:
-        """Keys of tolerated records that are not there."""
+        """Tolerated keys of cluster records that our worker did not write."""
         keys = {
             key for _, key in values_by_key(self.episode.recorded).keys() - values_by_key(self.ours)
         }
@@ -163,7 +163,7 @@ class HistoryLife:
         return lived
 
     async def _start(self, step: StoryStep) -> None:
-        """Start a worker. A killed one stays: it is fenced and writes no more."""
+        """Start a worker, and then close a killed one, which the new claim has fenced."""
         killed, self._workers = self._workers, AsyncExitStack()
         assert step.worker is not None
         assert step.release is not None
@@ -218,7 +218,7 @@ class HistoryLife:
     async def _differences(
         self, step: StoryStep, path: str, recorded: RecordedAnswer, *, patient: bool = True
     ) -> list[str]:
-        """Path of an answer that differs; a read is repeated until it agrees."""
+        """List with the path if our answer differs; a read is repeated until it agrees."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while not _agree(recorded, await self._answer(step, path)):
             is_read = step.kind == "observe" or step.method == "GET"

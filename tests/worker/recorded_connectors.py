@@ -89,7 +89,7 @@ class PagesSource(SourceConnector):
 
 
 class FolderAccess(FileAccess):
-    """Access to the files of one folder by name; configs name them in another folder."""
+    """File access that maps a path in a config to the file of that name in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -129,6 +129,7 @@ def recorded_classes(folder: Path, release: str = KIP) -> ConnectorClasses:
     for java_name, twin in twins.items():
         fields: dict[str, Any] = {"access": FolderAccess(folder), "java_name": java_name}
         if earlier:
-            fields["config"] = ()  # a worker leaves out defaults that it knows
+            # Our worker does not store declared defaults; the worker of 2.8 stored them.
+            fields["config"] = ()
         named[java_name] = type(java_name.rpartition(".")[2], (twin,), fields)
     return ConnectorClasses(named=named)

@@ -61,7 +61,7 @@ class MirrorSourceTask(SourceTask):
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Waits for the next heartbeat, an hour ahead: a worker cannot wait for its end."""
+    """Blocks in `poll` as if the next heartbeat were an hour away; no worker waits that long."""
 
     released: ClassVar[Event] = Event()
     """Set at the end of a history: then the polls return."""
@@ -77,7 +77,7 @@ class MirrorHeartbeatTask(SourceTask):
 
 
 class RecordedMirror(SourceConnector):
-    """Connector of MirrorMaker: each task has its config, with some settings more."""
+    """Connector of MirrorMaker: each task has the connector's config and a few more settings."""
 
     version = "3.9.1"
     source_topics: ClassVar[list[str]]

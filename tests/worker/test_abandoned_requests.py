@@ -30,7 +30,7 @@ async def test_a_restart_of_an_abandoned_actor_is_answered() -> None:
 
 
 class HangingAppends:
-    """Appends that end with their producer only."""
+    """Log connection whose appends never end; it notes its close."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The log reports background tasks that end with a defect."""
+"""A notice reports each background task that ends with a defect."""
 
 from collections.abc import Sequence
 from typing import Any

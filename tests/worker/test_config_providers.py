@@ -169,7 +169,7 @@ REFERENCES = [
 async def test_values_reach_the_tasks_only(
     tmp_path: Path, providers: Providers, reference: str
 ) -> None:
-    """The log and REST keep the reference; task configs get it back."""
+    """Log and REST have the reference; stored task configs have it in place of the value."""
     reference = reference.replace("{folder}", str(tmp_path))
     async with running(LeakingSource, providers=providers) as worker:
         config = config_of(LeakingSource, topic="t", password=reference, tasks_max="2")
@@ -326,7 +326,7 @@ def test_the_text_around_references_stays(providers: Providers) -> None:
 
 
 def test_task_configs_get_their_references_back(providers: Providers) -> None:
-    """References return within longer text and below other keys; plain values of the user stay."""
+    """References replace values in longer text and under other keys; a user's plain values stay."""
     resolver = ConfigResolver(providers)
     config = {"password": "${env:PASSWORD}", "url": "db://${env:PASSWORD}@h", "own": SECRET}
     tasks: list[dict[str, str | None]] = [

@@ -27,7 +27,7 @@ PLACES = [("t", 0), ("t", 1)]
 
 
 class SlowStarts(MemoryLog):
-    """A log whose next question for starts waits for `answering`, or fails while it is `away`."""
+    """Log whose `starts` waits for `answering`, or fails while the log is `away`."""
 
     def __init__(self) -> None:
         super().__init__()

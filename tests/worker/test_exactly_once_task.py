@@ -248,7 +248,7 @@ async def test_the_boundary_of_the_last_record_wins(last: str, values: list[byte
 
 
 async def test_a_commit_that_fails_fails_the_task() -> None:
-    """The log has neither records nor offsets: they are one append. The end commits nothing."""
+    """Records and offsets are one append: the log has neither, also after the end of the task."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -262,7 +262,7 @@ async def test_a_commit_that_fails_fails_the_task() -> None:
 
 
 async def test_a_transaction_waits_for_the_log() -> None:
-    """The transaction is appended once and whole after the outage; no poll comes before."""
+    """The transaction is repeated after the outage: the log has each record once, in order."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)

@@ -24,7 +24,7 @@ from tests.worker.worker_fixture import (
     until_values,
 )
 
-# `make quick` refuses to fork: here that would be a failure of the connector, and no skip.
+# `make quick` skips a test that forks; here the refused fork would fail the connector instead.
 pytestmark = pytest.mark.slow
 
 children: list[int] = []

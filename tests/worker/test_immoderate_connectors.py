@@ -259,8 +259,8 @@ class Watching(CountingOn):
 
 
 @pytest.mark.parametrize("how", RAISING)
-async def test_a_watch_that_raises_fails_the_connector_only(how: str) -> None:
-    """The connector is FAILED; its tasks continue, as Kafka's do after `raiseError`."""
+async def test_a_watch_that_raises_fails_the_connector(how: str) -> None:
+    """The connector is FAILED, as in Kafka after `raiseError`, and can be deleted."""
     plan.update(where="watch", how=how)
     async with with_neighbour(Watching) as worker:
         await create_bad(worker, Watching)

@@ -245,7 +245,7 @@ async def test_injected_errors_fail_a_start(
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
 async def test_alter_offsets_returns_the_setting(kind: str) -> None:
-    """Kafka's answer names a connector that has not confirmed new offsets."""
+    """The answer confirms the new offsets only if `alter.offsets.result` is true."""
     async with running_classes(monitorable()) as worker:
         await produce(worker.plane.log, "t", "one")
         for result in ("true", "false"):

@@ -83,7 +83,7 @@ class LifeChecks:
         return [(entry.value or b"").decode() for entry in entries]
 
     def _check_source(self, new: list[str], committed: dict[int, int]) -> None:
-        """Check that each task continued at its committed order, and committed no missing one."""
+        """Check that each task continued at its committed number and committed no missing order."""
         numbers: defaultdict[int, list[int]] = defaultdict(list)
         for text in new:
             order = json.loads(text)

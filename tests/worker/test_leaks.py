@@ -45,7 +45,7 @@ from tests.worker.worker_fixture import (
 )
 
 CYCLES = 1_000 if PROVE else 25
-"""Cycles of stop, start, restart, pause and reconfiguration of a connector, over four of them."""
+"""Number of cycles. Each one stops, resumes, restarts, pauses and reconfigures a connector."""
 
 SQLITE_CYCLES = 1_000 if PROVE else 5
 FAILURES = 100 if PROVE else 20
@@ -285,7 +285,7 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
 
 @pytest.mark.slow
 async def test_deleted_connectors_leave_no_offsets() -> None:
-    """Connectors of ever new names leave no offsets behind."""
+    """A deleted connector leaves no `SourceOffsetStore` in memory."""
     before = _instances(SourceOffsetStore)
     async with running(Ticking) as worker:
         for number in range(3):

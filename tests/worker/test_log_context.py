@@ -179,7 +179,8 @@ async def test_lines_of_a_commit_have_a_scope_of_their_own(
         await worker.plane.execute(CreateConnector("a", config_of(AsyncAuthor)))
         await until(lambda: log.context_of("told of a commit"))
         assert log.context_of("told of a commit") == "[a|task-0|offsets]"
-        await worker.plane.execute(DeleteConnector("a"))  # else its next commit is refused, too
+        # The patch below would refuse commits of `a`, too.
+        await worker.plane.execute(DeleteConnector("a"))
         await until(lambda: not task_states(worker, "a"))
         monkeypatch.setattr(LogProducer, "write_offsets", refused)
         await worker.plane.execute(CreateConnector("b", config_of(AsyncAuthor)))

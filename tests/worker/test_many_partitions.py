@@ -1,4 +1,4 @@
-"""Costs of a task with very many source partitions: they grow with their number, no faster."""
+"""Costs of a task with very many source partitions grow no faster than their number."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ PARTITION_KIB = 4
 """Memory for each partition: its record, its offset in the task and its offset in the state."""
 
 CPU_GROWTH = 20
-"""Growth of the CPU time from `FEWER` to `PARTITIONS`: ten times, and as much for what varies."""
+"""Limit for the growth of CPU time from `FEWER` to `PARTITIONS`: 10 for work, times 2 for noise."""
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def costs_of(log: Path, count: int, mode: str) -> PartitionCosts:
 
 @pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
 def test_costs_grow_with_the_number_of_partitions(tmp_path: Path, mode: str) -> None:
-    """Each partition gets its record and its offset, at the same CPU time and memory."""
+    """Each partition gets its record and its offset, within the limits of CPU time and memory."""
     few = costs_of(tmp_path / "few.db", FEWER, mode)
     many = costs_of(tmp_path / "many.db", PARTITIONS, mode)
     assert (many.records, many.offsets) == (PARTITIONS, PARTITIONS)

@@ -357,7 +357,7 @@ class ReportingSink(KeepingSink):
 
 
 async def test_a_reported_record_is_a_failure_and_a_dead_letter() -> None:
-    """A reported record is a failure and a dead letter; as tolerated, it is no error."""
+    """A reported record is a failure and a dead letter; if it is tolerated, it is no error."""
     async with running(ReportingSink) as worker:
         await produce(worker.plane.log, "t", "a", "b")
         await create_sink(worker, ReportingSink, **DEAD_LETTERS)

@@ -112,7 +112,7 @@ async def test_a_sink_outlives_an_outage() -> None:
 
 
 class OffsetsOutageLog(MemoryLog):
-    """Log that cannot tell the end of the offsets topic alone for the first few times."""
+    """Log whose first few `ends` fail if they ask for the offsets topic only."""
 
     refusals = 3
 

@@ -94,7 +94,7 @@ async def test_started_waits_for_the_tasks_of_the_new_config() -> None:
         await log.ends_requested.wait()
         await worker.plane.execute(PutConfig("c", config_of(SplitSource, tasks_max="2")))
         started = asyncio.create_task(worker.started("c", PATIENCE_S))
-        await asyncio.sleep(0)  # it has asked the actor
+        await asyncio.sleep(0)  # `started` sends its request to the actor
         log.answering.set()
         await started
         assert len(worker.plane.state.config.task_ids("c")) == 2

@@ -62,7 +62,7 @@ def errors_of(**settings: str) -> RecordErrors:
 
 
 class FailingOperation:
-    """Raises a retriable error this many times; keeps the times of its calls."""
+    """Raises a retriable error in its first `failures` calls; keeps when each call came."""
 
     def __init__(self, failures: int) -> None:
         self._failures = failures

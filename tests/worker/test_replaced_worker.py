@@ -84,10 +84,10 @@ async def created(worker: ConnectWorker, source: type[Source]) -> None:
     await until_state(worker, "s", "RUNNING", "RUNNING")
 
 
-async def test_a_worker_asks_at_an_interval(
+async def test_a_worker_probes_its_log_at_an_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The task of a worker whose log gives no sign ends after a probe, without a status."""
+    """If the log does not report the claim, a probe finds it: the task ends without a status."""
     monkeypatch.setattr(SqliteLog, "until_claimed", lambda *_: asyncio.Event().wait())
     log = await SqliteLog.open(tmp_path / "state.db")
     runtime = msgspec.structs.replace(QUICK, claim_probe_ms=10)
@@ -101,7 +101,7 @@ async def test_a_worker_asks_at_an_interval(
 
 
 async def test_a_claim_is_noticed_in_the_file(tmp_path: Path) -> None:
-    """A worker that never asks ends its task, and writes no status."""
+    """Without a probe, the file reports the claim: the task ends without a status."""
     log = await SqliteLog.open(tmp_path / "state.db")
     runtime = msgspec.structs.replace(QUICK, claim_probe_ms=NEVER_MS)
     async with running(QuietSource, log=log, runtime=runtime) as worker:
@@ -144,7 +144,7 @@ async def _all_ends(log: Log) -> Any:
 
 
 async def test_a_file_tells_of_claims(tmp_path: Path) -> None:
-    """Appends of any process are no claims; the own epoch is none; a closed log ends the wait."""
+    """Appends and the own epoch do not end the wait for a claim; a closed log does."""
     log = await SqliteLog.open(tmp_path / "state.db")
     other = await SqliteLog.open(tmp_path / "state.db")
     epoch = await log.claim()

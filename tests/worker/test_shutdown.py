@@ -100,12 +100,12 @@ async def test_a_hanging_config_provider_delays_no_shutdown(deleted: bool) -> No
 
 
 class SilentLog(MemoryLog):
-    """Log that never gives the end of the offsets topic alone."""
+    """Log whose `ends` never answers a call for the offsets topic only."""
 
     ends_requested = False
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Return the ends; for the offsets topic alone, wait for ever."""
+        """Return the ends; wait for ever if only the offsets topic is asked for."""
         topics = [*topics]
         if topics == ["connect-offsets"]:
             self.ends_requested = True

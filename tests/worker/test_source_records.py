@@ -157,9 +157,9 @@ filter_inputs: list[str] = []
 
 
 async def test_a_retry_transforms_no_record_twice() -> None:
-    """Only the sending of a record is repeated; Kafka transforms it again, too.
+    """A retry only sends the record again; in Kafka it also transforms the record again.
 
-    Neither filters records again that were filtered out.
+    In both, a record that was filtered out is not filtered again.
     """
     filter_inputs.clear()
     log = FaultyLog()

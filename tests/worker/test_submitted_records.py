@@ -1,4 +1,7 @@
-"""Records in flight: Kafka's `SubmittedRecordsTest`, and marks."""
+"""Records in flight: Kafka's `SubmittedRecordsTest`, and marks.
+
+Q1 and Q2 are laws of docs/kafka-unit-tests.md.
+"""
 
 from typing import Any
 
@@ -149,8 +152,8 @@ def test_an_added_offset_waits_for_earlier_records_of_its_partition() -> None:
     assert committable(records) == {1: 5}
 
 
-def test_an_added_offset_does_not_pass_one_that_no_snapshot_has() -> None:
-    """An acknowledged record is given out before a later offset of its partition (KIP-910)."""
+def test_an_added_offset_queues_behind_an_uncommitted_one() -> None:
+    """An offset of KIP-910 waits for the next `committable` if an earlier offset waits for it."""
     records = SubmittedRecords()
     submit(records, PARTITION_1, 1).ack()
     assert records.submit_acked([(PARTITION_1, {"at": 5})]) == {}

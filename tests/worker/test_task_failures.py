@@ -143,7 +143,7 @@ async def test_a_failure_while_stopping_is_no_status(fail: str, stopping: Event)
 
 
 class UnmeasurableLog(MemoryLog):
-    """Log with a defect: it cannot give the end of the offsets topic alone."""
+    """Log with a defect: `ends` fails if it is called for the offsets topic only."""
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Answer, or fail as no log should."""

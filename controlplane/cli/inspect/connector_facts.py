@@ -57,7 +57,7 @@ def states(task_states: dict[int, str]) -> str:
 
 
 def names(state: ClusterState) -> list[str]:
-    """Connectors, and names on which an operation is half done."""
+    """Sorted names of connectors with a config, and of those with a half-done operation."""
     return sorted({*views.connectors(state), *(half.connector for half in views.half_done(state))})
 
 

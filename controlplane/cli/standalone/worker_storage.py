@@ -54,7 +54,10 @@ def storage_of(settings: WorkerSettings) -> WorkerStorage:
     if settings.bootstrap_servers is not None:
         return WorkerStorage(offsets, f"{KAFKA}{settings.bootstrap_servers}")
     if offsets.path.exists() and not offsets.path.is_file():
-        raise SettingsError(f"{offsets.path} is no file: set {RECORDS_LOG}=sqlite:///FILE, too")
+        raise SettingsError(
+            f"{OFFSETS_FILE} is {offsets.path}, which is no regular file, so topics cannot be "
+            f"stored beside it: set {RECORDS_LOG}=sqlite:///FILE"
+        )
     return WorkerStorage(offsets, _embedded(f"{offsets.path}.records.db"))
 
 

@@ -207,7 +207,10 @@ def _print_summary(results: Sequence[ConnectorResult]) -> None:
 def dry_run_option(
     command: Decorated, *, with_kafka: str = "Kafka's workers refuse it."
 ) -> Decorated:
-    """Add `--dry-run`; the command gets `dry_run`. `with_kafka`: its effect there, a sentence."""
+    """Add `--dry-run`; the command gets `dry_run`.
+
+    `with_kafka`: sentence about the effect of the option on Kafka's workers.
+    """
     return click.option(
         "--dry-run",
         is_flag=True,

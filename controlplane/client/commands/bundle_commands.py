@@ -2,8 +2,9 @@
 
 `bundle` uses the API of both clusters, while `controlplane import` copies the records of a log.
 
-A bundle is a JSON file. The import creates a connector stopped, sets its offsets, and only then
-starts it. Each of these steps may be repeated, so a second import completes an interrupted one.
+A bundle is a JSON file. In our control plane, the import creates a connector with its offsets in
+one command (KIP-995). In Kafka's workers, it creates the connector stopped, sets its offsets, and
+only then starts it. Each step may be repeated, so a second import completes an interrupted one.
 """
 
 import json

@@ -72,7 +72,7 @@ def _refused(_: click.Context, __: click.Parameter, value: str | None) -> None:
 @click.option(
     "--release",
     metavar="RELEASE",
-    help="Release of Kafka to compare with. [default: the version of the worker or of the jars]",
+    help="Release of Kafka on which the worker or the jars are based. [default: their version]",
 )
 @access_options
 def harvest(  # noqa: PLR0913 - click gives one argument per option
@@ -89,8 +89,9 @@ def harvest(  # noqa: PLR0913 - click gives one argument per option
     """Write a catalogue of the plugins of a worker, or of a folder of jars.
 
     The file has Kafka's documentation of every setting, and the settings of plugins that are not
-    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it: answers about plugins
-    are then byte for byte those of that worker. Nothing is written to the worker.
+    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it. With the release of
+    the worker or the jars, /compat/RELEASE then answers about plugins byte for byte as a worker.
+    Nothing is written to the worker.
 
     Exit code 1: some plugins or settings are missing; each is named on standard error.
     """

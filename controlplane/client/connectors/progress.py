@@ -82,7 +82,7 @@ def _place(entry: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def source_rows(shown: ProgressAnswer, now_ms: int | None) -> Iterator[tuple[str, ...]]:
-    """Yield a table row per source partition, the one that has changed longest ago first.
+    """Yield a table row per source partition, in the order of their last changes.
 
     `now_ms`: time of the answer, for the age of each offset; None: a past moment has no age.
     """

@@ -149,7 +149,7 @@ class Cluster:
         """Return the answer of any broker; try connected brokers before other known ones.
 
         Raises:
-            LogUnavailable: no broker answers; the failure of the last one.
+            LogUnavailable: no broker answers. The error is that of the last broker.
             LogNotUsable: a broker refuses the client.
         """
         brokers = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers.values()))
@@ -291,7 +291,10 @@ class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka h
 
 
 class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
-    """Token login that fails on a refusal: a payload of the broker, which aiokafka ignores."""
+    """Token login that fails if the broker refuses the token.
+
+    A broker refuses it by a payload, which aiokafka ignores.
+    """
 
     async def step(self, payload: bytes | None) -> Any:
         if payload:

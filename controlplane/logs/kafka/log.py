@@ -68,9 +68,9 @@ class KafkaLog(KafkaReader):
     """A `Log` in the topics of a cluster, read as committed.
 
     Appends with an epoch are transactions under `transactional_id`, or single batches in
-    `batch_topics`. Appends without an epoch never fence and are never fenced. A batch of one
-    partition goes to an idempotent producer. Any other batch is a transaction under an id of this
-    object. Appends and reads never create a topic.
+    `batch_topics`. Appends without an epoch never fence and are never fenced. An idempotent
+    producer appends their records if they fit into one record batch. Otherwise the append is a
+    transaction under an id of this object. Appends and reads never create a topic.
     """
 
     def __init__(
@@ -190,6 +190,7 @@ class KafkaLog(KafkaReader):
         """Become the only writer: fence every other producer of `transactional_id`.
 
         Raises:
+            Fenced: another writer has claimed the id meanwhile.
             LogUnavailable: the brokers do not answer in time.
             LogNotUsable: this user may not use the id.
         """

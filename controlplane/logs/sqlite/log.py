@@ -85,11 +85,12 @@ class SqliteLog:
     ) -> "SqliteLog":
         """Open a log, or create one if the file does not exist (unless `create` is false).
 
-        A file of an older schema is upgraded. With `read_only`, every method that writes raises
-        `LogNotUsable`.
+        A file of an older schema is upgraded. With `read_only` it is not upgraded, and every method
+        that writes raises `LogNotUsable`.
 
         Raises:
-            LogNotUsable: the file is no log, or a log of a newer release; it is unchanged.
+            LogNotUsable: the file is no log, a log of a newer release, or (with `read_only`) of a
+                schema that is too old; it is unchanged.
             LogCorrupt: the log is damaged; the file is unchanged.
             LogUnavailable: the log is locked, or access is denied.
         """

@@ -32,7 +32,7 @@ PIECE_BYTES = 1 << 18
 them."""
 
 PROCESSES_MAX = 4
-"""Maximum bodies that are read at once; a further one is refused until there is room."""
+"""Maximum processes that read bodies concurrently; further bodies are refused until one ends."""
 
 NICENESS = 10
 """Niceness of a reading process: its priority is below the serving process's."""

@@ -1,8 +1,9 @@
 """Query parameters of the endpoints: names, permitted values, checks.
 
 Kafka ignores an unknown parameter, and replaces an invalid value by a default. A misspelt
-`dry_run=` would then delete a connector. `/` therefore refuses unknown parameters, invalid values,
-and one parameter with two values.
+`dry_run=` would then delete a connector. Paths outside of `/compat` therefore refuse invalid
+values, and one parameter with two values. A change with an unknown parameter is refused as well.
+Connect's read endpoints ignore an unknown parameter, with a notice; this project's own refuse it.
 
 Tools that expect Kafka use `/compat`, or the root of a service that speaks as a release. There
 Connect's parameters are read as Kafka reads them. Only this project's own parameters are checked,
@@ -11,7 +12,7 @@ and names that are close to `dry_run`.
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, get_args
 
 from controlplane.core.commands import AnyCommand
@@ -150,17 +151,18 @@ def parameters(method: str, template: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: bool) -> str | None:
-    """Check the parameters of a request to `/`; return a notice about an ignored one, or None.
+    """Check the parameters of a request outside of `/compat`; return a notice about an ignored one.
 
-    `matrix` are the names of matrix parameters (`/stop;dry_run=true`), which Connect ignores.
-    `ours`: the endpoint is not one of Connect's.
+    None: no parameter is ignored. `matrix` are the names of matrix parameters
+    (`/stop;dry_run=true`), which Connect ignores. `ours`: the endpoint is not one of Connect's.
 
     Raises:
-        InvalidParameter: a parameter is unknown, has an invalid value, or has two values.
+        InvalidParameter: a parameter has an invalid value or two values. Or it is unknown, unless
+            the endpoint is a read of Connect's.
     """
     rules, changes = _rules_of(endpoint), endpoint[0] != "GET"
     unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]
-    error = _unknown_error(unknown[0], endpoint, rules) if unknown else None
+    error = _unknown_error(unknown[0], endpoint) if unknown else None
     if error is not None and (changes or ours):
         raise InvalidParameter(error)
     for name in rules.keys() & query.keys():
@@ -197,9 +199,11 @@ def _resembles_dry_run(name: str) -> bool:
     return plain.startswith("dry") or bool(get_close_matches(plain, ["dryrun"], 1, DRY_ALIKE))
 
 
-def _unknown_error(name: str, endpoint: EndpointKey, rules: Mapping[str, _ParameterRule]) -> str:
+@lru_cache(maxsize=64)  # clients that send such a parameter send it with every request
+def _unknown_error(name: str, endpoint: EndpointKey) -> str:
     """Return the error text for an unknown parameter, with a suggestion."""
     method, template = endpoint
+    rules = _rules_of(endpoint)
     by_plain = {_plain(parameter): parameter for parameter in rules}
     close = get_close_matches(_plain(name), by_plain, 1, ALIKE)
     error = f"{quoted(name)} is no parameter of {method} {path_of(template)[0]}"

@@ -327,7 +327,7 @@ def route(
 def _unchanging(
     methods: Methods, request: Request, query: Mapping[str, object], *, plans: bool
 ) -> Methods:
-    """Remove endpoints that change something, except for a dry run that can be planned.
+    """Remove endpoints that change something, unless the request is a dry run that can be planned.
 
     Raises:
         ReadOnlyRefusal: the request would change something. Kafka has no such refusal.

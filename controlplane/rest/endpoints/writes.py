@@ -73,7 +73,7 @@ class CompletedCommand(NamedTuple):
         return views.connector(self.state, self.connector, self.plugins)
 
     def status(self) -> StatusView | None:
-        """Return the connector's status when its restart was requested; None if it is unknown."""
+        """Return the status at the time of the restart request; None if it is unknown."""
         stored = self.outcome.status
         if stored is not None:
             return StatusView(self.connector, stored.connector, dict(stored.tasks), stored.type)
@@ -149,7 +149,7 @@ def topics_reset(done: CompletedCommand) -> Answer:
 
 
 def config_written(done: CompletedCommand) -> Answer:
-    """Return the connector as it is now, with its `Location` if it is new.
+    """Return the connector as the command left it, with its `Location` if it is new.
 
     A connector that was created with offsets is answered with them, as KIP-995 says.
     """

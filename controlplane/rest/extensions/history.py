@@ -139,6 +139,7 @@ async def undo_command(call: Call) -> RestoreConnector:
     Raises:
         InvalidParameter: `to=` is missing.
         UnknownMoment: the log has nothing there.
+        NotFound: the connector exists neither then nor now.
     """
     (name,) = call.names
     moment = call.parameter("to")

@@ -28,6 +28,7 @@ async def show_progress(call: Call) -> Answer:
 
     Raises:
         NotFound: there is no such connector.
+        InvalidParameter: `as_of=` asks for past offsets of a sink.
         RequestFailed: the consumer group cannot be read.
     """
     (name,) = call.names

@@ -244,8 +244,8 @@ class TransactionalTaskProducer:
         """Fence the predecessors, whose open transactions are aborted. Brokers are waited for.
 
         The brokers know only the order of the claims. So a process that was replaced could fence
-        the newer task. The check before prevents that, unless the process hangs right after it.
-        The check afterwards then ends the older task before it writes.
+        the newer task. A check before the claim prevents that, unless the process hangs right after
+        the check. A check after the claim then ends the older task before it writes.
 
         Raises:
             Fenced: another process has claimed the plane's log.

@@ -145,7 +145,8 @@ class Merger:
 
         Raises:
             ArchiveCorrupt: an original is missing or altered; nothing is changed.
-            ArchiveBusy: another merge was faster, or this one too slow; nothing is changed.
+            ArchiveBusy: another merge or many appends were faster, or this merge was too slow;
+                nothing is changed.
             NotWritable: no room, or no permission; nothing is changed.
         """
         before = self.cluster.chain

@@ -171,7 +171,7 @@ def check_known(names: Iterable[str]) -> None:
         if name not in _NAMES and name not in _TRANSLATED and not _TUNING.match(name):
             raise BadStoreSetting(
                 f"{S3A}{name} is not supported: leave it out "
-                "(docs/replay.md, Object stores, lists the supported ones)"
+                "(docs/archives.md, Object stores, lists the supported ones)"
             )
 
 

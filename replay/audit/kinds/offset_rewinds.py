@@ -33,7 +33,7 @@ class OffsetRewinds:
         self._episodes: Episodes[tuple[str, str, bool]] = Episodes(about.thresholds.episode_ms)
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Report changes of one key in one partition; elsewhere the order is undefined."""
+        """Report changes of a key within a partition; across partitions the order is undefined."""
         previous = decoded.previous
         if previous is None or previous.entry.partition != decoded.entry.partition:
             return

@@ -107,7 +107,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 ) -> None:
     """Find problems, changes and their authors in the logs of one or more clusters.
 
-    Resources that clusters share by mistake are searched among all named clusters. Exit code 0: at
+    All named clusters are compared, to find resources that they share by mistake. Exit code 0: at
     most informational findings; 1: findings that need action; 2: bad input.
     """
     profile, limits = read_profile(release), _thresholds(changes)

@@ -78,7 +78,8 @@ def _topic_options(command: Any) -> Any:
     "mode",
     type=click.Choice(["keep", "drop", "encrypt"]),
     default="keep",
-    help="Keep, drop or encrypt secrets of configs. [default: keep]",
+    help="Keep, drop or encrypt secrets in configs, statuses, commands and headers. "
+    "[default: keep]",
 )
 @click.option(
     "--secrets-key",

@@ -65,8 +65,8 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """Write one self-contained HTML page about all named logs and archives.
 
     It shows timelines of connectors, findings, effects of releases and of compaction, each with the
-    records that prove it. Exit code 0: the page is written; 2: bad input, but the page may show the
-    rest.
+    records that prove it. Exit code 0: the page is written; 2: bad input, or a cluster cannot be
+    read. The page then shows the other clusters.
     """
     check_place(file)
     profile = read_profile(release)

@@ -164,7 +164,7 @@ def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterato
             yield f"cluster {name} {why}: restore it, or name it"
 
 
-_RESTORE = "the end of the archive was cut off, restore it"
+_RESTORE = "the end of the archive was cut off, restore it (or correct the hash)"
 
 
 def _hashes(cluster: ArchivedCluster) -> set[str]:
@@ -213,8 +213,9 @@ def _print(verified_clusters: _VerifyResults) -> None:
         if result.leftovers:
             files = count(len(result.leftovers), "file")
             say(
-                f"{result.cluster}: {files} that no manifest names: an append died, or a manifest "
-                f"was removed (--head detects that): {result.leftovers[0]} …"
+                f"{result.cluster}: {files} that no manifest names: an append or a merge died or "
+                "is in progress, or a manifest was removed (--head detects that): "
+                f"{result.leftovers[0]} …"
             )
         if result.replaced:
             files = count(result.replaced, "file")

@@ -27,7 +27,7 @@ def write_states(
 
     Raises:
         NotWritable: the folder exists, or cannot be written.
-        UnreadableCluster: every cluster is unreadable; the first problem.
+        UnreadableCluster: every cluster is unreadable. The message is the first problem.
     """
     clusters = archive.selected()
     with bar() as progress, new_folder(anywhere(folder), question.source.settings) as place:

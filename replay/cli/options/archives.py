@@ -49,7 +49,7 @@ class ArchiveInput(NamedTuple):
         """Ask about several clusters at a time; return the answers. Errors of clusters are printed.
 
         Raises:
-            UnreadableCluster: every cluster failed; the first problem.
+            UnreadableCluster: every cluster failed. The message is the first problem.
         """
 
         def answer(name: str) -> T | ClusterProblem:
@@ -88,7 +88,7 @@ class ArchiveInput(NamedTuple):
         """Return the answers, and print the errors of the other clusters.
 
         Raises:
-            UnreadableCluster: there is no answer; the first problem.
+            UnreadableCluster: there is no answer. The message is the first problem.
         """
         readable: list[T] = []
         problems: list[ClusterProblem] = []

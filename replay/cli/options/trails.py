@@ -20,7 +20,7 @@ PROBLEMS_SHOWN = 5
 
 
 class BadTrailFile(ReplayError):
-    """A file that is no audit stream. The message gives the reason."""
+    """The file or the cluster of a `--trail` cannot be used. The message gives the reason."""
 
 
 def trail_option(command: Decorated) -> Decorated:

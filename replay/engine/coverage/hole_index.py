@@ -37,7 +37,7 @@ class MissingOffsets(NamedTuple):
 
     @classmethod
     def of(cls, starts: Int64s, stops: Int64s) -> "MissingOffsets":
-        """Count the offsets of ascending ranges that do not touch (`stops` are excluded)."""
+        """Create ascending ranges that do not touch, with their totals; `stops` are excluded."""
         return cls(starts, stops, np.concatenate(([0], np.cumsum(stops - starts))))
 
     def first(self, number: int) -> list[range]:

@@ -1,7 +1,7 @@
 """Plan of a retention: the records that no state at or after a cut in time needs.
 
 The law: for every moment from the cut on, every release gives the same states, timelines and
-histories as before. The page docs/replay.md has it in full. The law holds topic by topic:
+histories as before. The page docs/archives.md has it in full. The law holds topic by topic:
 
 - Offsets and statuses: the rows that may still count at the cut stay (`archive.segments.winners`).
   Snapshots are made of the same rows.

@@ -121,6 +121,7 @@ class ArchiveFeed:
 
         Raises:
             CheckpointMismatch: the checkpoint belongs to another archive.
+            ArchiveBusy: another feed writes the same batch.
             NotWritable: the tables or the checkpoint cannot be written.
         """
         if self._is_first:

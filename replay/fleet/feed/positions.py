@@ -34,7 +34,8 @@ class ClusterLook(msgspec.Struct, frozen=True):
     position: ClusterPosition | None = None
     problem: str | None = None
     retried_after: int = -1
-    """Last batch before the start of a stream that retries an unreadable cluster; -1: no retry."""
+    """Marks the retry of a cluster that was unreadable: the last batch before the retry. A
+    restarted stream sets it; -1: no retry."""
 
     def is_like(self, other: "ClusterLook | None") -> bool:
         """True if both looks found the same position and problem."""

@@ -89,7 +89,7 @@ def test_python_values_need_no_schema(value: Any, written: str) -> None:
 
 
 def test_null_is_no_bytes_without_a_schema_and_null_with_one() -> None:
-    """The converter behaves as Kafka's: a tombstone has neither schema nor value."""
+    """Null without a schema is a tombstone, as in Kafka; with a schema it is the JSON `null`."""
     assert plain(None) is None
     assert plain(None, OPTIONAL_STRING) == b"null"
     assert converter().from_connect("t", SchemaAndValue(None)) is None

@@ -65,7 +65,7 @@ def test_unfit_values_are_refused_when_set() -> None:
 
 
 def test_unknown_fields_are_refused() -> None:
-    """The struct refuses them in reads, writes and its constructor."""
+    """The struct refuses an unknown field in a read and in its constructor."""
     with pytest.raises(DataError, match=r"^other is not a valid field name$"):
         Struct(ITEM)["other"]
     with pytest.raises(DataError, match=r"^other is not a valid field name$"):

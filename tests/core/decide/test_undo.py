@@ -188,7 +188,7 @@ def test_an_orphan_target_state_is_not_inherited() -> None:
         ("STOPPED", "kip", None),
     ],
 )
-def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
+def test_an_undone_deletion_warns_that_the_connector_may_run(
     state: str, release: str, warned: str | None
 ) -> None:
     """A release without `initial_state` creates the connector RUNNING, then pauses or stops it."""
@@ -346,7 +346,7 @@ WITH_OFFSETS = [
 
 @pytest.mark.parametrize(("release", "then", "now", "exactly_once"), CASES)
 def test_undo_restores_any_state(release: str, then: str, now: str, exactly_once: bool) -> None:
-    """The connector is as before after the last step; a second undo has no steps."""
+    """The last step restores config and target state; a second undo has no steps."""
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     after = prefixes(is_, plan_of(is_, command))[-1]
@@ -358,9 +358,9 @@ def test_undo_restores_any_state(release: str, then: str, now: str, exactly_once
 def test_undo_survives_a_crash_anywhere(
     release: str, then: str, now: str, exactly_once: bool
 ) -> None:
-    """After a crash, the connector is at most as active as it was with the config that it has.
+    """After a crash, a connector with its old config is at most as active as at the old moment.
 
-    Recovery completes the undo.
+    With the newer config, it is at most as active as before the undo. Recovery completes the undo.
     """
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)

@@ -89,8 +89,8 @@ def test_decimals_become_the_nearest_float(number: float, part: Fraction) -> Non
 
 
 @given(FLOATS.filter(math.isfinite))
-def test_the_text_of_a_float_identifies_it(number: float) -> None:
-    """The text has as few digits as possible."""
+def test_the_text_of_a_float_parses_to_it(number: float) -> None:
+    """The text of a float parses to the same float, with its sign."""
     text = float_text(number)
     assert narrowed(float(text)) == number
     assert math.copysign(1, float(text)) == math.copysign(1, number)

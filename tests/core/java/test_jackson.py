@@ -44,7 +44,7 @@ TEXTS = (
     ("value", "text"), TEXTS, ids=[f"{n}:{row[0]!r:.24}" for n, row in enumerate(TEXTS)]
 )
 def test_the_encoding_is_guessed_from_the_first_bytes(value: bytes, text: DocumentText) -> None:
-    """UTF-8 stays bytes; UTF-16 and UTF-32 become units.
+    """UTF-8 stays bytes; UTF-16 and UTF-32 become UTF-16 units.
 
     Jackson decodes 4,000 characters at a time, and loses all of them if one is invalid.
     """
@@ -71,8 +71,8 @@ def test_valid_utf8_is_decoded(text: str) -> None:
 
 
 @given(units=st.lists(st.integers(0, 0xFFFF)))
-def test_any_units_can_be_escaped(units: list[int]) -> None:
-    """Half pairs can be escaped too; whole pairs become one character."""
+def test_any_utf16_units_can_be_escaped(units: list[int]) -> None:
+    """Half of a surrogate pair can be escaped, too; a whole pair becomes one character."""
     body = "".join(f"\\u{unit:04x}" for unit in units)
     assert STRING.decode(body) == joined("".join(map(chr, units)))
 
@@ -100,7 +100,7 @@ SIZES = (
 def test_the_size_of_a_name_is_that_of_its_characters(
     body: str, old: int, new: int, units: int
 ) -> None:
-    """UTF-8 names count bytes (before 2.21, six per escaped pair); other names count units."""
+    """Names in UTF-8 count bytes (before 2.21, six per escaped pair), other names UTF-16 units."""
     in_units = StringDecoder(in_bytes=False, is_name=True, encoded_surrogates=True)
     assert (NAME.size(body), STRICT_NAME.size(body), in_units.size(body)) == (old, new, units)
 

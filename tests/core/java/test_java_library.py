@@ -85,7 +85,7 @@ PATCHES: tuple[tuple[str, Mapping[str, str | None], str], ...] = (
 def test_a_patched_copy_iterates_as_a_hash_map_does(
     keys: str, patch: Mapping[str, str | None], order: str
 ) -> None:
-    """A copy's table has the size for its entries, so its order differs from the original's."""
+    """The table of a copy is sized for its entries, so a copy may have another order."""
     patched = java_library.patched_hash_map(dict.fromkeys(keys.split(), "0"), patch)
     assert list(patched) == order.split()
     assert patched == {key: patch.get(key) or "0" for key in order.split()}
@@ -115,7 +115,7 @@ PAGES = {
 
 @pytest.mark.parametrize(("size", "order"), PAGES.items())
 def test_a_map_of_byte_buffers_iterates_as_javas_does(size: int, order: str) -> None:
-    """The order of `new HashMap<>(size)` with the keys of `size` offsets, as in a worker."""
+    """Keys of offsets are in the order of a worker's `new HashMap<>(size)` of byte buffers."""
     keys = [f'["pages",{{"page":{page}}}]'.encode() for page in range(size)]
     codes = {page: java_library.byte_buffer_hash(key) for page, key in enumerate(keys)}
     assert java_library.hash_order(codes, java_library.table_size(size)) == [
@@ -325,11 +325,11 @@ def test_base64_is_read_again(content: bytes) -> None:
     [("azAZ09_$é٣\u0300\u200b\x7f\x00", True), (" -.:;<=>@[^`{|}~\u2028\u20ac"[:-1], False)],
 )
 def test_identifier_parts_match_java(units: str, expected: bool) -> None:
-    """Words consist of letters, digits, currency signs, connectors, marks and ignorables."""
+    """Letters, digits, currency signs, connecting punctuation, marks and ignorables are parts."""
     assert {java_library.is_identifier_part(unit) for unit in units} == {expected}
 
 
-def test_surrogates_and_private_characters_are_no_parts_of_words() -> None:
+def test_surrogates_and_private_characters_are_no_identifier_parts() -> None:
     """`is_identifier_part` is false for each of them."""
     assert not any(map(java_library.is_identifier_part, "\ud83d\udc00\ue000\ufffe"))
 

@@ -191,7 +191,7 @@ def test_bytes_are_those_that_jackson_writes(value: object, expected: str) -> No
 
 
 def test_maps_are_written_in_hash_map_order() -> None:
-    """Connect writes a map that it has read in HashMap order, within lists and maps too."""
+    """A map from JSON is written in the order of a HashMap, also inside lists and other maps."""
     fields: dict[str, object] = dict.fromkeys(("db", "table", "schema"))
     again = b'{"schema":null,"db":null,"table":null}'
     assert json_codec.encode_hash_order(fields) == again
@@ -260,7 +260,7 @@ def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
 
 @given(key=st.binary(max_size=20))
 def test_no_key_is_undecodable(key: bytes) -> None:
-    """Valid UTF-8 is decoded as in Python; other bytes give no more U+FFFD than there."""
+    """Valid UTF-8 is decoded as in Python; other bytes give at most as many U+FFFD as in Python."""
     ours, pythons = json_codec.decode_key(key), key.decode("utf-8", "replace")
     assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
     assert ours.count("\ufffd") <= pythons.count("\ufffd")

@@ -50,7 +50,7 @@ def test_reading_is_lenient(text: str, day: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "1970", "1970/01/01", "x970-01-01", "1970-01-"])
 def test_other_texts_are_no_dates(text: str) -> None:
-    """A text without a field or a sign is no date."""
+    """A text that lacks a field or a separator of the pattern is no date."""
     assert parse_date(text, DATE_PATTERN) is None
 
 

@@ -18,7 +18,7 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_both_encoders_write_the_same_bytes(value: Any) -> None:
-    """The fast and the slow encoder write the value alike, also in a list and too deep."""
+    """A value within 20 lists needs the slow encoder, which writes it as the fast one does."""
     deep = value
     for _ in range(20):
         deep = [deep]

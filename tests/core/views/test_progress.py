@@ -6,7 +6,7 @@ from controlplane.core.views.source_progress import last_changes
 
 
 def test_lag_is_the_distance_to_the_end() -> None:
-    """The lag is the distance to the end, 0 behind it, and unknown without an end."""
+    """The lag is the distance to the end: 0 for an offset past it, unknown without an end."""
     offsets = (("t", 0, 3), ("t", 1, 9), ("u", 0, 1))
     progress = group_progress("g", offsets, {("t", 0): LogEnd(10), ("t", 1): LogEnd(4)})
     lags = {(part.topic, part.partition): part.lag for part in progress.partitions}
@@ -16,8 +16,8 @@ def test_lag_is_the_distance_to_the_end() -> None:
     assert group_progress("g", offsets, {}).lag is None
 
 
-def test_partitions_are_in_the_order_of_a_worker() -> None:
-    """Partitions are sorted as Java's HashMap of `TopicPartition` iterates over them."""
+def test_the_order_of_partitions_does_not_depend_on_the_input() -> None:
+    """Partitions come in one order, that of a HashMap of `TopicPartition`, for any input."""
     offsets = tuple(("lines", partition, 0) for partition in range(20))
     order = [partition for _, partition, _ in in_worker_order(offsets)]
     assert sorted(order) == list(range(20))

@@ -47,8 +47,8 @@ def test_odd_names_are_found_again(name: bytes) -> None:
     assert views.UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG in halves
 
 
-def test_source_partitions_with_lone_surrogates_are_distinguished() -> None:
-    """A partition with a lone surrogate is distinct, although UTF-8 cannot encode it."""
+def test_a_source_partition_with_a_lone_surrogate_can_change() -> None:
+    """`diff` shows the change of its offset, although UTF-8 cannot encode the partition."""
     log = offsets((r'["a",{"p":"\ud800"}]', '{"o":1}'), (r'["a",{"p":"\ud800"}]', '{"o":2}'))
     changes = diff(read(log[:1], "kip", trace=True), read(log, "kip", trace=True))
     assert [(change.before, change.after, change.item) for change in changes] == [

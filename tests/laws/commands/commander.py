@@ -25,7 +25,7 @@ from tests.laws.commands.storage import in_file
 from tests.laws.commands.world import SOURCE
 
 PAUSE_MS = 1_000_000
-"""Gap between the clocks of two processes; no process lives longer."""
+"""Gap between the last record of a process and the next process; no process lives that long."""
 
 
 def main(path: Path, seed: str, release: str) -> None:

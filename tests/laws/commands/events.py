@@ -15,7 +15,7 @@ class CommandEvent(NamedTuple):
 
     command: AnyCommand
     crashes: tuple[int, ...] = ()
-    """Numbers of the steps after which the process dies: of the command, then of each recovery."""
+    """Steps after which the process dies: one number for the command, then one per recovery."""
     trouble: Trouble | None = None
     """Failure of an outside action of the command."""
     outage: Outage | None = None

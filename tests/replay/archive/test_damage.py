@@ -236,8 +236,8 @@ def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
     assert content(damaged) == before
 
 
-def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged: Path) -> None:
-    """`--trust` skips the check of hashes, but still reports a missing file."""
+def test_a_missing_file_is_reported_without_hashes_too(damaged: Path) -> None:
+    """`--trust`, which skips the check of hashes, still reports a missing file."""
     missing(damaged)
     assert "is missing" in refusal(call("state", damaged, "--trust"))
 

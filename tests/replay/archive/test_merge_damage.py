@@ -187,7 +187,7 @@ def test_readings_of_other_offsets_are_named(small: Path, column: str, value: in
 
 
 def test_a_file_without_readings_is_named(small: Path) -> None:
-    """A file that is not Parquet has no readings."""
+    """`verify` names a file of readings that is no Parquet."""
     merged(small)
     certify_readings(small, b"no file")
     name = readings_file(small).name
@@ -215,7 +215,7 @@ def test_opening_reads_no_replaced_manifest(small: Path) -> None:
 
 
 def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
-    """`verify` proves each earlier head, and no other hash."""
+    """`verify` proves the head from before the merge, and refuses another hash."""
     head = cluster_in(small).chain.head
     merged(small)
     assert call("verify", small, "--head", head).code == 0

@@ -65,7 +65,7 @@ def manifest_bytes(cluster: ArchivedCluster) -> int:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path) -> None:
-    """The manifest has one range for each partition; only digits of numbers are added."""
+    """Ten more looks add no range to the manifest, and only digits to its numbers."""
     ten = looked_at(tmp_path / "ten", 10, stride)
     twenty = looked_at(tmp_path / "twenty", 20, stride)
     assert len(twenty.chain.manifests[0].reaches) == len(PARTITIONS) + 1

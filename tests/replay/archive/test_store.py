@@ -50,7 +50,7 @@ def test_an_archive_works_in_each_store(store: ArchiveStore) -> None:
 
 
 def test_snapshots_work_in_each_store(store: ArchiveStore) -> None:
-    """Names of snapshot files end in `.zst`; stores do not compress them a second time."""
+    """Snapshots are read as written: no store takes the ending `.zst` for its own compression."""
     log = log_of(lasting_days(recorded_entries(HISTORY)))
     capture_into(store, log)
     (cluster,) = open_clusters(store)

@@ -186,10 +186,10 @@ Build = Callable[[], PlantedLog | list[PlantedLog]]
 def holds(
     kind: str, severity: Severity, connector: str | None, *evidence: str
 ) -> Callable[[Build], AuditCase]:
-    """Register a log in which an audit finds this once."""
+    """Register a log in which an audit finds this kind once."""
     return lambda build: AuditCase(kind, build, severity, connector, evidence)
 
 
 def resembles(kind: str) -> Callable[[Build], AuditCase]:
-    """Register a log in which an audit must not find this."""
+    """Register a log in which an audit must not find this kind."""
     return lambda build: AuditCase(kind, build)

@@ -255,7 +255,7 @@ _READING = [flag for flag in Profile.__struct_fields__ if flag.startswith("json_
 READERS = {
     tuple(getattr(profile, flag) for flag in _READING): profile for profile in PROFILES
 }.values()
-"""One of the releases that read JSON alike."""
+"""One release for each way of reading JSON."""
 
 
 # --- laws ------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class LossyArchive(NamedTuple):
 
 
 Upkeep = Callable[[ArchiveStore], object]
-"""Done to the archive after each append, for example a merge."""
+"""Work on the archive after each append, for example a merge."""
 
 
 class CleanedCluster:

@@ -106,7 +106,7 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_earlier_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
-    """A manifest of an earlier version gives the same looks or more doubts."""
+    """A manifest of an earlier version keeps the looks; more of them may count as late."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")

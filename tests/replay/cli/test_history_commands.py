@@ -212,8 +212,8 @@ def test_explain_shows_the_reading_plan(
     assert ("in 2 processes: no JVM is started" in printed) == ("--jobs" in words)
 
 
-def test_a_diff_reads_both_sides_from_snapshots(archive: Path) -> None:
-    """Each side of a diff is a state, read from the nearest snapshot."""
+def test_explain_plans_both_sides_of_a_diff(archive: Path) -> None:
+    """`--explain` prints a plan for each side of a diff, because each side is a state."""
     words = ("diff", archive, "--cluster", "life", "--from", "config@3", "--explain")
     before, after = call(*words, "-o", "json").json
     assert before["rows"] < after["rows"] <= 354

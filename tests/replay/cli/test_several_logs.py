@@ -229,7 +229,7 @@ def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
 
 
 def test_every_bad_cluster_is_named(archive: Path) -> None:
-    """Each kind of damage is reported."""
+    """A torn manifest and a missing segment are each reported with their cluster."""
     torn(manifests(archive, "b")[0])
     next((archive / "cluster=c").rglob("segment-*")).unlink()
     lines = call("verify", archive).err.splitlines()

@@ -55,7 +55,7 @@ def test_a_change_passes_each_line_that_differs() -> None:
 
 
 def test_neighbouring_releases_are_one_step_apart() -> None:
-    """Neighbouring releases have no line in between; equal releases have no step."""
+    """Neighbouring releases have no line in between; equal releases are one step, too."""
     for start, goal in (("3.8", "3.9"), ("3.9.0", "3.9.1"), ("3.9", "3.9")):
         (step,) = steps_of(change(start, goal))
         assert (step.start, step.goal) == (Profile.of(start), Profile.of(goal))

@@ -281,7 +281,7 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
 
 
 def test_members_are_brought_together_by_any_record() -> None:
-    """A new record brings members together: an existing one is repeated, or one is created."""
+    """Any new record brings members together: the plan repeats a record or creates a connector."""
     pair = PAIRS[15]
     alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
     commands = [

@@ -69,7 +69,8 @@ def test_a_plan_reads_the_nearest_snapshot_and_later_rows(
     plan = LocalEngine(cluster).plan(moment, KIP)
     explanation = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
     assert (explanation.snapshot, explanation.folded) == ("2023-11-17", ("connect-configs",))
-    # Each offsets partition has a segment's one winner, and five rows of the next; 13 configs.
+    # One winner of a segment and five rows of the next segment in each of two offsets partitions,
+    # and 13 rows of configs.
     assert explanation.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
     assert explanation.rows_archived == len(log)
     assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)
@@ -92,7 +93,10 @@ def test_states_with_and_without_snapshots_are_equal(
     log: list[Entry],
     exactly_once: bool,
 ) -> None:
-    """States with and without snapshots are equal at every seventh hour, for each release."""
+    """States with and without snapshots are equal at every seventh hour for three releases.
+
+    At the end they are equal for each release.
+    """
     every = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     for hour in range(0, 96, 7):
         moment = str(FIRST_MS + hour * HOUR_MS)
@@ -134,7 +138,7 @@ def test_different_states_have_different_digests(cluster: ArchivedCluster) -> No
 
 
 def test_a_time_reads_one_row_group_of_each_partition(cluster: ArchivedCluster) -> None:
-    """Statistics rule out the other row groups, unread."""
+    """Statistics rule out the other row groups without reading them."""
     segment = cluster.parts["connect-offsets", 0].segments[1]
     file = opened(cluster.store, segment.stored)
     groups = list(row_groups(file))

@@ -55,7 +55,7 @@ def test_any_log_is_archived_whole(log: list[Entry]) -> None:
 
 
 def test_an_unknown_moment_is_refused(tmp_path: Path) -> None:
-    """The error comes before any read."""
+    """A time before the first record raises `UnknownMoment`."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     with pytest.raises(UnknownMoment, match="is before the first record"):
         records(cluster, "2001-01-01")

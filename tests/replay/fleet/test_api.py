@@ -237,7 +237,7 @@ def test_a_problem_can_end_the_query(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(
     folder: Path, archive: OpenArchive[pa.Table], tmp_path: Path
 ) -> None:
-    """Each wrong argument is refused before any read."""
+    """Each wrong argument raises an error of its kind."""
     with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, tasks"):
         archive.state("nothing")
     with pytest.raises(UnknownRelease):

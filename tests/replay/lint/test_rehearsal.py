@@ -259,12 +259,12 @@ def test_any_log_can_be_rehearsed(log: list[Entry], profile: Profile) -> None:
 
 @given(log=lives(), profile=st.sampled_from(PROFILES))
 def test_no_view_changes_without_a_finding(log: list[Entry], profile: Profile) -> None:
-    """Two connectors are written in any order; most of such logs have no finding."""
+    """Without findings, a cleaning of two connectors changes no view; most logs have no finding."""
     check_rehearsal(log, profile)
 
 
 def check_rehearsal(log: list[Entry], profile: Profile) -> None:
-    """Check that views which a cleaning changes have a finding, and findings a sentence."""
+    """Check that a cleaning without findings changes no view, and that findings have sentences."""
     findings = lint(log, profile)
     if not findings:
         check_views(log, profile)
@@ -285,6 +285,6 @@ def check_views(log: list[Entry], profile: Profile) -> int:
 
 @pytest.mark.parametrize("sound", [running(tasks=2), stopped()], ids=["running", "stopped"])
 def test_a_sound_connector_has_no_finding(sound: Planted) -> None:
-    """The laws above are about such logs, too: a connector stays as it is."""
+    """A cleaning leaves a sound connector as it is, so the laws above have such cases."""
     assert lint(sound.entries, Profile.of("3.9")) == []
     assert check_views(sound.entries, Profile.of("3.9")) == 1

@@ -90,7 +90,7 @@ class Browser:
         self._tell("Emulation.setDeviceMetricsOverride", **size)
 
     def _tell(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """A command of the DevTools protocol."""
+        """Send a command of the DevTools protocol; return its answer."""
         answer: dict[str, Any] = self._driver.execute_cdp_cmd(command, arguments)
         return answer
 

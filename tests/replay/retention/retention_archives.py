@@ -88,7 +88,7 @@ class AnswersFrom(NamedTuple):
 
     records: list[Entry]
     timeline: set[str]
-    """Facts that held after the cut; their begin and its doubt only if it lies after the cut."""
+    """Facts that held after the cut. A beginning before the cut is left out, with its doubt."""
     digests: list[SharedDigest]
     history: list[EventEffect]
 

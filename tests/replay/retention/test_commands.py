@@ -164,7 +164,7 @@ def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["90", "d", "1.5h", "-1d", "9000000000d", "1w"])
 def test_a_duration_needs_a_unit(captured: Path, text: str) -> None:
-    """A missing unit is a usage error, before any read."""
+    """A duration without a valid unit is a usage error."""
     result = call("compact-archive", captured, f"--retain={text}")
     assert result.code == 2
     assert f"{text!r} is no duration: write a number and s, m, h or d, such as 90d" in result.err

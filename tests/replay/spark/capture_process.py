@@ -17,7 +17,7 @@ from tests.kafka.producer import reading
 from tests.replay.spark.class_archive import quick_settings
 
 COMMIT_RECORDS = 40
-"""Each part that is made to count costs two jobs."""
+"""Records of each commit. A commit costs two jobs of Spark, so commits are few."""
 
 
 def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:

@@ -9,7 +9,7 @@ Differ = Callable[[Sequence[FoldTask]], list[str]]
 
 
 def smallest(ask: FoldTask, differ: Differ) -> FoldTask:
-    """Smallest part of a log with a disagreement: without any further record they agree.
+    """Smallest part of a log with a disagreement: without any one of its records, the folds agree.
 
     Halves are left out first, then quarters, and in the end single records.
     """

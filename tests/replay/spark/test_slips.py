@@ -56,7 +56,7 @@ class Slip(NamedTuple):
     """Error planted in one of the folds, and the report that it causes."""
 
     who: str
-    """Folds that the report names as disagreeing."""
+    """Folds of one side of the disagreement, as the report lists them."""
     records: int
     """Number of records of the smallest log that shows the error."""
     sql: tuple[str, str] = ("", "")
@@ -118,7 +118,7 @@ SLIPS = {
     sampled(SLIPS, "SQL ignores nulls", "tombstones are lost", "aborted records are seen"),
 )
 def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report has two folds against one, or the core alone, and a short log."""
+    """The report names the folds of one side of the disagreement, and has the smallest log."""
     slip = SLIPS[name]
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)

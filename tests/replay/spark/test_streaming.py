@@ -82,7 +82,8 @@ async def test_a_killed_stream_is_continued(
     await asyncio.to_thread(killed_at, before_manifest(0), *replay)
     assert left_in(target, entries).parts == {}
     assert any(target.store.walk(f"cluster=real/topic={past.topics.config}"))
-    own_is_there = behind_manifest(1)  # the first names its topic, which the next is about
+    # The first manifest names the connector's own topic; the second one archives it.
+    own_is_there = behind_manifest(1)
     await asyncio.to_thread(killed_at, own_is_there, *replay)
     left = left_in(target, entries)
     assert batches(checkpoint, "offsets") > batches(checkpoint, "commits")

@@ -92,7 +92,7 @@ async def _check_reads(kc: Kc) -> None:
     assert task["id"] == {"connector": "orders", "task": 0}
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
     assert await kc.json_of("task-status", "orders", "0") == running["tasks"][0]
-    # The third line went to its second topic.
+    # The third line went to the connector's second topic.
     topics = {"orders": {"topics": ["orders", "orders-2"]}}
     assert await kc.json_of("list-topics", "orders") == topics
     assert await kc("reset-topics", "orders") == "null"

@@ -111,7 +111,7 @@ async def test_health_detects_the_fence(tmp_path: Path) -> None:
 async def test_requests_within_a_second_share_one_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests within a second share one transaction: `/health` needs no role."""
+    """Requests within a second share one transaction, because anybody may request `/health`."""
     monkeypatch.setattr(probe, "LASTS_S", 3_600.0)
     path = tmp_path / "state.db"
     async with served(path) as client:

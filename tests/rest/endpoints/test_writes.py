@@ -86,7 +86,7 @@ def test_every_command_is_one_request() -> None:
     assert len(set(made)) == len(made)
 
 
-def test_a_path_that_is_only_read_is_a_path() -> None:
+def test_a_read_only_path_is_not_unknown() -> None:
     """Before KIP-875 the stop path is unknown (404); in 3.5 the offsets path is read-only (405)."""
     with pytest.raises(NoSuchPath):
         command_from("PUT", "/connectors/a/stop", profile=Profile.of("3.4"))
@@ -331,7 +331,7 @@ def test_restart_marks_restarting_instances() -> None:
 
 
 def test_a_restart_without_status_is_refused_after_its_record() -> None:
-    """A release writes the restart request, and then finds no status: 404."""
+    """A release answers 404 if it finds no status after its restart record."""
     outcome = Outcome(refusal=Rejected(Reason.NO_STATUS, "Status for connector a not found"))
     answer = answered(commands.RestartConnector("a", True), outcome)
     assert (answer.status, answer.body["message"]) == (404, "Status for connector a not found")

@@ -136,7 +136,7 @@ async def test_answers_to_a_principal_are_not_cached() -> None:
 
 @pytest.mark.usefixtures("one_date")
 async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
-    """Cached answers end with the token, on all connections."""
+    """Cached answers end with the token."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
     asks = GET.replace(b"Host", b"Authorization: Bearer t0ken\r\nHost")

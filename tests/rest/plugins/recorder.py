@@ -1,6 +1,7 @@
 """Asks real workers of many releases about their plugins and loggers.
 
-python -m tests.rest.plugins.recorder    writes `recorded.jsonl` anew: some minutes, Java and Maven
+`python -m tests.rest.plugins.recorder` writes `recorded.jsonl` anew. It takes some minutes, and
+needs Java and Maven.
 """
 
 import asyncio

@@ -29,7 +29,7 @@ MAPS = ("config", "partition", "offset", "by name", "tasks-config")
 """Members that hold a Java map: its order means nothing."""
 
 SETS = ("names", "offsets", "topics")
-"""Members that hold a set; so does the list of all connectors."""
+"""Members that hold a Java set; `names` is the list of all connectors."""
 
 ROOTS = {
     "config": "config",
@@ -86,7 +86,7 @@ def _comparable(row: ProbeRow, text: str) -> Any:
 
 
 def _canonical(value: Any, member: str) -> Any:
-    """A value with explicit order, sorted where the order does not count. `member`: its name."""
+    """Comparable form of a value: sorted where its order means nothing. `member`: its name."""
     match value:
         case _ if member in VOLATILE:
             return "something"

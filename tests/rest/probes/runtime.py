@@ -109,16 +109,17 @@ class Runtime:
         await self._append([("connect-configs", *encode_config(secret, self._profile))])
 
     def _starts(self, name: str) -> bool:
-        """True if a connector starts again. Its failure's trace comes later."""
+        """True if a connector starts again; else it is UNASSIGNED until the next long `settle`."""
         if _failure(self._plane.state.config.connectors[name]) is None:
             return True
         self._restarted.add(name)
         return False
 
     async def settle(self, *, long: bool) -> None:
-        """Write all outstanding records until all is quiet; offsets only if `long`.
+        """Write the records that the workers would write until all is quiet.
 
-        Sources and sinks commit their offsets every second, and requests come faster.
+        `long`: the probe had waited, so sources and sinks have committed their offsets, too. They
+        commit every second, and requests come faster.
         """
         await self._make_tasks()
         if long:

@@ -3,7 +3,8 @@
 The replay sends all nine worlds in order to `/compat/3.9.1`, byte for byte over a socket. Status,
 compared headers and body must equal the recording; a table lists the exceptions with reasons. The
 documentation of keys is compared with a catalogue that was harvested from Kafka's jars. Stand-ins
-replace the connectors and tasks of those workers (`Runtime`) and their brokers (`Broker`).
+replace the connectors and tasks of those workers (`Runtime`) and their brokers
+(`SimulatedBroker`).
 """
 
 from collections import Counter
@@ -21,12 +22,12 @@ WORLDS = list(worlds())
 REQUESTS = 1_962
 
 
-@pytest.mark.slow  # large bodies are read in a process
+@pytest.mark.slow  # a process of its own parses large bodies
 @pytest.mark.parametrize(("about", "rest"), WORLDS, ids=[about.world for about, _ in WORLDS])
 async def test_only_excepted_answers_differ_from_the_workers(
     about: ProbeRow, rest: list[ProbeRow], record_property: Callable[[str, object], None]
 ) -> None:
-    """Exactly the excepted answers differ from ours."""
+    """Our answers equal the recorded ones, and every excepted answer differs."""
     exchanges, missed = await replay(about, rest)
     differing = {exchange.row.n for exchange in exchanges if exchange.differences}
     excepted = {row.n for row in rest if row.n in REASONS}

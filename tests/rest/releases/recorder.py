@@ -1,6 +1,7 @@
 """Asks real workers of every minor release.
 
-python -m tests.rest.releases.recorder [RELEASE…]    records anew: some minutes, Java and Maven
+`python -m tests.rest.releases.recorder [RELEASE…]` records anew. It takes some minutes, and needs
+Java and Maven.
 """
 
 import asyncio

@@ -91,7 +91,7 @@ async def test_a_forwarded_host_is_not_believed() -> None:
 
 
 async def test_this_machine_knows_its_names() -> None:
-    """The machine's own names are accepted, with any number of dots."""
+    """The machine's host name and its fully qualified name are accepted."""
     async with guarded(Protection()) as client:
         for name in (socket.gethostname(), socket.getfqdn()):
             assert (await client.get("/connectors", headers={"host": name})).status_code == 200

@@ -58,14 +58,14 @@ async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 3000000", b"Transfer-Encoding: chunked"])
 async def test_a_client_that_sends_first_reads_the_refusal(framing: bytes) -> None:
-    """The rest of a large body is dropped: the client gets 413 instead of a reset connection."""
+    """The server reads the rest of a large body and drops it: the client gets 413, and no reset."""
     limits = HttpLimits(body_max_bytes=100_000, body_discarded_bytes=4_000_000)
     status = await _status_of_large_body(limits, framing)
     assert status == b"HTTP/1.1 413 Request Entity Too Large"
 
 
 async def test_bytes_beyond_the_limit_are_not_read() -> None:
-    """Beyond the limit, the connection ends before the client has sent everything."""
+    """Beyond `body_discarded_bytes`, the connection ends before the client has sent everything."""
     limits = HttpLimits(body_max_bytes=100_000, body_discarded_bytes=100_000)
     with pytest.raises(ConnectionError):
         await _status_of_large_body(limits, b"Content-Length: 300000000", 100_000)

@@ -320,7 +320,7 @@ def test_one_key_with_the_prefix_replaces_all_ssl_keys(tmp_path: Path) -> None:
 
 
 def test_without_https_there_is_no_tls() -> None:
-    """Key settings without an `https` listener do not enable TLS."""
+    """A configuration without an `https` listener has no TLS."""
     assert Protection.from_configuration(Configuration()).tls is None
 
 

@@ -201,7 +201,7 @@ async def _next(tail: AsyncIterator[object]) -> object:
 
 
 async def test_connects_topics_take_no_imports(log: StandaloneLog) -> None:
-    """Connect's topics refuse imports; data topics take them like any log."""
+    """Connect's topics refuse `put`, which imports entries; data topics accept it."""
     with pytest.raises(LogNotUsable, match="connect-configs"):
         await log.put([Entry(TOPICS.config, 0, 0, 1, b"k", b"v")])
     assert await log.put([Entry(LINES, 0, 5, 1, b"k", b"v")]) == 1

@@ -181,7 +181,7 @@ async def test_a_second_life_has_the_offsets_and_no_connectors(tmp_path: Path) -
 
 
 async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) -> None:
-    """A connector's own topic has the offsets; the file has a copy for Java."""
+    """A connector's own offsets topic lies in the records log; the file has a copy for Java."""
     async with standalone(tmp_path, CountingSource) as worker:
         config = config_of(CountingSource, topic="t") | {"offsets.storage.topic": "own"}
         await outcome_of(worker, CreateConnector("numbers", config))

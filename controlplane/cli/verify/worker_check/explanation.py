@@ -321,7 +321,7 @@ def _answer_of(part: Any) -> RecordedAnswer:
 
 
 def differing_tasks(part: DifferingPart) -> list[int]:
-    """Tasks that only one of both answers has a status of."""
+    """Tasks whose status is in only one of the two answers."""
     match endpoint_parts(part.path).rest:
         case ("status",):
             theirs, ours = (set(task_ids(side)) for side in (part.worker, part.log))

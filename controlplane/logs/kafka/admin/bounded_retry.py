@@ -18,7 +18,7 @@ async def retried(attempt: Callable[[], Awaitable[T]], limits: ReadLimits) -> T:
     not answer. It must not delay the caller for longer than a broker that is down.
 
     Raises:
-        LogUnavailable: `admin_patience_ms` has passed; the failure of the last attempt.
+        LogUnavailable: `admin_patience_ms` has passed. The error is that of the last attempt.
     """
     trouble = LogUnavailable(
         f"the cluster does not answer within {limits.admin_patience_ms} ms: check the address, or "

@@ -279,7 +279,7 @@ class GroupAdmin:
     ) -> T:
         """Send a request to the coordinator of a group or producer, and read the response.
 
-        `right`: ACL that the request needs; it also allows to find the coordinator.
+        `right`: ACL that the request needs. It also suffices to find the coordinator.
         """
 
         async def attempt() -> T:

@@ -35,8 +35,9 @@ class _QueuedOperation:
 class AppendQueue:
     """Runs operations of one `Transactions` in the order of the calls.
 
-    Appends that wait at the same time share a transaction. A caller that gives up does not stop an
-    operation that has begun. `epoch` grows with each claim; appends of another epoch are fenced.
+    Appends that wait at the same time share a transaction, or one batch per partition. A caller
+    that gives up does not stop an operation that has begun. `epoch` grows with each claim; appends
+    of another epoch are fenced.
     """
 
     def __init__(self, transactions: Transactions, limits: WriteLimits) -> None:
@@ -51,7 +52,7 @@ class AppendQueue:
         self._closed = False
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[Position]:
-        """Append records in one transaction, which other callers' appends may share.
+        """Append records in one transaction or batch, which other callers' appends may share.
 
         Raises:
             Fenced: `epoch` is not the newest, or another writer has claimed the id.
@@ -79,7 +80,7 @@ class AppendQueue:
         await self._run_in_turn(_QueuedOperation(epoch, None, check))
 
     async def decided(self) -> None:
-        """Wait until every transaction whose caller has gone is decided.
+        """Wait until every transaction or batch whose caller has gone is decided.
 
         Raises:
             LogUnavailable: one is still undecided after `append_timeout_ms`.

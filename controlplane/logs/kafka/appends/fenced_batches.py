@@ -75,8 +75,8 @@ class FencedBatches(ProducerOwner):
         """Time of day at which a coordinator last confirmed the epoch. The clock of the event loop
         stands still while a host is suspended."""
         self.unknown: set[TopicPartition] = set()
-        """Partitions with a batch that is under way, or of unknown outcome. The latter is refused
-        once its partition is established again."""
+        """Partitions with a batch that is under way or has an unknown outcome. Once such a
+        partition is established again, it refuses a late arrival of the batch."""
 
     async def missing_partitions(self) -> set[TopicPartition]:
         """Partitions that exist and are not established."""

@@ -19,8 +19,8 @@ class IndependentAppends(ProducerOwner):
     """Appends records with an idempotent producer; each has an outcome of its own.
 
     A failed batch breaks the sequence numbers of its producer, so the producer is replaced. Later
-    batches of the same partition fail with it; the caller appends them again, in order. The records
-    of a refused batch are appended one by one: a broker does not tell which record it refuses.
+    batches of the same partition fail, too; the caller appends them again, in order. The records of
+    a refused batch are appended one by one: a broker does not tell which record it refuses.
     """
 
     def __init__(self, cluster: Cluster, limits: WriteLimits) -> None:

@@ -141,9 +141,10 @@ class KafkaReader:
                 yield batch
 
     async def check(self, topics: Iterable[str]) -> list[str]:
-        """Return a sentence for each topic with which a worker of 2.6 or later refuses to start.
+        """Return a sentence for each topic that is missing, or that a worker refuses.
 
-        Like a worker, it ignores a policy that this user may not see.
+        A worker of 2.6 or later refuses to start with another `cleanup.policy` than `compact`. Like
+        a worker, this method ignores a policy that this user may not see.
         """
         topic_names = list(topics)
         return await self._with_leaders(lambda: self._check(topic_names))

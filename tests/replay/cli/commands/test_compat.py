@@ -219,7 +219,7 @@ async def served(path: Path) -> None:
 
 
 def test_an_embedded_log_can_be_assessed(tmp_path: Path) -> None:
-    """The embedded log of a service gives the same output, and is only read."""
+    """`compat` assesses the embedded log of a stopped service."""
     path = tmp_path / "state.db"
     asyncio.run(served(path))
     result = run("compat", str(path), "--from", "3.9", "--to", "3.4")

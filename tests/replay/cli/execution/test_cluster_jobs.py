@@ -265,7 +265,7 @@ def test_a_cluster_without_its_manifests_is_named(
 
 
 def test_altered_files_are_never_used(fleet: Path) -> None:
-    """The hash of a file is compared before the file is read."""
+    """A segment with one changed bit is refused, because its hash differs."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
     whole = bytearray(segment.read_bytes())
     whole[len(whole) // 2] ^= 1

@@ -112,7 +112,7 @@ def test_a_live_log_is_followed_until_ctrl_c(tmp_path: Path) -> None:
     assert call("verify", tmp_path / "archive", "-o", "json").json[0]["records"] == 2
 
 
-def test_verify_checks_every_byte(archive: Path) -> None:
+def test_verify_accepts_only_heads_of_its_chain(archive: Path) -> None:
     """`verify` accepts a sound archive and a hash in its chain, and refuses another hash."""
     result = call("verify", archive, "-o", "json")
     assert result.code == 0
@@ -172,7 +172,7 @@ def test_a_record_selects_the_clusters_of_its_connector(archive: Path) -> None:
 
 
 def test_explain_prints_the_read_plan(archive: Path) -> None:
-    """The plan names files and rows without reading rows; no row is shuffled."""
+    """The plan has the numbers of files and rows; no row is shuffled."""
     result = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
     (plan,) = result.json
     assert plan["rows_archived"] == 354

@@ -131,7 +131,7 @@ def test_clusters_without_gaps_are_not_reported(archive: Path) -> None:
 
 
 def test_kept_answers_still_report_gaps(archive: Path, tmp_path: Path) -> None:
-    """`--resume` reads no records again, and the gap is still reported."""
+    """An answer that `--resume` has kept still reports the gap."""
     words = ("lint", archive, "--release", "3.9", "--resume", tmp_path)
     assert call(*words) == call(*words)
     assert SENTENCE in call(*words).err
