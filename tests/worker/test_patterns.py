@@ -145,7 +145,7 @@ CHAIN = {
     ("listed", "error"),
     [
         ("(", "Invalid value [(] for configuration include: Syntax error in regular expression: "),
-        ("${env:P}", "Invalid value [${env:P}] for configuration include: Syntax error in"),
+        ("${env:P}", "Invalid value [[hidden]] for configuration include: Syntax error in"),
     ],
 )
 async def test_a_source_with_a_wrong_group_fails(listed: str, error: str) -> None:
