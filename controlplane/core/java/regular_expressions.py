@@ -10,6 +10,9 @@ cannot match alike:
 - quantifiers in a look-behind, and repeated anchors
 - classes that Java reads from the right: `[a&&[b]c]`
 
+Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
+repeated group. Python finds them: `(\A|aa){2}` matches `aa`.
+
 `\b` and `\w` know ASCII letters only, as in Java 19. Names of topics have no other letters.
 """
 
