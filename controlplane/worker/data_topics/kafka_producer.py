@@ -278,7 +278,7 @@ class TransactionalTaskProducer:
         ]
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets in a transaction of their own, or with `copies` to the worker's topic."""
+        """Append offsets by `copies`, if it is set; otherwise in a transaction of their own."""
         if self._copies is not None:
             await self._copies.write_offsets(offsets)
         elif offsets:
