@@ -9,15 +9,17 @@
 A config names the class in `transforms.ALIAS.type`; `plugin.path` must name its module.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from controlplane.connect.config import key
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import SinkRecord, SourceRecord
 from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.value_parser import InvalidValue
+from controlplane.core.validation.pattern_rules import compiled_regex
 
 ConnectRecord = SourceRecord | SinkRecord
 
@@ -88,7 +90,10 @@ class TopicNameMatches(Predicate):
     def configure(self, settings: Mapping[str, str]) -> None:
         """Compile the regular expression of the setting `pattern`."""
         super().configure(settings)
-        self._pattern = re.compile(settings["pattern"])
+        try:
+            self._pattern = compiled_regex("pattern", settings["pattern"])
+        except InvalidValue as invalid:
+            raise ConnectError(str(invalid)) from None
 
     def test(self, record: ConnectRecord) -> bool:
         """Return True if the pattern matches the whole topic name."""

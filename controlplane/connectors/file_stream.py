@@ -2,8 +2,12 @@
 
 Settings, offsets and values are those of Kafka's `FileStreamSourceConnector` and
 `FileStreamSinkConnector`. Without `file` the sink writes to standard output; the source needs one.
+
+The position counts bytes. Kafka counts characters, but takes the position as bytes when a task
+starts. So in a file with text beyond ASCII, it repeats or cuts lines after a restart.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -23,7 +27,6 @@ from controlplane.connect import (
 from controlplane.connect.data import STRING
 from controlplane.connect.source import OffsetPairs
 from controlplane.connectors.file_access import FileConnector
-from controlplane.connectors.growing_file import whole_lines
 
 FILENAME, POSITION = "filename", "position"
 """Fields of the source partition and of the offset."""
@@ -31,12 +34,20 @@ FILENAME, POSITION = "filename", "position"
 LOOK_AGAIN_S = 1.0
 """Pause before a file is looked at again for new lines."""
 
+CHUNK_BYTES = 65_536
+"""Limit of one read: a file may have no line feed at all."""
+
+_LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\n|\r(?=[\s\S]))")
+"""A line and its end, as in `FileStreamSourceTask#extractLine`.
+
+A carriage return counts once a character follows it: a line feed would belong to the same end."""
+
 
 class FileStreamSource(FileConnector, Source):
-    """Each line of a file is a record; the offset is the position in bytes after it.
+    r"""Each line of a file is a record; the offset is the position in bytes after it.
 
-    A line counts once its end has been written. The source waits for a file that does not exist
-    yet.
+    A line ends with `\n`, `\r` or `\r\n`, and counts once its end has been written. The source
+    waits for a file that does not exist yet.
     """
 
     exactly_once = True
@@ -70,9 +81,9 @@ class FileStreamSource(FileConnector, Source):
             return
         with file:
             file.seek(position)
-            for line in islice(whole_lines(file), most):
-                position += len(line)
-                yield line.rstrip(b"\r\n").decode("utf-8", "replace"), position
+            for line, length in islice(lines_with_lengths(file), most):
+                position += length
+                yield line.decode("utf-8", "replace"), position
 
     @staticmethod
     def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
@@ -86,6 +97,25 @@ class FileStreamSource(FileConnector, Source):
             if offset is not None:
                 _check_offset(partition, offset)
         return True
+
+
+def lines_with_lengths(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the complete lines from the position on, and their lengths with their ends."""
+    rest, ends_with_return = bytearray(), False
+    while chunk := file.readline(CHUNK_BYTES):
+        if not rest and chunk.endswith(b"\n") and b"\r" not in chunk:
+            yield chunk[:-1], len(chunk)
+            continue
+        # A long line is searched once, in its last chunk.
+        may_end = ends_with_return or chunk.endswith(b"\n") or b"\r" in chunk
+        ends_with_return = chunk.endswith(b"\r")
+        rest += chunk
+        if may_end:
+            taken = 0
+            while line := _LINE.match(rest, taken):
+                taken = line.end()
+                yield bytes(line[1]), taken - line.start()
+            del rest[:taken]
 
 
 def _position(task: SourceRun, partition: dict[str, Any]) -> int:

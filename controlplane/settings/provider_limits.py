@@ -1,7 +1,7 @@
 """Limits of Kafka's config providers: readable paths, and names of environment variables.
 
 As in Kafka's `AllowedPaths`, paths are compared without `.` and `..`, and symbolic links within an
-allowed path are followed. A pattern has only the syntax that Java and Python read alike.
+allowed path are followed. A pattern is one of Java, and matches as there.
 """
 
 import os
@@ -9,34 +9,17 @@ import re
 from functools import cached_property
 from pathlib import Path
 
+from controlplane.core.configdef.regex_errors import matching_error
+from controlplane.core.java.regular_expressions import python_pattern
 from controlplane.settings.errors import BadValue
-
-_SHARED_SYNTAX = re.compile(
-    r"""(?:\(\?i\))?                              # at the beginning only
-    (?:
-        [^\\\[({]                                # a literal, a dot, a quantifier, an end
-        | \\(?:[dDwWsS]|[^a-zA-Z0-9])            # an escape
-        | \{[0-9]+(?:,[0-9]*)?\}                 # a quantifier
-        | \((?:\?(?:[:=!>]|<[=!])|(?!\?))        # the beginning of a group
-        | \[\^?+                                 # a class: no class within, no operator
-          (?:(?!&&|--|\|\||~~)(?:[^\\\[\]]|\\(?:[dDwWsS]|[^a-zA-Z0-9])))+
-          \]
-    )*""",
-    re.VERBOSE | re.DOTALL,
-)
-"""Patterns that mean the same in Java and Python. Python would accept others and misread them, for
-example the intersection `[a-z&&[^b]]`."""
-
-_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
-"""Characters that `.` and `$` of Java and of Python treat differently."""
 
 
 class PathLimit:
     """Paths that a provider may read: `allowed.paths`; an empty text allows all paths."""
 
     def __init__(self, key: str, text: str) -> None:
-        """`key`: the setting with this text, for errors."""
-        self._key = key
+        self.key = key
+        """Name of the setting with the limit."""
         # Java's split omits empty texts at the end: "," allows no path.
         listed = text.rstrip(",")
         self._paths = None if not text else listed.split(",") if listed else []
@@ -50,13 +33,13 @@ class PathLimit:
         for path in self._paths or ():
             if not Path(path).is_absolute():
                 raise BadValue(
-                    self._key,
+                    self.key,
                     f"has the path {path!r}, which is not absolute: write absolute paths, with"
                     " commas and without blanks between them",
                 )
             if not os.path.exists(_normalised(path)):  # noqa: PTH110 - Path raises PermissionError
                 raise BadValue(
-                    self._key, f"has the path {path}, which does not exist: create it or omit it"
+                    self.key, f"has the path {path}, which does not exist: create it or omit it"
                 )
 
     def allowed(self, path: str) -> str | None:
@@ -76,43 +59,34 @@ class NameLimit:
     """Names of variables that a provider may read: `allowlist.pattern`; None allows all names."""
 
     def __init__(self, key: str, text: str | None) -> None:
-        """`key`: the setting with this text, for errors."""
-        self._key = key
+        self.key = key
+        """Name of the setting with the limit."""
         self._text = text
 
     def check(self) -> None:
         """Refuse an invalid pattern.
 
         Raises:
-            BadValue: the pattern is invalid, or Java may read it differently.
+            BadValue: the pattern is invalid, or Python cannot match it as Java does.
         """
         _ = self._pattern
 
     def allows(self, name: str) -> bool:
-        """True if the pattern matches the whole name; a name with a line break never matches.
+        """True if the pattern matches the whole name.
 
         Raises:
             BadValue: see `check`.
         """
-        if self._pattern is None:
-            return True
-        return not _LINE_BREAK.search(name) and self._pattern.fullmatch(name) is not None
+        return self._pattern is None or self._pattern.fullmatch(name) is not None
 
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
         if self._text is None:
             return None
-        if not _SHARED_SYNTAX.fullmatch(self._text):
-            raise BadValue(
-                self._key,
-                f"is {self._text}, which cannot be read here: use literals,"
-                r" classes such as [A-Z_], groups, quantifiers, \d, \s and \w",
-            )
-        try:
-            # Classes such as \w, and (?i), are for ASCII only in Java.
-            return re.compile(self._text, re.ASCII)
-        except (re.error, OverflowError, RecursionError) as failure:
-            raise BadValue(self._key, f"is {self._text}, an invalid pattern: {failure}") from None
+        reason = matching_error(self._text)
+        if reason is not None:
+            raise BadValue(self.key, f"is {self._text}, an unusable pattern: {reason}")
+        return python_pattern(self._text)
 
 
 def _normalised(path: str) -> Path:

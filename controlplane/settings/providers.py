@@ -57,6 +57,8 @@ class ResolvedText(NamedTuple):
     """The reference that each inserted value replaces; the values are secret."""
     ttls_ms: Mapping[str, int]
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
+    refused: Mapping[str, str]
+    """References that stay because a limit forbids them: the setting by reference."""
 
 
 class Providers:
@@ -89,7 +91,7 @@ class Providers:
         if class_name == f"{_KAFKAS}EnvVarConfigProvider":
             names = NameLimit(f"{prefix}{PATTERN}", parameters.get(PATTERN))
             self._limits.append(names)
-            return lambda _, name: variables.get(name) if names.allows(name) else None
+            return partial(_variable_within, names, variables)
         readers = {
             f"{_KAFKAS}FileConfigProvider": _value_in_file,
             f"{_KAFKAS}DirectoryConfigProvider": _value_in_directory,
@@ -150,11 +152,16 @@ class Providers:
         """
         values: dict[str, str] = {}
         ttls_ms: dict[str, int] = {}
+        refused: dict[str, str] = {}
 
         def looked_up(reference: re.Match[str]) -> str:
             if reference["name"] not in self._classes:
                 return reference[0]
-            provided = self._read_value(key, reference, _INSTALL_ADVICE)
+            try:
+                provided = self._read_value(key, reference, _INSTALL_ADVICE)
+            except _ForbiddenReference as limit:
+                refused[reference[0]] = limit.setting
+                return reference[0]
             if provided is None:
                 return reference[0]
             values[provided.value] = reference[0]
@@ -162,13 +169,15 @@ class Providers:
                 ttls_ms[f"{reference['name']}:{reference['path'] or ''}"] = provided.ttl_ms
             return provided.value
 
-        return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms)
+        return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms, refused)
 
     def _required_value(self, key: str, reference: re.Match[str]) -> str:
         if reference["name"] not in self._classes:
             return reference[0]
         try:
             provided = self._read_value(key, reference, _WRITE_VALUE_ADVICE)
+        except _ForbiddenReference as limit:
+            raise BadValue(key, f"is {reference[0]}: {limit.setting} forbids it") from None
         except _Unreadable:
             provided = None
         if provided is None:
@@ -186,6 +195,7 @@ class Providers:
 
         Raises:
             BadValue: the provider cannot run here.
+            _ForbiddenReference: a limit forbids the reference.
             _Unreadable: the provider cannot read the value.
         """
         name, path = reference["name"], reference["path"] or ""
@@ -197,6 +207,8 @@ class Providers:
             )
         try:
             return provider(path, reference["key"])
+        except _ForbiddenReference:
+            raise
         except (OSError, UnicodeDecodeError, SettingsError):
             raise _Unreadable(key, f"is {reference[0]}: {path} could not be read") from None
         except Exception as failure:
@@ -204,6 +216,15 @@ class Providers:
             raise _Unreadable(
                 key, f"is {reference[0]}: the config provider {name} failed: {reason}"
             ) from failure
+
+
+class _ForbiddenReference(Exception):
+    """A limit forbids a reference."""
+
+    def __init__(self, setting: str) -> None:
+        super().__init__(setting)
+        self.setting = setting
+        """Name of the setting with the limit."""
 
 
 class _Unreadable(BadValue):
@@ -257,9 +278,28 @@ def _loaded(name: str, point: "EntryPoint", parameters: Mapping[str, str]) -> Pr
 def _value_within(
     limit: PathLimit, reader: Callable[[str, str], str | None], path: str, key: str
 ) -> str | None:
-    """Read a value below the allowed paths; None: the path is not allowed (Kafka's rule)."""
+    """Read a value below the allowed paths.
+
+    Raises:
+        _ForbiddenReference: the path is not allowed.
+    """
     allowed = limit.allowed(path)
-    return None if allowed is None else reader(allowed, key)
+    if allowed is None:
+        raise _ForbiddenReference(limit.key)
+    return reader(allowed, key)
+
+
+def _variable_within(
+    limit: NameLimit, variables: Mapping[str, str], _path: str, name: str
+) -> str | None:
+    """Return the value of an environment variable.
+
+    Raises:
+        _ForbiddenReference: its name is not allowed.
+    """
+    if not limit.allows(name):
+        raise _ForbiddenReference(limit.key)
+    return variables.get(name)
 
 
 def _value_in_file(folder: Path, path: str, key: str) -> str | None:

@@ -13,7 +13,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import shortened
 from controlplane.notices import Notices
 from controlplane.settings.errors import BadValue
-from controlplane.settings.providers import REFERENCE, Providers
+from controlplane.settings.providers import REFERENCE, Providers, ResolvedText
 
 _REFERENCE = "${"
 
@@ -43,8 +43,10 @@ class ResolvedReferences(NamedTuple):
 class ConfigResolver:
     """Resolves the configs of connectors and tasks."""
 
-    def __init__(self, providers: Providers) -> None:
+    def __init__(self, providers: Providers, notices: Notices | None = None) -> None:
+        """`notices`: receives a warning for each reference that a limit forbids."""
         self._providers = providers
+        self._notices = notices
         self._secrets: dict[str, deque[str]] = {}
         """Forms in which messages may show a secret, for each config value with references."""
         self._references: dict[str, dict[str, str]] = {}
@@ -59,22 +61,32 @@ class ConfigResolver:
             ConnectError: a provider fails.
         """
         ttls_ms: dict[str, int] = {}
-        values = {
-            key: self._value(key, str(value), ttls_ms)
-            for key, value in config.items()
-            if value is not None
-        }
+        values: dict[str, str] = {}
+        for key, value in config.items():
+            if value is None:
+                continue
+            resolved = self._resolved_text(key, str(value))
+            values[key] = resolved.text
+            ttls_ms |= resolved.ttls_ms
+            self._warn(key, resolved.refused)
         return ResolvedReferences(values, ttls_ms)
 
-    def _value(self, key: str, text: str, ttls_ms: dict[str, int]) -> str:
-        """Return a value with its references replaced, and note the lifetimes of the values."""
+    def _warn(self, key: str, refused: Mapping[str, str]) -> None:
+        if self._notices is not None:
+            for reference, limit in refused.items():
+                self._notices.warning(
+                    "config_reference_refused", key=key, reference=reference, limit=limit
+                )
+
+    def _resolved_text(self, key: str, text: str) -> ResolvedText:
+        """Return a value with its references replaced, and note its secrets."""
         if _REFERENCE not in text:
-            return text
+            return ResolvedText(text, {}, {}, {})
         try:
-            value, secrets, expiring = self._providers.of_connector(key, text)
+            resolved = self._providers.of_connector(key, text)
         except BadValue as failure:
             raise ConnectError(str(failure)) from None
-        ttls_ms |= expiring
+        secrets = resolved.secrets
         with self._lock:
             kept = self._secrets.setdefault(text, deque(maxlen=SECRETS_KEPT))
             kept += {
@@ -91,7 +103,7 @@ class ConfigResolver:
             }
             while len(references) > SECRETS_KEPT:
                 del references[next(iter(references))]
-        return value
+        return resolved
 
     def referring(
         self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
@@ -106,7 +118,7 @@ class ConfigResolver:
             ConnectError: a provider fails, or a value appears in a form that cannot be replaced.
         """
         references = {
-            key: (str(value), self._value(key, str(value), {}))
+            key: (str(value), self._resolved_text(key, str(value)).text)
             for key, value in config.items()
             if value is not None and _REFERENCE in str(value)
         }

@@ -98,7 +98,7 @@ class ConnectorClasses:
         ]
         ours = {**self._transformations, **self._predicates}
         listed += [described(other) for name, other in ours.items() if name not in of_kafka]
-        return Plugins(listed, own)
+        return Plugins(listed, own, running_here=True)
 
 
 _AnyPlugin = TypeVar("_AnyPlugin")

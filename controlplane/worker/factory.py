@@ -1,6 +1,7 @@
 """Makes connectors and tasks from their configs."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,12 +11,15 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
+from controlplane.core.configdef.value_parser import InvalidValue
 from controlplane.core.decide.sink_offsets import group_of
+from controlplane.core.java.java_library import trim
 from controlplane.core.plan import Rejected
 from controlplane.core.plugins.catalogue import UNDEFINED_VERSION, Plugin
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.remote_offsets import with_remote
 from controlplane.core.topics.source_partitions import is_remote, topics_of
+from controlplane.core.validation.pattern_rules import TOPICS_REGEX, compiled_regex
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
@@ -27,6 +31,7 @@ from controlplane.worker.data_topics.override_checks import (
     check_source_connector,
     check_source_task,
 )
+from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
     ConnectorDriver,
@@ -65,7 +70,7 @@ from controlplane.worker.tasks.sink_task import LoadedSinkTask, SinkTaskRun
 from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, SourceTaskRun
 
 TASK_CLASS = "task.class"
-TOPIC_KEYS = ("topics", "topics.regex")
+TOPIC_KEYS = ("topics", TOPICS_REGEX)
 
 OFFSETS_PATIENCE_MS = 60_000
 """Longest wait for the offsets of a source before its tasks start (`default.api.timeout.ms` of
@@ -119,7 +124,7 @@ class InstanceFactory:
             check_source_connector(
                 config, self._plane.context, exactly_once=self._settings.exactly_once
             )
-        resolved = partial(self._resolved, name, connector, config, config)
+        resolved = partial(self._resolved_connector, name, connector, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
     def version(self, config: Mapping[str, Any]) -> str | None:
@@ -329,7 +334,7 @@ class InstanceFactory:
         group = group_of(draft.identity.connector, draft.connector_config, self._plane.context)
         subscription = TopicSubscription(
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
-            draft.config.get("topics.regex") or None,
+            _topics_regex(draft.config),
         )
         task_and_config = draft.identity, draft.connector_config
         run = SinkTaskRun(
@@ -344,6 +349,19 @@ class InstanceFactory:
         self, draft: "_TaskDraft", pipeline: SourcePipeline | SinkPipeline
     ) -> ErrorReporter:
         return ErrorReporter(draft.identity, pipeline.errors, self._notices, self._resolver.hidden)
+
+    def _resolved_connector(
+        self, name: str, connector: type[Any], config: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """Return the config of a connector as its author gets it.
+
+        Raises:
+            ConnectError: a regular expression of `topic.creation.*` cannot be matched.
+        """
+        resolved = self._resolved(name, connector, config, config)
+        if connector.kind == "source" and self._settings.producer.create_topics:
+            TopicRules.of(resolved)
+        return resolved
 
     def _resolved(
         self,
@@ -389,6 +407,21 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
         return OneClassSinkDriver(sink, context, draft.thread)
     assert issubclass(draft.connector, SinkConnector)
     return ClassicSinkDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
+
+
+def _topics_regex(config: Mapping[str, str]) -> re.Pattern[str] | None:
+    """Return the pattern for the topics of a sink; None: it lists their names.
+
+    Raises:
+        ConnectError: the pattern cannot be matched.
+    """
+    pattern = config.get(TOPICS_REGEX) or ""
+    if not trim(pattern):
+        return None
+    try:
+        return compiled_regex(TOPICS_REGEX, pattern)
+    except InvalidValue as invalid:
+        raise ConnectError(str(invalid)) from None
 
 
 def _task_class(connector: type[Any]) -> str:

@@ -22,7 +22,9 @@ from controlplane.connect import Sink, SinkConnector, Source, SourceConnector
 from controlplane.connect.transforms import Predicate, Transformation
 from controlplane.failure_text import message_of, shortened
 from controlplane.plugins import Unloadable, declared_connectors
+from controlplane.worker import process_exits
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
+from controlplane.worker.process_exits import exits_guarded
 
 _BASES = (Source, Sink, SourceConnector, SinkConnector, Transformation, Predicate)
 
@@ -31,8 +33,9 @@ _IMPORTERS = (
     "<frozen importlib._bootstrap_external>",
     importlib.__file__,
     metadata.__file__,
+    process_exits.__file__,
 )
-"""Files whose lines in a trace are Python's own import."""
+"""Files whose lines in a trace are no author's: Python's import, and the guard of `os._exit`."""
 
 SHIPPED = connectors.__name__
 """Module of the connectors that ship with this project."""
@@ -47,22 +50,29 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
         Unloadable: a module or a directory cannot be loaded.
     """
     classes: dict[str, type[Any]] = {}
-    for place in plugin_path:
-        if place == SHIPPED:
-            classes |= connectors.shipped(folders)
-        elif _is_module_name(place):
-            classes |= _in_module(place)
-        elif Path(place).is_dir():
-            classes |= _in_directory(Path(place))
-        elif not Path(place).is_absolute():  # an absolute path is that of a Java worker's jars
-            raise Unloadable(
-                f"plugin.path names {place}, which does not exist: check the directory"
-            )
+    with exits_guarded():
+        for place in plugin_path:
+            classes |= connectors.shipped(folders) if place == SHIPPED else _classes_at(place)
     others = (Transformation, Predicate)
     return ConnectorClasses(
         named={name: plugin for name, plugin in classes.items() if not issubclass(plugin, others)},
         others=[plugin for plugin in classes.values() if issubclass(plugin, others)],
     )
+
+
+def _classes_at(place: str) -> Mapping[str, type[Any]]:
+    """Return the classes of one entry of `plugin.path`.
+
+    Raises:
+        Unloadable: a module or a directory cannot be loaded.
+    """
+    if _is_module_name(place):
+        return _in_module(place)
+    if Path(place).is_dir():
+        return _in_directory(Path(place))
+    if not Path(place).is_absolute():  # an absolute path is that of a Java worker's jars
+        raise Unloadable(f"plugin.path names {place}, which does not exist: check the directory")
+    return {}
 
 
 def _is_module_name(place: str) -> bool:

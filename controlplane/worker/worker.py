@@ -129,7 +129,8 @@ class ConnectWorker:
         clients: TaskClients,
         environment: RuntimeEnvironment,
     ) -> None:
-        settings, resolver = environment.settings, ConfigResolver(environment.providers)
+        settings = environment.settings
+        resolver = ConfigResolver(environment.providers, plane.notices)
         self.plane = plane
         """The control plane whose connectors run here."""
         self.cluster = cluster

@@ -201,4 +201,5 @@ def test_a_pattern_must_match_the_whole_text() -> None:
     """A pattern must match the whole text; a pattern that only Java can read matches nothing."""
     assert matches("a.*", "ab")
     assert not matches("a", "ab")
-    assert not matches("\\p{L}+", "ab")
+    assert matches("\\p{L}+", "ab")
+    assert not matches("(a)\\1", "aa")

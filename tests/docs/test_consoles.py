@@ -11,7 +11,8 @@ from tests.docs.command_server import command_server
 from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 
 DOCUMENTS = (
-    *("archives", "cli", "connectors", "embed", "inspect", "operate", "replay", "rest", "testing"),
+    *("archives", "cli", "connectors", "embed", "inspect", "operate", "replay", "rest", "schemas"),
+    "testing",
     *("tour", "upgrade"),
     pytest.param("replay-data", marks=pytest.mark.java),
 )

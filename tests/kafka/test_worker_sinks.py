@@ -168,12 +168,12 @@ async def test_a_paused_sink_stays_in_its_group(broker: Broker, own_topics: Topi
 
 @NEWEST
 async def test_a_pattern_selects_whole_names(broker: Broker, own_topics: Topics) -> None:
-    """`topics.regex` matches the whole name of a topic."""
+    """`topics.regex` matches the whole name of a topic, in Java's syntax."""
     topic = await sink_topic(broker)
     await create_topic(broker, f"{topic}-longer", 1, cleanup__policy="delete")
     await produce(broker, f"{topic}-longer", "not")
     await produce(broker, topic, "yes")
-    config = sink(topic) | {"topics.regex": topic}
+    config = sink(topic) | {"topics.regex": rf"\Q{topic}\E"}
     del config["topics"]
     async with worker_on(broker, own_topics, KeepingSink) as worker:
         await worker.plane.execute(CreateConnector("s", config))

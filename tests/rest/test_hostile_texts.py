@@ -42,7 +42,8 @@ READS = {
     "topics.regex that can match in many ways": (
         "from controlplane.core.configdef.regex_errors import matches;"
         "assert not any(matches(one, 'a' * 60 + '!')"
-        " for one in ('(a+)+', '(a|a)*', 'a?' * 60 + 'a' * 60, '.*.*.*.*.*.*.*b'))"
+        " for one in ('(a+)+', '(a|a)*', 'a?' * 60 + 'a' * 60, '.*.*.*.*.*.*.*b'));"
+        "assert not matches(r'\\Q[\\E(a+)+]', '[' + 'a' * 60 + '!')"
     ),
 }
 

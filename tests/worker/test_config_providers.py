@@ -41,6 +41,7 @@ SECRET = "pa$$'w\\örd-0815"
 """Value of a provider; a `repr` shows it in another form."""
 
 KAFKAS = "org.apache.kafka.common.config.provider"
+PREFIX = "config.providers"
 
 received_configs: list[dict[str, str]] = []
 """Configs that the classes of these tests have got."""
@@ -282,6 +283,36 @@ async def test_a_missing_key_leaves_the_reference(
         config = config_of(LeakingSource, topic="t", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
         await until(lambda: [config["password"] for config in received_configs] == [reference])
+
+
+async def test_the_log_names_references_that_a_limit_forbids(tmp_path: Path) -> None:
+    """The reference stays, as in Kafka; a warning names key, reference and setting."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    classes = {"dir": f"{KAFKAS}.DirectoryConfigProvider", "env": f"{KAFKAS}.EnvVarConfigProvider"}
+    limits = {
+        "dir": {"allowed.paths": str(tmp_path / "inside")},
+        "env": {"allowlist.pattern": "ORDERS_.*"},
+    }
+    (tmp_path / "inside").mkdir()
+    providers = Providers(classes, {"HOME": "/root", "ORDERS_KEY": "k" * 9}, limits)
+    file, variable = f"${{dir:{outside}:password}}", "${env:HOME}"
+    notices = RecordedNotices()
+    config = config_of(LeakingSource, topic="${env:ORDERS_KEY}${env:ORDERS_NO}", password=file)
+    config["raise"] = variable
+    async with running(LeakingSource, providers=providers, notices=notices) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        await until(lambda: received_configs)
+    assert received_configs[0]["topic"] == "k" * 9 + "${env:ORDERS_NO}"
+    assert received_configs[0]["password"] == file
+    warned = [
+        {"key": "password", "reference": file, "limit": f"{PREFIX}.dir.param.allowed.paths"},
+        {"key": "raise", "reference": variable, "limit": f"{PREFIX}.env.param.allowlist.pattern"},
+    ]
+    events = notices.of("config_reference_refused")
+    assert events[:2] == warned
+    assert all(event in warned for event in events)
 
 
 def test_the_text_around_references_stays(providers: Providers) -> None:

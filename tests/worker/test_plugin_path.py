@@ -220,6 +220,7 @@ def test_a_missing_directory_is_named() -> None:
 BROKEN = {
     "pp_raises": ("1 / 0", "1: ZeroDivisionError: division by zero"),
     "pp_exits": ("import sys\nsys.exit(3)", "2: SystemExit: 3"),
+    "pp_ends_the_process": ("import os\nos._exit(3)", "2: SystemExit: 3"),
     "pp_needs": (
         "\nimport no_such_module_at_all",
         "2: ModuleNotFoundError: No module named 'no_such_module_at_all'",

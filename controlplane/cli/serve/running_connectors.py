@@ -93,4 +93,9 @@ def with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
     """Return the plugins that run here, and those that a catalogue declares."""
     if declared is None or not (declared.listed or declared.trusting):
         return runnable
-    return Plugins((*runnable.listed, *declared.listed), runnable.own, trusting=declared.trusting)
+    return Plugins(
+        (*runnable.listed, *declared.listed),
+        runnable.own,
+        trusting=declared.trusting,
+        running_here=runnable.running_here,
+    )

@@ -1,14 +1,16 @@
 """Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
 
-Detects only errors that Java surely reports. They are unclosed or unopened groups and character
-classes, quantifiers with nothing to repeat, a backslash at the end. Other invalid patterns are
-accepted. No pattern that Java accepts is refused.
+`pattern_error` detects only errors that Java surely reports. They are unclosed or unopened groups
+and character classes, quantifiers with nothing to repeat, a backslash at the end. Other invalid
+patterns are accepted. No pattern that Java accepts is refused. `matching_error` also refuses
+patterns that this process cannot match.
 """
 
 import math
 import re
 
 from controlplane.core.java import java_library
+from controlplane.core.java.regular_expressions import UnsupportedPattern, python_pattern
 
 
 def pattern_error(pattern: str) -> str | None:
@@ -25,18 +27,31 @@ def pattern_error(pattern: str) -> str | None:
     return "\n".join(lines)
 
 
+def matching_error(pattern: str) -> str | None:
+    """The reason why this process cannot match texts with a pattern; None: it can."""
+    error = pattern_error(pattern)
+    if error is not None:
+        return error
+    try:
+        python_pattern(pattern)
+    except UnsupportedPattern as unsupported:
+        return f"this worker cannot match it as Java does: {unsupported}"
+    return None
+
+
 def matches(pattern: str, text: str) -> bool:
-    """`Pattern.matches`, for patterns that mean the same in Python; others match nothing.
+    """`Pattern.matches`; a pattern that `python_pattern` refuses matches nothing.
 
     Clients choose both pattern and text. So a pattern never matches if matching could take long
     (`WAYS_MAX`).
     """
-    if _match_ways(pattern, len(text)) > WAYS_MAX:
-        return False
     try:
-        return re.fullmatch(pattern, text) is not None
-    except re.error:
+        translated = python_pattern(pattern)
+    except UnsupportedPattern:
         return False
+    if _match_ways(translated.pattern, len(text)) > WAYS_MAX:
+        return False
+    return translated.fullmatch(text) is not None
 
 
 WAYS_MAX = 1_000_000
@@ -49,7 +64,7 @@ _REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
 def _match_ways(pattern: str, length: int) -> float:
-    """Upper bound of the ways in which a pattern can match a text of this length.
+    """Upper bound of the ways in which a pattern of Python can match a text of this length.
 
     A quantifier has `length + 1` ways at most, and a repeated group has no bound here.
     """

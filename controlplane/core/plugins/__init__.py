@@ -61,6 +61,7 @@ class Plugins:
         more: Iterable[Plugin] = (),
         *,
         trusting: bool = False,
+        running_here: bool = False,
     ) -> None:
         self.listed = tuple(listed)
         """Plugins of a catalogue. For each kind that it lists, it must also list Kafka's own
@@ -71,6 +72,8 @@ class Plugins:
         """Plugins in addition to a catalogue; they hide none of Kafka's own."""
         self.trusting = trusting
         """True if unknown classes are taken to exist; a worker refuses them."""
+        self.running_here = running_here
+        """True if connectors run in this process, which then matches their patterns itself."""
         self._at: dict[str, ClassPath] = {}
 
     def at(self, profile: Profile) -> ClassPath:
@@ -82,6 +85,7 @@ class Plugins:
                 self.own,
                 profile,
                 trusting=self.trusting,
+                running_here=self.running_here,
             )
         return class_path
 
@@ -104,7 +108,9 @@ class Plugins:
 
     def trusting_unknown(self) -> "Plugins":
         """Return these plugins, with every unknown class taken to exist."""
-        return Plugins(self.listed, self.own, self.added, trusting=True)
+        return Plugins(
+            self.listed, self.own, self.added, trusting=True, running_here=self.running_here
+        )
 
     def type_of(self, connector_class: Any) -> str:
         """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""

@@ -32,10 +32,13 @@ class ClassPath:
         profile: Profile,
         *,
         trusting: bool = False,
+        running_here: bool = False,
     ) -> None:
         self._own, self._profile = own, profile
         self.trusting = trusting
         """True if an unknown class is taken to exist."""
+        self.running_here = running_here
+        """True if connectors run in this process."""
         present = [dated for plugin in plugins if (dated := plugin.as_of(profile)) is not None]
         self.plugins = tuple(plugin for plugin in present if self._is_listed(plugin))
         self._defective = [plugin for plugin in present if plugin.defect is not None]

@@ -24,6 +24,7 @@ from controlplane.core.validation.connector_rules import (
     check_source,
     fail_at_first_error,
 )
+from controlplane.core.validation.pattern_rules import check_patterns
 from controlplane.core.validation.plugin_aliases import aliased_keys, check_aliased
 from controlplane.core.validation.plugin_versions import (
     connector_definition,
@@ -138,6 +139,8 @@ def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
         check_source(subject, plugin, checked)
     if kind == "sink" and keys:
         check_sink(subject, checked)
+    if subject.path.running_here:
+        check_patterns(subject, kind, checked)
     if subject.profile.refuses_nulls:
         _refuse_nulls(subject, checked)
     defined = subject.path.definition_of(plugin)

@@ -49,7 +49,7 @@ class ValidationSubject(NamedTuple):
         Values from config providers are unknown here, and count as valid.
         """
         checked = check(definition, self.config, self.find)
-        for name in self._provided_keys() & checked.keys():
+        for name in self.provided_keys() & checked.keys():
             checked[name] = KeyCheck(name, self.config[name])
         return checked
 
@@ -65,7 +65,7 @@ class ValidationSubject(NamedTuple):
             else self.config
         )
 
-    def _provided_keys(self) -> set[str]:
+    def provided_keys(self) -> set[str]:
         """Keys whose values refer to a provider: `${provider:path:key}` (KIP-297)."""
         if not self.worker.config_providers:
             return set()

@@ -149,13 +149,13 @@ class TopicSubscription(NamedTuple):
     """Topics by name, or by a regular expression that matches their whole name."""
 
     topics: Sequence[str]
-    pattern: str | None = None
+    pattern: re.Pattern[str] | None = None
 
     def selects(self, topic: str) -> bool:
         """True if this topic is consumed."""
         if self.pattern is None:
             return topic in self.topics
-        return re.fullmatch(self.pattern, topic) is not None
+        return self.pattern.fullmatch(topic) is not None
 
 
 class Consumer(Protocol):

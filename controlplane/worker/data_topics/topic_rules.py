@@ -7,6 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from controlplane.connect.errors import ConnectError
+from controlplane.core.configdef.value_parser import InvalidValue
+from controlplane.core.validation.pattern_rules import TopicPatterns, topic_groups
+
 _PREFIX = "topic.creation."
 _DEFAULT = "default"
 _OWN_KEYS = ("include", "exclude", "partitions", "replication.factor")
@@ -58,11 +62,14 @@ class TopicRules:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "TopicRules | None":
-        """Read the groups from a connector's config; None: it has no `topic.creation.*`."""
+        """Read the groups from a connector's config; None: it has no `topic.creation.*`.
+
+        Raises:
+            ConnectError: a regular expression cannot be matched.
+        """
         if not any(key.startswith(_PREFIX) for key in config):
             return None
-        names = [name.strip() for name in config.get(f"{_PREFIX}groups", "").split(",")]
-        named = [_group(config, name) for name in names if name and name != _DEFAULT]
+        named = [_group(config, name) for name in topic_groups(config)]
         return cls([*named, _group(config, _DEFAULT)])
 
     def topic(self, name: str) -> WantedTopic:
@@ -85,14 +92,20 @@ def _group(config: Mapping[str, str], name: str) -> _TopicGroup:
 
     every = name == _DEFAULT
     return _TopicGroup(
-        _pattern(".*" if every else own.get("include", "")),
-        _pattern("" if every else own.get("exclude", "")),
+        _pattern("include", ".*" if every else own.get("include", "")),
+        _pattern("exclude", "" if every else own.get("exclude", "")),
         number("partitions"),
         number("replication.factor"),
         {key: value for key, value in own.items() if key not in _OWN_KEYS},
     )
 
 
-def _pattern(listed: str) -> re.Pattern[str]:
-    """Return the pattern of a list of regular expressions. An empty list matches no topic."""
-    return re.compile("|".join(f"(?:{part.strip()})" for part in listed.split(",")))
+def _pattern(key: str, listed: str) -> re.Pattern[str]:
+    """Return the pattern of a list of regular expressions. An empty list matches no topic.
+
+    `key`: its name within the group, which Kafka's error has.
+    """
+    try:
+        return TopicPatterns.of(key, listed).compiled()
+    except InvalidValue as invalid:
+        raise ConnectError(str(invalid)) from None

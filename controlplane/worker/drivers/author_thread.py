@@ -10,12 +10,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, copy_context
 from selectors import DefaultSelector
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import description_of
+from controlplane.worker.process_exits import guard_exits
 
 T = TypeVar("T")
 
@@ -54,22 +55,6 @@ def end_if_forked(process: int) -> None:
         os._exit(FORKED_EXIT)
 
 
-_WORKER_PROCESS: ContextVar[int] = ContextVar("process of the worker")
-"""Process id of the worker; set in the context of connector code, and so in copies of it."""
-
-_exit_process = os._exit
-
-
-def _exit_connector(status: int) -> NoReturn:
-    """`os._exit` of a worker: a connector's code gets `SystemExit`, so the process stays up.
-
-    Child processes of a connector end as usual.
-    """
-    if _WORKER_PROCESS.get(None) == os.getpid():
-        raise SystemExit(status)
-    _exit_process(status)
-
-
 class AuthorThread:
     """Calls functions in one thread with an event loop of its own, one after another.
 
@@ -78,7 +63,6 @@ class AuthorThread:
     """
 
     def __init__(self, name: str, context: Context | None = None) -> None:
-        os._exit = _exit_connector
         self._loop = asyncio.SelectorEventLoop(_OwnSelector())
         self._left_behind = False
         context = context or copy_context()
@@ -171,7 +155,7 @@ class AuthorThread:
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Call a function, and await its result if it is awaitable."""
     process = os.getpid()
-    _WORKER_PROCESS.set(process)
+    guard_exits()
     try:
         result = function(*arguments)
         return await result if inspect.isawaitable(result) else result

@@ -124,7 +124,7 @@ class GroupConsumer:
         """Subscribed topics; empty for a pattern."""
         self._topics_polled_at = 0.0
 
-    async def start(self, topics: Sequence[str], pattern: str | None) -> None:
+    async def start(self, topics: Sequence[str], pattern: re.Pattern[str] | None) -> None:
         """Connect and join the group; retry without end until brokers answer.
 
         Raises:
@@ -144,8 +144,7 @@ class GroupConsumer:
             self._consumer.subscribe(topics=[*topics], listener=listener)
         else:
             # aiokafka matches the beginning of a name, Kafka the whole name.
-            whole = re.compile(rf"(?:{pattern})\Z")
-            self._consumer.subscribe(pattern=whole.pattern, listener=listener)
+            self._consumer.subscribe(pattern=rf"(?:{pattern.pattern})\Z", listener=listener)
 
     async def poll(self, timeout_s: float) -> list[Entry]:
         """Return records of the partitions that are not paused; empty after the time-out.

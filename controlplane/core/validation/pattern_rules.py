@@ -1,0 +1,130 @@
+"""Rules for the regular expressions that a worker in this process matches itself.
+
+A worker refuses a pattern that Python cannot match as Java does. Kafka's workers accept it. All
+patterns must match the whole name of a topic:
+
+- `topics.regex` of a sink. Kafka: `WorkerSinkTask`, `SubscriptionState`.
+- `pattern` of the predicate `TopicNameMatches`.
+- `topic.creation.GROUP.include` and `.exclude` of a source. Kafka: `TopicCreationGroup`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from controlplane.core.configdef.check_result import KeyChecks, add_errors
+from controlplane.core.configdef.regex_errors import matching_error, pattern_error
+from controlplane.core.configdef.value_parser import InvalidValue, JavaClass
+from controlplane.core.java.java_library import trim
+from controlplane.core.java.regular_expressions import python_pattern
+from controlplane.core.validation.subject import ValidationSubject
+
+TOPICS_REGEX = "topics.regex"
+TOPIC_CREATION = "topic.creation."
+
+_MATCHER = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+_SEPARATOR = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+
+
+class TopicPatterns(NamedTuple):
+    """List of regular expressions in a setting of `topic.creation.*`; any of them may match."""
+
+    key: str
+    """Name of the key in errors."""
+    patterns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, key: str, text: str) -> "TopicPatterns":
+        """Read the text of the setting: patterns with commas between them."""
+        trimmed = trim(text)
+        return cls(key, tuple(_SEPARATOR.split(trimmed)) if trimmed else ())
+
+    @property
+    def joined(self) -> str:
+        """The pattern of Java for the whole list. An empty list matches the empty text only."""
+        return "|".join(self.patterns)
+
+    def compiled(self) -> re.Pattern[str]:
+        """Return the pattern of Python for the whole list.
+
+        Raises:
+            InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
+        """
+        for pattern in (*self.patterns, self.joined):
+            reason = matching_error(pattern)
+            if reason is not None:
+                raise self._invalid(reason)
+        return python_pattern(self.joined)
+
+    def check(self) -> None:
+        """Refuse patterns that Java accepts, and that cannot be matched here.
+
+        Raises:
+            InvalidValue: there is such a pattern.
+        """
+        if not any(pattern_error(pattern) for pattern in self.patterns):
+            self.compiled()
+
+    def _invalid(self, reason: str) -> InvalidValue:
+        return InvalidValue.value(
+            self.key, list(self.patterns), f"Syntax error in regular expression: {reason}"
+        )
+
+
+def compiled_regex(key: str, pattern: str) -> re.Pattern[str]:
+    """Return the pattern of Python for a setting with one regular expression.
+
+    Raises:
+        InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
+    """
+    reason = matching_error(pattern)
+    if reason is not None:
+        raise InvalidValue.value(key, pattern, f"Invalid regex: {reason}")
+    return python_pattern(pattern)
+
+
+def topic_groups(config: Mapping[str, str | None]) -> Iterator[str]:
+    """Names of the groups of `topic.creation.groups`, without the default group."""
+    listed = trim(config.get(f"{TOPIC_CREATION}groups") or "")
+    names = dict.fromkeys(_SEPARATOR.split(listed)) if listed else {}
+    return (name for name in names if name and name != "default")
+
+
+def check_patterns(subject: ValidationSubject, kind: str, checked: KeyChecks) -> None:
+    """Add an error for each pattern that cannot be matched here."""
+    for key, error in list(_errors(subject, kind, checked)):
+        add_errors(checked, key, error)
+
+
+def _errors(subject: ValidationSubject, kind: str, checked: KeyChecks) -> Iterator[tuple[str, str]]:
+    """Yield pairs of key and error; values of config providers are unknown, and have none."""
+    provided = subject.provided_keys()
+    for key in _pattern_keys(checked):
+        value = checked[key].value
+        if isinstance(value, str) and value and not checked[key].errors and key not in provided:
+            try:
+                compiled_regex(key, value)
+            except InvalidValue as invalid:
+                yield key, str(invalid)
+    if kind != "source" or f"{TOPIC_CREATION}groups" not in checked:
+        return
+    for group in topic_groups(subject.config):
+        for part in ("include", "exclude"):
+            key = f"{TOPIC_CREATION}{group}.{part}"
+            if key not in provided:
+                try:
+                    TopicPatterns.of(key, subject.config.get(key) or "").check()
+                except InvalidValue as invalid:
+                    yield key, str(invalid)
+
+
+def _pattern_keys(checked: KeyChecks) -> Iterator[str]:
+    """Yield the checked keys with one regular expression."""
+    if TOPICS_REGEX in checked:
+        yield TOPICS_REGEX
+    for key, check in checked.items():
+        if key.startswith("predicates.") and key.endswith(".type"):
+            pattern = f"{key.removesuffix('type')}pattern"
+            is_matcher = isinstance(check.value, JavaClass) and check.value.name == _MATCHER
+            if is_matcher and pattern in checked:
+                yield pattern

@@ -1,0 +1,194 @@
+"""Regular expressions of Java in the configs of connectors that run here."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext
+from controlplane.connect.errors import ConnectError
+from controlplane.core.commands import CreateConnector
+from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.validation import refusal
+from controlplane.plane import Refusal, Settings
+from controlplane.plugins import catalogued
+from controlplane.settings.providers import Providers
+from controlplane.worker.data_topics.topic_rules import TopicRules
+from tests.worker.numbered_records import CountingSource
+from tests.worker.worker_fixture import (
+    config_of,
+    connector_status,
+    produce,
+    running,
+    task_trace,
+    until,
+    until_state,
+)
+
+CANNOT = "this worker cannot match it as Java does: an escape that is not supported"
+PREDICATE = {
+    "predicates": "p",
+    "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+}
+GROUP = {
+    "topic.creation.default.partitions": "1",
+    "topic.creation.default.replication.factor": "1",
+    "topic.creation.groups": "g",
+}
+PROVIDED = Providers(
+    {"env": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}, {"P": r"(a)\1"}
+)
+
+NAMED = Settings(worker=DecisionSettings(config_providers=("env",)))
+
+taken: list[str] = []
+"""Topics of the records that the sink of these tests has got."""
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> None:
+    taken.clear()
+
+
+class TopicCollectingSink(Sink):
+    """Sink that keeps the topic of each record."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Keep the topics."""
+        del task
+        taken.extend(record.topic for record in records)
+
+
+def config_with(setting: dict[str, str]) -> dict[str, str]:
+    """Config of a sink for `topics.regex` and predicates; else of a source."""
+    if any(key.startswith("topic.creation") for key in setting):
+        return config_of(CountingSource, topic="t") | GROUP | setting
+    topics = {} if "topics.regex" in setting else {"topics": "t"}
+    return config_of(TopicCollectingSink) | topics | setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [
+        ({"topics.regex": r"(a)\1"}, f"topics.regex: Invalid regex: {CANNOT} at index 3"),
+        (
+            PREDICATE | {"predicates.p.pattern": r"a\R"},
+            f"predicates.p.pattern: Invalid regex: {CANNOT} at index 1",
+        ),
+        (
+            {"topic.creation.g.include": r"x, a\R"},
+            f"topic.creation.g.include: Syntax error in regular expression: {CANNOT} at index 1",
+        ),
+        (
+            {"topic.creation.g.exclude": r"\G"},
+            f"topic.creation.g.exclude: Syntax error in regular expression: {CANNOT} at index 0",
+        ),
+        ({"topics.regex": "("}, "topics.regex: Invalid regex: Unclosed group near index 1\n("),
+    ],
+)
+async def test_patterns_that_cannot_be_matched_are_refused(
+    setting: dict[str, str], error: str
+) -> None:
+    """The validation by a worker that runs connectors names key and reason."""
+    async with running(TopicCollectingSink, CountingSource) as worker:
+        with pytest.raises(Refusal) as refused:
+            await worker.plane.execute(CreateConnector("c", config_with(setting)))
+    assert "the following 1 error(s):\nInvalid value " in str(refused.value)
+    assert f" for configuration {error}" in str(refused.value)
+
+
+def test_a_plane_for_javas_workers_accepts_every_pattern_of_java() -> None:
+    """A pattern that only Java can match is no error where Java runs the connectors."""
+    config = PREDICATE | {
+        "name": "c",
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "topics.regex": r"(a)\1",
+        "predicates.p.pattern": r"\R",
+    }
+    assert refusal(config, Context(profile=Profile.of("3.9.1"), plugins=catalogued())) is None
+
+
+async def test_a_sink_gets_the_topics_that_java_would_select() -> None:
+    """`topics.regex` has Java's syntax, and matches whole names."""
+    async with running(TopicCollectingSink) as worker:
+        for topic in ("ab", "aB", "xab", "a.b", "axb", "b", "c"):
+            await produce(worker.plane.log, topic, topic)
+        pattern = r"\p{Lower}{2}|\Qa.b\E|[a-c&&[^b]]"
+        config = config_of(TopicCollectingSink, topics_regex=pattern)
+        await worker.plane.execute(CreateConnector("c", config))
+        await until(lambda: sorted(taken) == ["a.b", "ab", "c"])
+
+
+async def test_a_pattern_of_a_provider_is_checked_at_the_start() -> None:
+    """Validation does not know the value; the task is FAILED, and its trace has the reason."""
+    async with running(
+        TopicCollectingSink, CountingSource, providers=PROVIDED, settings=NAMED
+    ) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("s", config_with({"topics.regex": "${env:P}"})))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert f"Invalid regex: {CANNOT} at index 3" in task_trace(worker, "s")
+        config = config_with(PREDICATE | CHAIN | {"predicates.p.pattern": "${env:P}"})
+        await plane.execute(CreateConnector("p", config))
+        await until_state(worker, "p", "RUNNING", "FAILED")
+        assert f"configuration pattern: Invalid regex: {CANNOT}" in task_trace(worker, "p")
+
+
+CHAIN = {
+    "transforms": "drop",
+    "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+    "transforms.drop.predicate": "p",
+}
+
+
+@pytest.mark.parametrize(
+    ("listed", "error"),
+    [
+        ("(", "Invalid value [(] for configuration include: Syntax error in regular expression: "),
+        ("${env:P}", "Invalid value [[hidden]] for configuration include: Syntax error in"),
+    ],
+)
+async def test_a_source_with_a_wrong_group_fails(listed: str, error: str) -> None:
+    """Kafka does not validate `topic.creation.*`: the connector is FAILED in Kafka's words.
+
+    A value of a provider is hidden.
+    """
+    async with running(CountingSource, providers=PROVIDED, settings=NAMED) as worker:
+        config = config_with({"topic.creation.g.include": listed})
+        await worker.plane.execute(CreateConnector("c", config))
+        await until_state(worker, "c", "FAILED")
+        status = connector_status(worker, "c")
+    assert status is not None
+    assert error in (status.trace or "")
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "selected"),
+    [
+        ("", "", ""),
+        ("a, b", "", "a b"),
+        ("(?i)a,b", "", "a b A B"),
+        (r"[a-c&&[^b]],\QB\E", "", "a c B"),
+        ("a|b|c", r"\p{Lower}", ""),
+        (".*", "(?i)B", "a c A"),
+    ],
+)
+def test_groups_select_topics_as_in_kafka(include: str, exclude: str, selected: str) -> None:
+    """The patterns of a list are joined before they are compiled, so flags hold for the rest."""
+    rules = TopicRules.of(
+        GROUP
+        | {
+            "topic.creation.g.include": include,
+            "topic.creation.g.exclude": exclude,
+            "topic.creation.g.partitions": "3",
+        }
+    )
+    assert rules is not None
+    topics = [topic for topic in "abcAB" if rules.topic(topic).partitions == 3]
+    assert topics == selected.split()
+
+
+def test_a_list_with_an_invalid_pattern_is_refused() -> None:
+    """Each pattern of the list must be valid, although the joined pattern would be."""
+    with pytest.raises(ConnectError, match=r"^Invalid value \[\(a, b\)\] for"):
+        TopicRules.of(GROUP | {"topic.creation.g.include": "(a,b)"})
