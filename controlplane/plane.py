@@ -372,8 +372,7 @@ class ControlPlane:
         Raises:
             ExternalActionFailed: no broker answers, or it refuses.
         """
-        config = self.state.config.connectors.get(connector, {})
-        return await sink_offsets(connector, config, self.context, self._around.outside)
+        return await sink_offsets(self.state, connector, self.context, self._around.outside)
 
     async def with_remote_offsets(self, state: ClusterState, connector: str) -> ClusterState:
         """Return a state with a source's remote offsets; see `external.with_remote_offsets`."""
@@ -387,8 +386,7 @@ class ControlPlane:
         Raises:
             ExternalActionFailed: no broker answers, or it refuses.
         """
-        config = self.state.config.connectors.get(connector, {})
-        return await sink_progress(connector, config, self.context, self._around.outside)
+        return await sink_progress(self.state, connector, self.context, self._around.outside)
 
     async def history(self, connector: str) -> History:
         """Return the history of a connector: its records, and the changes by each.

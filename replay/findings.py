@@ -1,6 +1,7 @@
 """Findings of audits, comparisons and rehearsals, as one value type."""
 
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,6 +37,13 @@ class Severity(Enum):
     """Something fails to happen until an operator acts."""
     DANGER = "danger"
     """Work is lost or done twice, a worker does not start, or members disagree permanently."""
+
+
+class FindingText(NamedTuple):
+    """Problem and remedy of a finding."""
+
+    sentence: str
+    advice: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True):

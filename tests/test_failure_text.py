@@ -29,7 +29,7 @@ class Nameless(type):
 
     @property
     def __name__(cls) -> str:  # type: ignore[override]
-        """Fail."""
+        """Raise an error, as a broken metaclass may."""
         raise RuntimeError
 
 

@@ -224,7 +224,7 @@ class Listing(Silent):
         (Numbered, "its version is 1, which is no text"),
         (Listing, "its config holds 'k', which is no ConfigKey"),
         (Lamp, "its kind is 'lamp', not source or sink"),
-        (Wordy, "k: 'an odd number' are no words for valid values"),
+        (Wordy, "k: 'an odd number' does not describe valid values"),
         (object, "has no attribute 'kind'"),
     ],
 )

@@ -6,11 +6,15 @@ topics of the cluster.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
-from uuid import uuid4
 
+from controlplane.attached.command_trail import (
+    REFUSED,
+    Trail,
+    answer_of,
+    progress_of,
+)
 from controlplane.attached.connect_client import (
     ConnectClient,
     ConnectRequest,
@@ -20,68 +24,39 @@ from controlplane.attached.connect_client import (
 from controlplane.attached.execution import (
     AcceptedCommand,
     AttachedAnswer,
+    AttachedSurroundings,
     CommandExecution,
-    RequestListener,
+    connector_of,
 )
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.idle_signal import IdleSignal
 from controlplane.attached.interrupted_commands import (
-    CUT_OFF,
     ENDED_LATER,
     UNDER_WAY,
     UNKNOWN_OUTCOME,
+    CutOffCommands,
     ending_of,
     is_success,
 )
-from controlplane.attached.plan_comparison import Comparison
+from controlplane.attached.plan_comparison import Comparison, comparison_facts
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
-from controlplane.attached.settings import ConnectSettings
-from controlplane.attached.trail import (
-    REFUSED,
-    Trail,
-    answer_of,
-    plan_of,
-    progress_of,
-)
 from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.core.codec import command_log
 from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,
-    ConnectorCommand,
     CreateConnector,
     RestoreConnector,
 )
-from controlplane.core.moments import position_text
 from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
-from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.redaction import redacted_refusal
-from controlplane.event_loop import now_ms
 from controlplane.logs.log import LogError, LogUnavailable
-from controlplane.notices import Notices
 from controlplane.rest.errors import WorkerAnswer
-
-AS_PLANNED, DIFFERS, NOT_COMPARED = "as planned", "differs", "not compared"
-"""Results of the comparison, as the trail has them."""
 
 PROBE_S = 5
 """Longest time in seconds for the health check to find a worker that answers."""
-
-
-async def _no_listener(_request: CommandRequest, _step: str) -> None:
-    """Ignore the request."""
-
-
-class AttachedSurroundings(NamedTuple):
-    """Dependencies of an attached plane; tests replace them."""
-
-    notices: Notices
-    now_ms: Callable[[], int] = now_ms
-    new_id: Callable[[], str] = lambda: str(uuid4())
-    stepped: RequestListener = _no_listener
-    limits: ConnectSettings = ConnectSettings()
 
 
 class _QueuedRequest:
@@ -115,7 +90,8 @@ class AttachedPlane:
         self._trail = trail
         self._around = around
         self._execution = CommandExecution(client, planner, log, trail, around.stepped)
-        self._locks = QueueLocks(CommandLimits().commands_waiting)
+        self._locks = locks = QueueLocks(CommandLimits().commands_waiting)
+        self._cut_off = CutOffCommands(self._execution, log, trail, around, locks)
         self._idle = IdleSignal()
         self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
@@ -135,21 +111,23 @@ class AttachedPlane:
         trail: Trail,
         around: AttachedSurroundings,
     ) -> AsyncIterator["AttachedPlane"]:
-        """Steer a cluster within this context; commands that a crash has cut off are ended first.
+        """Steer a cluster within the block. Background tasks end commands that a crash cut off.
 
         The follower must have loaded the planner's release.
         """
         plane = cls(client, planner, log, trail, around)
-        ending = asyncio.create_task(plane._end_unfinished(), name="commands cut off")
+        endings = plane._cut_off.begin()
         try:
             yield plane
         finally:
-            ending.cancel()
-            await plane._close(ending)
+            for ending in endings:
+                ending.cancel()
+            await plane._close(*endings)
 
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
         """Wait for commands whose requests were sent."""
         self._closed = True
+        self._cut_off.close()
         self._idle.begin()
         tasks = [job.task for job in self._running.values()]
         await asyncio.gather(*tasks, *extra_tasks, return_exceptions=True)
@@ -297,8 +275,10 @@ class AttachedPlane:
             comparison = await self._compared(accepted, answer)
         # The next command of the connector may run from here on. In the trail, the record
         # *finished* of this command must precede the next command's records. So nothing is
-        # awaited before `_finish` queues *finished*; the trail keeps the order of appends.
-        await self._finish(accepted, answer, comparison, **ending_of(answer))
+        # awaited before `finished` queues its record; the trail keeps the order of appends.
+        facts = comparison_facts(comparison, self._log.present.topics)
+        facts |= ending_of(answer)
+        await self._trail.finished(request, self._around.now_ms(), answer, facts)
         self._report(job, answer, comparison)
 
     def _answer_callers(self, job: _QueuedRequest, answer: AttachedAnswer) -> None:
@@ -353,13 +333,13 @@ class AttachedPlane:
         The lock of the connector is held meanwhile, so no later command runs on a half done one.
         """
         job.answer.set_result(Rejected(Reason.FAILED, ENDED_LATER.format(failure)))
-        await self._end_with_retries(job.request)
+        await self._cut_off.end_with_retries(job.request)
 
     async def _looked_up(self, accepted: AcceptedCommand, why: str) -> AttachedAnswer:
         """Answer of a command whose outcome no worker has reported, from the cluster's log."""
         plan, command = accepted.plan, accepted.request.command
         if isinstance(plan, Plan) and any(step.records for step in plan.steps):
-            comparison = await self._log.compared(plan, accepted.since, _connector(command))
+            comparison = await self._log.compared(plan, accepted.since, connector_of(command))
             if comparison is not None and not comparison.missing:
                 return plan.outcome
         return Rejected(Reason.FAILED, UNKNOWN_OUTCOME.format(why))
@@ -373,40 +353,13 @@ class AttachedPlane:
         counts: a worker may fail after it has written.
         """
         plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
-        connector = _connector(accepted.request.command)
+        connector = connector_of(accepted.request.command)
         if is_success(answer):
             return await self._log.compared(plan, accepted.since, connector)
         comparison = await self._log.compared(plan, accepted.since, connector, await_missing=False)
         if comparison is None or comparison.records:
             return comparison
         return await self._log.compared(Plan(()), accepted.since, connector)
-
-    async def _finish(
-        self,
-        accepted: AcceptedCommand,
-        answer: AttachedAnswer,
-        comparison: Comparison | None,
-        **facts: Any,
-    ) -> None:
-        await self._trail.finished(
-            accepted.request,
-            self._around.now_ms(),
-            answer,
-            {**self._comparison_facts(comparison), **facts},
-        )
-
-    def _comparison_facts(self, comparison: Comparison | None) -> dict[str, Any]:
-        """Result of a comparison as the trail has it."""
-        if comparison is None:
-            return {"compared": NOT_COMPARED}
-        topics = self._log.present.topics
-        facts: dict[str, Any] = {
-            "compared": AS_PLANNED if comparison.as_planned else DIFFERS,
-            "records": [position_text(position, topics) for position in comparison.records],
-        }
-        if comparison.differences:
-            facts["differences"] = list(comparison.differences)
-        return facts
 
     def _report(
         self, job: _QueuedRequest, answer: AttachedAnswer, comparison: Comparison | None
@@ -420,7 +373,7 @@ class AttachedPlane:
         elif isinstance(answer, WorkerAnswer) and not answer.is_success:
             outcome = REFUSED if answer.is_refusal else command_log.FAILED
             reason = redacted_refusal(answer.message or "")
-        facts = self._comparison_facts(comparison)
+        facts = comparison_facts(comparison, self._log.present.topics)
         self._around.notices.info(
             "command",
             command=command.__struct_config__.tag,
@@ -433,68 +386,3 @@ class AttachedPlane:
             command_id=job.request.command_id,
             took_ms=job.took_ms,
         )
-
-    # --- commands that a crash has cut off --------------------------------------------------------
-
-    async def _end_unfinished(self) -> None:
-        """End every command of the trail that has not finished, the oldest first."""
-        unfinished = [trace for trace in self._trail.commands.values() if trace.unfinished]
-        for trace in unfinished:
-            request = command_log.request_of(trace)
-            if request is None:
-                continue
-            async with self._locks.turn(queue_of(request.command)):
-                await self._end_with_retries(request)
-
-    async def _end_with_retries(self, request: CommandRequest) -> None:
-        """End a command once workers and log can be reached; else the next process ends it."""
-        while not self._closed:
-            try:
-                await self._end(request, self._trail.commands[request.command_id])
-            except (LogUnavailable, OutcomeUnknown) as failure:
-                self._around.notices.warning(
-                    "command_not_ended", command_id=request.command_id, reason=str(failure)
-                )
-                await asyncio.sleep(self._around.limits.retry_ms / 1_000)
-            else:
-                return
-
-    async def _end(self, request: CommandRequest, trace: CommandTrace) -> None:
-        """Look up a command in the cluster's log, and end it; no request is repeated blindly."""
-        progress = progress_of(trace)
-        plan = plan_of(trace) or Plan(())
-        accepted = AcceptedCommand(request, plan, progress.since)
-        command = request.command
-        await self._log.state_at_end()
-        if isinstance(command, CreateConnector) and command.initial_offsets is not None:
-            answer = await self._execution.resume_creation(accepted, command, progress.step)
-        elif isinstance(command, RestoreConnector) and progress.step:
-            answer = await self._execution.perform(accepted)
-        else:
-            answer = await self._logged_answer(accepted)
-        comparison = await self._log.compared_now(plan, progress.since, _connector(command))
-        facts = {"recovered": True, **ending_of(answer)}
-        await self._finish(accepted, answer, comparison, **facts)
-        self._around.notices.warning(
-            "command_recovered",
-            command=command.__struct_config__.tag,
-            **subject_of(command),
-            outcome=facts.get("ended", "failed" if isinstance(answer, Rejected) else "done"),
-            reason=redacted_refusal(answer.sentence) if isinstance(answer, Rejected) else None,
-            command_id=request.command_id,
-        )
-
-    async def _logged_answer(self, accepted: AcceptedCommand) -> AttachedAnswer:
-        """Answer of a command of one request: done if all of its records are in the log."""
-        plan = accepted.plan
-        assert isinstance(plan, Plan)
-        if any(step.records for step in plan.steps):
-            connector = _connector(accepted.request.command)
-            comparison = await self._log.compared_now(plan, accepted.since, connector)
-            if not comparison.missing:
-                return plan.outcome
-        return Rejected(Reason.FAILED, CUT_OFF)
-
-
-def _connector(command: AnyCommand) -> str:
-    return command.connector if isinstance(command, ConnectorCommand) else ""

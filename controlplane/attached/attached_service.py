@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controlplane.attached.attached_plane import AttachedPlane, AttachedSurroundings
+from controlplane.attached.attached_plane import AttachedPlane
 from controlplane.attached.cluster_check import IdentifiedCluster, check_brokers, check_topics
+from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient, ConnectRequest
+from controlplane.attached.execution import AttachedSurroundings
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import ClusterPlanner
-from controlplane.attached.trail import ClusterIdentity, Trail
 from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers

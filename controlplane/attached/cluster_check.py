@@ -111,7 +111,7 @@ def check_brokers(cluster: IdentifiedCluster, cluster_id: str | None) -> None:
     if None not in (cluster.cluster_id, cluster_id) and cluster.cluster_id != cluster_id:
         raise LogNotUsable(
             f"{cluster.workers[0].url} is a worker of Kafka cluster {cluster.cluster_id}, and the "
-            f"brokers are of {cluster_id}: name brokers and workers of the same cluster"
+            f"brokers are of {cluster_id}: name those of one cluster"
         )
 
 

@@ -9,11 +9,13 @@ A request whose outcome is unknown is never repeated: the cluster's log shows wh
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import NamedTuple
+from uuid import uuid4
 
+from controlplane.attached.command_trail import Trail
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.planner import STEP_PREFIXES, ClusterPlanner, creation_parts
-from controlplane.attached.trail import Trail
+from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_requests import request_of
 from controlplane.core.commands import (
     AlterOffsets,
@@ -32,6 +34,8 @@ from controlplane.core.order import Ends
 from controlplane.core.plan import HookSuccess, Outcome, Plan, Reason, Rejected
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
+from controlplane.event_loop import now_ms
+from controlplane.notices import Notices
 from controlplane.rest.errors import WorkerAnswer
 from controlplane.worker_api import connector_path
 
@@ -40,6 +44,21 @@ AttachedAnswer = WorkerAnswer | Outcome | Rejected
 RequestListener = Callable[[CommandRequest, str], Awaitable[None]]
 """Called before the first request (`accepted`) and after each one; an exception ends the command
 there, as a crash does."""
+
+
+async def _no_listener(_request: CommandRequest, _step: str) -> None:
+    """Ignore the request."""
+
+
+class AttachedSurroundings(NamedTuple):
+    """Dependencies of an attached plane; tests replace them."""
+
+    notices: Notices
+    now_ms: Callable[[], int] = now_ms
+    new_id: Callable[[], str] = lambda: str(uuid4())
+    stepped: RequestListener = _no_listener
+    limits: ConnectSettings = ConnectSettings()
+
 
 ACCEPTED = "accepted"
 
@@ -265,3 +284,8 @@ def _failed(
 def _message(answer: WorkerAnswer) -> str | None:
     body = answer.json()
     return body.get("message") if isinstance(body, dict) else None
+
+
+def connector_of(command: AnyCommand) -> str:
+    """Return the connector of a command; empty for a command without one."""
+    return command.connector if isinstance(command, ConnectorCommand) else ""

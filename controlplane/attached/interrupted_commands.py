@@ -1,10 +1,32 @@
-"""Endings of commands that were cut off: sentences for the caller, outcomes for the trail."""
+"""Commands that were cut off, and their endings: sentences for callers, outcomes for the trail.
 
+A crash cuts a command off, and so do workers that do not answer. It is ended by what the log of the
+cluster shows. No request is repeated blindly.
+"""
+
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
-from controlplane.attached.execution import CHECK, AttachedAnswer
-from controlplane.attached.trail import UNKNOWN
-from controlplane.core.plan import Outcome, Rejected
+from controlplane.attached.command_trail import UNKNOWN, Trail, plan_of, progress_of
+from controlplane.attached.connect_client import OutcomeUnknown
+from controlplane.attached.execution import (
+    CHECK,
+    AcceptedCommand,
+    AttachedAnswer,
+    AttachedSurroundings,
+    CommandExecution,
+    connector_of,
+)
+from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.plan_comparison import comparison_facts
+from controlplane.controller.admission import QueueLocks, queue_of, subject_of
+from controlplane.core.codec import command_log
+from controlplane.core.commands import CommandRequest, CreateConnector, RestoreConnector
+from controlplane.core.plan import Outcome, Plan, Reason, Rejected
+from controlplane.core.records import CommandTrace
+from controlplane.core.text.redaction import redacted_refusal
+from controlplane.logs.log import LogUnavailable
 from controlplane.rest.errors import WorkerAnswer
 
 UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
@@ -23,6 +45,100 @@ CUT_OFF = (
     "This service was cut off before a worker had answered. "
     f"The log of the cluster does not show that the request was done: {CHECK}"
 )
+
+
+class CutOffCommands:
+    """Ends the commands that were cut off, each under the lock of its connector."""
+
+    def __init__(
+        self,
+        execution: CommandExecution,
+        log: LogFollowUp,
+        trail: Trail,
+        around: AttachedSurroundings,
+        locks: QueueLocks,
+    ) -> None:
+        self._execution = execution
+        self._log = log
+        self._trail = trail
+        self._around = around
+        self._locks = locks
+        self._closed = False
+
+    def close(self) -> None:
+        """Begin no further attempt; the next process ends the commands that are left."""
+        self._closed = True
+
+    def begin(self) -> "list[asyncio.Task[None]]":
+        """Begin to end the commands of the trail that have not finished, oldest first.
+
+        Each connector has a task of its own. It takes the lock before any newer command does.
+        """
+        queues: dict[str, list[CommandRequest]] = {}
+        for trace in self._trail.commands.values():
+            request = command_log.request_of(trace) if trace.unfinished else None
+            if request is not None:
+                queues.setdefault(queue_of(request.command), []).append(request)
+        return [
+            asyncio.create_task(self._end_in_turn(queue, requests), name=f"cut off: {queue}")
+            for queue, requests in queues.items()
+        ]
+
+    async def _end_in_turn(self, queue: str, requests: Sequence[CommandRequest]) -> None:
+        async with self._locks.turn(queue):
+            for request in requests:
+                await self.end_with_retries(request)
+
+    async def end_with_retries(self, request: CommandRequest) -> None:
+        """End a command once workers and log can be reached; else the next process ends it.
+
+        The caller holds the lock of the connector.
+        """
+        while not self._closed:
+            try:
+                await self._end(request, self._trail.commands[request.command_id])
+            except (LogUnavailable, OutcomeUnknown) as failure:
+                self._around.notices.warning(
+                    "command_not_ended", command_id=request.command_id, reason=str(failure)
+                )
+                await asyncio.sleep(self._around.limits.retry_ms / 1_000)
+            else:
+                return
+
+    async def _end(self, request: CommandRequest, trace: CommandTrace) -> None:
+        """Look up a command in the cluster's log, and end it."""
+        progress = progress_of(trace)
+        plan = plan_of(trace) or Plan(())
+        accepted = AcceptedCommand(request, plan, progress.since)
+        command = request.command
+        await self._log.state_at_end()
+        if isinstance(command, CreateConnector) and command.initial_offsets is not None:
+            answer = await self._execution.resume_creation(accepted, command, progress.step)
+        elif isinstance(command, RestoreConnector) and progress.step:
+            answer = await self._execution.perform(accepted)
+        else:
+            answer = await self._logged_answer(accepted, plan)
+        comparison = await self._log.compared_now(plan, progress.since, connector_of(command))
+        facts = comparison_facts(comparison, self._log.present.topics)
+        facts |= {"recovered": True, **ending_of(answer)}
+        await self._trail.finished(request, self._around.now_ms(), answer, facts)
+        self._around.notices.warning(
+            "command_recovered",
+            command=command.__struct_config__.tag,
+            **subject_of(command),
+            outcome=facts.get("ended", "failed" if isinstance(answer, Rejected) else "done"),
+            reason=redacted_refusal(answer.sentence) if isinstance(answer, Rejected) else None,
+            command_id=request.command_id,
+        )
+
+    async def _logged_answer(self, accepted: AcceptedCommand, plan: Plan) -> AttachedAnswer:
+        """Answer of a command of one request: done if all of its records are in the log."""
+        if any(step.records for step in plan.steps):
+            connector = connector_of(accepted.request.command)
+            comparison = await self._log.compared_now(plan, accepted.since, connector)
+            if not comparison.missing:
+                return plan.outcome
+        return Rejected(Reason.FAILED, CUT_OFF)
 
 
 def ending_of(answer: AttachedAnswer) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from controlplane.core.plan import Draft, Plan
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
 
+AS_PLANNED, DIFFERS, NOT_COMPARED = "as planned", "differs", "not compared"
+"""Results of a comparison, as the trail has them."""
+
 PATHS_NAMED = 5
 """Maximum number of fields of a value that one sentence names."""
 
@@ -50,6 +53,19 @@ def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str
         *_foreign(pool, matched, topics, connector),
     ]
     return Comparison(tuple(differences), tuple(entry.position for entry in matched), missing)
+
+
+def comparison_facts(comparison: Comparison | None, topics: Topics) -> dict[str, Any]:
+    """Return a comparison as the trail has it; None: the log could not be read."""
+    if comparison is None:
+        return {"compared": NOT_COMPARED}
+    facts: dict[str, Any] = {
+        "compared": AS_PLANNED if comparison.as_planned else DIFFERS,
+        "records": [position_text(position, topics) for position in comparison.records],
+    }
+    if comparison.differences:
+        facts["differences"] = list(comparison.differences)
+    return facts
 
 
 def has_appeared(plan: Plan, entries: Sequence[Entry]) -> bool:

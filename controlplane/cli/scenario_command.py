@@ -176,8 +176,8 @@ def _check_clean(paths: Iterable[Path]) -> None:
     if dirty:
         suffix = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
         raise _NotClean(
-            f"{dirty[0]}{suffix}: changed and not yet in git, so `git diff` could not show what "
-            "rewriting changes: commit, or `git add`, first"
+            f"{dirty[0]}{suffix}: changed and not yet in git: commit, or `git add`, first. "
+            "Otherwise `git diff` could not show what rewriting changes"
         )
 
 

@@ -257,9 +257,9 @@ class Source:
         nothing. The argument is read-only. After a `RetriableError` the commit goes on without
         further offsets.
 
-        It is called while `read` waits, in a `yield` or in an `await` of its own. So set a position
-        that this method returns directly before the `yield`, without an `await` between them. While
-        `read` blocks its thread, the offsets of earlier records wait.
+        It is called while `read` waits, in a `yield` or in an `await` of its own. It may return
+        a position that `read` sets. Then `read` must set it directly before the `yield`, without an
+        `await` between them. While `read` blocks its thread, the offsets of earlier records wait.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:

@@ -261,7 +261,7 @@ class Controller:
         self._check_open()
         job = self._running.get(request.command_id)
         if job is None:
-            # A repeated key need not wait for its turn. No other request repeats a command id.
+            # A repeated idempotency key need not wait for its turn. Other command ids never repeat.
             answer = self._earlier_answer(request, self.state) if request.keyed else None
             if answer is not None:
                 return answer

@@ -129,7 +129,7 @@ def known_policy(context: Context) -> Context:
 
 
 async def sink_offsets(
-    name: str, config: Properties, context: Context, outside: ExternalActions
+    state: ClusterState, name: str, context: Context, outside: ExternalActions
 ) -> GroupOffsets:
     """Read the committed offsets of a sink's group.
 
@@ -137,6 +137,7 @@ async def sink_offsets(
         OverridesForbidden: the worker's policy forbids the connector's client settings.
         ExternalActionFailed: the offsets cannot be read.
     """
+    config = _config(state, name)
     forbidden = override_refusal(config, SINK_OFFSET_CLIENTS, context)
     if forbidden is not None:
         raise OverridesForbidden(forbidden)
@@ -163,7 +164,7 @@ async def with_remote_offsets(
 
 
 async def sink_progress(
-    name: str, config: Properties, context: Context, outside: ExternalActions
+    state: ClusterState, name: str, context: Context, outside: ExternalActions
 ) -> GroupProgress:
     """Read the committed offsets of a sink's group, and the ends of their partitions.
 
@@ -171,7 +172,8 @@ async def sink_progress(
         OverridesForbidden: the worker's policy forbids the connector's client settings.
         ExternalActionFailed: the offsets cannot be read. Missing ends are no failure.
     """
-    offsets = await sink_offsets(name, config, context, outside)
+    offsets = await sink_offsets(state, name, context, outside)
+    config = _config(state, name)
     group, admin = group_of(name, config, context), admin_overrides(config)
     ends: Mapping[TopicPartition, LogEnd] = {}
     if isinstance(outside, HasLogEnds):
@@ -179,6 +181,11 @@ async def sink_progress(
             [(topic, partition) for topic, partition, _ in offsets], admin
         )
     return group_progress(group, offsets, ends)
+
+
+def _config(state: ClusterState, connector: str) -> Properties:
+    """Return the config of a connector; empty if there is no such connector."""
+    return state.config.connectors.get(connector, {})
 
 
 class NoExternalSystems:
@@ -198,7 +205,7 @@ class NoExternalSystems:
         if isinstance(action, AlterGroup) and action.put:
             raise ExternalActionFailed(
                 f"Failed to alter consumer group offsets for connector {action.connector}: this "
-                "control plane has no Kafka cluster in which a sink could consume"
+                "control plane has no Kafka cluster"
             )
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:

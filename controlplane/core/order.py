@@ -59,8 +59,8 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
     The entries may continue an ordered prefix, whose timestamps are unknown here. These timestamps
-    can raise ranks only in the partition of the prefix's last record. Entries whose rank they raise
-    come first with or without them, so the order is right.
+    can raise ranks only in the partition of the prefix's last record. The entries there whose rank
+    is too low come first. They would also come first with the right rank, so the order is right.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

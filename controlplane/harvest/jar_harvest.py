@@ -167,8 +167,8 @@ def _run(command: Sequence[str], output_file: Any) -> str:
         )
     except subprocess.TimeoutExpired:
         raise HarvestError(
-            f"Java did not end within {JAVA_S} s; a plugin may be the cause: name a folder without "
-            "the jars of plugins"
+            f"Java did not end within {JAVA_S} s, perhaps because of a plugin: name a folder "
+            "without the jars of plugins"
         ) from None
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None

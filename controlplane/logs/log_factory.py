@@ -77,7 +77,7 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
 
     Raises:
         LogUnavailable: the log cannot be reached, or is locked.
-        LogNotUsable: no such log, no log at all, or a log without a required topic.
+        LogNotUsable: `where` does not exist, is no log, or lacks a required topic.
         LogCorrupt: the file is damaged.
     """
     how = how or OpenOptions()

@@ -25,8 +25,8 @@ def check_ours(where: str) -> None:
     """Raise `LogNotUsable` for a Kafka cluster: only its own workers write its topics."""
     if is_cluster(where):
         raise LogNotUsable(
-            f"{without_login(where)} belongs to a Kafka cluster, whose workers run its commands: "
-            "name an embedded log, or send the commands to a worker"
+            f"{without_login(where)} belongs to a Kafka cluster: name an embedded log, or send the "
+            "commands to a worker of the cluster"
         )
 
 

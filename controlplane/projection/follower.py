@@ -306,7 +306,7 @@ class LogTail:
             await self._folds.fold(batches)
 
     async def _notice_interruptions(self, log: HasInterruptions) -> None:
-        """Report interruptions of the tail and their ends: the tail itself raises no error.
+        """Report that the tail is interrupted or goes on again: the tail itself raises no error.
 
         This polls a local flag, because a request could hang during an outage.
         """

@@ -33,8 +33,9 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Retention times, in ms or `FOREVER`."""
 
     commands_ms: _RetentionMs = 30 * DAY_MS
-    """Retention of the command topic. For this time, past commands can be queried, and a repeated
-    idempotency key gets its first answer."""
+    """Retention of the command topic. For this time, past commands can be queried. A repeated
+    idempotency key gets its first answer while the command is among the last `ENDED_KEPT` that
+    ended (`core.fold.commands`)."""
 
     superseded_ms: _RetentionMs = FOREVER
     """Retention of superseded records in Connect's topics. The default keeps all of them, for

@@ -101,7 +101,7 @@ async def start_snapshots(log: object, fold: Fold, stop: Ends) -> dict[str, Foun
 async def snapshot_headers(
     store: SnapshotStore, topic: str, kind: str | None = None
 ) -> list[tuple[int, SnapshotHeader]]:
-    """Return the number and header of each snapshot of a topic (and kind), the newest first."""
+    """Return (sequence number, header) of each snapshot of a topic (and kind), newest first."""
     with suppress(LogCorrupt):
         stored = await store.stored(topic, kind)
         headers = ((snapshot.number, _open_header(topic, snapshot)) for snapshot in stored)

@@ -85,5 +85,6 @@ async def store_last_snapshots(
         except LogError as failure:
             notices.warning("log_upkeep_failed", reason=str(failure))
         except TimeoutError:
-            reason = f"its snapshots take more than upkeep.closing.ms={settings.closing_ms}"
+            limit = f"upkeep.closing.ms={settings.closing_ms}"
+            reason = f"the last snapshots were not done within {limit}: the next start is slower"
             notices.warning("log_upkeep_failed", reason=reason)

@@ -2,20 +2,27 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from controlplane.controller.external import (
+    ExternalActions,
+    known_policy,
+    sink_offsets,
+    sink_progress,
+)
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import partition_assumptions
-from controlplane.core.plan import Plan, Rejected
+from controlplane.core.plan import GroupOffsets, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import Topics
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log_factory import OpenedLog
-from controlplane.logs.names import is_cluster
+from controlplane.logs.names import brokers_of, is_cluster
 from controlplane.notices import Notices
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
@@ -26,9 +33,6 @@ from controlplane.rest.service import Service, compose
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import FOLLOWER
 from controlplane.settings.worker_settings import decision_settings
-
-if TYPE_CHECKING:
-    from controlplane.read_only.sink_groups import FollowedSinkGroups
 
 
 class ReadOnlySettings(NamedTuple):
@@ -115,22 +119,54 @@ class ReadOnlyPlanner:
         return msgspec.structs.replace(decided.decision, assumed=(*decided.assumed, *partitions))
 
 
+class FollowedSinkGroups:
+    """Consumer groups of the sinks that a follower knows (`rest.service.SinkGroups`)."""
+
+    def __init__(self, follower: Follower, context: Context, actions: ExternalActions) -> None:
+        self._follower = follower
+        self._context = known_policy(context)
+        self._actions = actions
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """Read the committed offsets of a sink connector's consumer group.
+
+        Raises:
+            ExternalActionFailed: a cluster refuses, or cannot be reached.
+        """
+        return await sink_offsets(await self._state(), connector, self._context, self._actions)
+
+    async def group_progress(self, connector: str) -> GroupProgress:
+        """Read the committed offsets with the ends of their partitions.
+
+        Raises:
+            ExternalActionFailed: a cluster refuses, or cannot be reached.
+        """
+        return await sink_progress(await self._state(), connector, self._context, self._actions)
+
+    async def _state(self) -> ClusterState:
+        return await self._follower.state(self._context.profile)
+
+
 @asynccontextmanager
 async def sink_groups(
     settings: ReadOnlySettings, follower: Follower, context: Context
-) -> "AsyncIterator[FollowedSinkGroups | None]":
-    """Open the consumer groups of a cluster; a dump or an embedded log has none."""
+) -> AsyncIterator[FollowedSinkGroups | None]:
+    """Open the consumer groups of a cluster; a dump or an embedded log has none.
+
+    Connections to the clusters are opened on the first request.
+    """
     if not is_cluster(settings.where):
         yield None
         return
     # Imported here: a dump or an embedded log needs no Kafka client.
-    from controlplane.read_only.sink_groups import FollowedSinkGroups  # noqa: PLC0415
+    from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
+    from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
 
-    groups = FollowedSinkGroups(settings.where, settings.configuration, follower, context)
+    clusters = ConnectorClusters(brokers_of(settings.where), settings.configuration)
     try:
-        yield groups
+        yield FollowedSinkGroups(follower, context, KafkaActions(clusters))
     finally:
-        await groups.close()
+        await clusters.close()
 
 
 @asynccontextmanager

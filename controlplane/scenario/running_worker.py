@@ -187,6 +187,6 @@ class _Repairs:
         """Ignore the end of a command: its caller gets the outcome."""
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Pass on the ending of a command of an earlier leader, or that it stays unfinished."""
+        """Pass on how a command of an earlier leader ended, or that it stays unfinished."""
         del event
         self._repaired(**facts)

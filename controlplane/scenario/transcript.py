@@ -123,7 +123,7 @@ def _reached(topic: str, last: Iterable[tuple[int, int]], topics: Topics) -> Ite
 
 
 def json_text(value: Any) -> str:
-    """A JSON value on one line with sorted members, as Java keeps them in no order."""
+    """A JSON value on one line. Its members are sorted, because Java keeps them in no order."""
     return printable(json_codec.encode(_sorted(value)).decode())
 
 

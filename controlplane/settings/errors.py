@@ -11,4 +11,4 @@ class BadValue(SettingsError):
     def __init__(self, key: str, wrong: str, *, because: str | None = None) -> None:
         super().__init__(f"{key} {wrong}")
         self.keys = (key, because) if because else (key,)
-        """Keys to check: the key itself, and another one that makes it matter."""
+        """Keys for the user to check: `key`, and `because`, whose value makes `key` invalid."""

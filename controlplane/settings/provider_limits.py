@@ -105,7 +105,7 @@ class NameLimit:
         if not _SHARED_SYNTAX.fullmatch(self._text):
             raise BadValue(
                 self._key,
-                f"is {self._text}, which is invalid, or which only Java can read: use literals,"
+                f"is {self._text}, which cannot be read here: use literals,"
                 r" classes such as [A-Z_], groups, quantifiers, \d, \s and \w",
             )
         try:

@@ -173,7 +173,9 @@ class Providers:
             provided = None
         if provided is None:
             raise BadValue(
-                key, f"is {reference[0]}, and the provider has no such value: check both"
+                key,
+                f"is {reference[0]}, and the provider cannot give this value: check the reference "
+                "and the provider",
             )
         return provided.value
 

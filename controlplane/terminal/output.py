@@ -15,7 +15,7 @@ from controlplane.core.java import json_codec
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import plain
 from controlplane.terminal.command_errors import flush, write
-from controlplane.terminal.table_text import columns
+from controlplane.terminal.table_text import terminal_columns
 
 DEPTH_INDENTED = 100
 """Deepest JSON that is indented: deeper JSON would be mostly spaces, and is put on one line."""
@@ -83,7 +83,7 @@ def rendered(what: Any, *, soft_wrap: bool = False) -> str:
     console = Console(
         file=StringIO(),
         force_terminal=terminal,
-        width=columns(),
+        width=terminal_columns(),
         no_color=not terminal,
         highlight=False,
         markup=False,

@@ -46,7 +46,7 @@ def is_wide() -> bool:
     return context is not None and bool(context.meta.get(_WIDE))
 
 
-def columns() -> int:
+def terminal_columns() -> int:
     """Number of characters in a line."""
     if is_wide():
         return UNBOUNDED_COLUMNS

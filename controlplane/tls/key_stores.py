@@ -60,7 +60,7 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     content = _read_store(store.path, _KEY)
     if content.startswith(jks.MAGIC):
         raise SettingsError(
-            f"{store.path} is a JKS store, whose keys only Java reads: convert it with "
+            f"Only Java reads the keys of a JKS store: convert {store.path} with "
             f"{_conversion(store.path)} and set {_KEY}.location to the new file"
         )
     opened = _open_pkcs12(store, content, _KEY)

@@ -242,13 +242,12 @@ class InstanceFactory:
         )
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
-        name, number = draft.identity
         check_source_task(draft.connector_config, self._plane.context, self._settings)
         boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
         exactly_once = self._settings.exactly_once
         sets_boundaries = exactly_once and boundary == "connector"
         transaction = TransactionRequests() if sets_boundaries else None
-        offsets = self._offsets[name]
+        offsets = self._offsets[draft.identity.connector]
         context = TaskContext(draft.identity, draft.config, offsets, transaction)
         driver = await _source_driver(draft, context)
         # A thread of its own: a generator that blocks must not hold up records that it has yielded.
@@ -272,7 +271,7 @@ class InstanceFactory:
             control=draft.control,
             settings=self._settings,
             config=draft.connector_config,
-            note_topic=partial(self._statuses.note_topic, name, number),
+            note_topic=partial(self._statuses.note_topic, draft.identity),
             notices=self._notices,
             updates_offsets=self._plane.state.profile.updates_offsets,
             metrics=metrics,
@@ -309,7 +308,6 @@ class InstanceFactory:
         return await until_available(reading)
 
     async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
-        name, number = draft.identity
         check_sink_task(draft.connector_config, self._plane.context)
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
@@ -324,11 +322,11 @@ class InstanceFactory:
             reporter=self._reporter(draft, pipeline),
             control=draft.control,
             settings=self._settings,
-            note_topic=partial(self._statuses.note_topic, name, number),
+            note_topic=partial(self._statuses.note_topic, draft.identity),
             notices=self._notices,
             metrics=metrics,
         )
-        group = group_of(name, draft.connector_config, self._plane.context)
+        group = group_of(draft.identity.connector, draft.connector_config, self._plane.context)
         subscription = TopicSubscription(
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
             draft.config.get("topics.regex") or None,

@@ -97,7 +97,7 @@ def _directory_hint(name: str) -> str:
 
 
 def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:
-    """Load an entry point. An object of another kind only declares a config, and is left out."""
+    """Load an entry point; leave out a class that only declares a config and cannot run."""
     try:
         loaded = point.load()
     except KeyboardInterrupt:

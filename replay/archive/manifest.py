@@ -38,6 +38,9 @@ READINGS_FORMAT = 4
 ranges of several looks (a term of `readings.reading_columns`). Earlier versions would take a joined
 range for one look, so they must refuse this format."""
 
+FORMATS = (FORMAT, MERGE_FORMAT, RETENTION_FORMAT, READINGS_FORMAT)
+"""Formats that this version reads, the oldest first."""
+
 _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
 
@@ -419,9 +422,9 @@ def decoded(name: str, content: bytes) -> Manifest:
     try:
         document = msgspec.json.decode(content)
         written_as = document.get("format") if isinstance(document, dict) else None
-        if isinstance(written_as, int) and written_as > READINGS_FORMAT:
+        if isinstance(written_as, int) and written_as > FORMATS[-1]:
             raise NoArchive(
-                f"{name} has format {written_as}, but only {FORMAT} to {READINGS_FORMAT} are "
+                f"{name} has format {written_as}, but only {FORMATS[0]} to {FORMATS[-1]} are "
                 "known: use a newer replay"
             )
         return _DECODER.decode(content)

@@ -15,17 +15,10 @@ from replay.audit.decoded_log import DecodedRecord
 from replay.audit.thresholds import Thresholds
 from replay.audit.trail.request_trail import RequestTrail
 from replay.doubts import MayBeOlder, never_older
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 EVIDENCE_KEPT = 10
 """Greatest number of records in a finding's evidence."""
-
-
-class FindingText(NamedTuple):
-    """Problem and remedy of a finding."""
-
-    sentence: str
-    advice: str = ""
 
 
 class LogClock:

@@ -11,9 +11,9 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
-from replay.audit.context import FindingText, new_finding
+from replay.audit.context import new_finding
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _KIND = "two-clusters-one-topic"
 

@@ -40,7 +40,7 @@ class Situation(NamedTuple):
     """Known situation: name, affected releases, and the rule that detects it."""
 
     number: int
-    """Number in the version matrix."""
+    """Number in reports; it never changes."""
     name: str
     ground: str
     """KIP or issue that introduced it."""

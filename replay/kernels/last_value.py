@@ -16,7 +16,8 @@ from replay.kernels.row_runs import (
 )
 
 LAST = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
-"""Columns of the result. Tombstones stay: the value may lie in rows that are reduced separately."""
+"""Columns of the result. Tombstones stay: they may delete values in rows that are reduced
+separately."""
 
 
 def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> pa.Table:

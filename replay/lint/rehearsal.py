@@ -23,7 +23,7 @@ from controlplane.core.text.value_text import item
 from controlplane.core.views.diff import Aspect, Change, diff
 from controlplane.core.views.hazards import Danger, Hazard, hazards
 from replay.compat.preparation import append_command, rerun
-from replay.findings import Finding, Severity, by_name, regeneration
+from replay.findings import Finding, FindingText, Severity, by_name, regeneration
 from replay.lint.log_cleaner import cleaned
 
 CHANGES_SHOWN = 5
@@ -90,20 +90,18 @@ class Rehearsal(msgspec.Struct, frozen=True):
                 yield finding
             changes = [change for change in changes if change not in covered]
 
-    def finding(  # noqa: PLR0913 - the fields of a finding
+    def finding(
         self,
         kind: str,
         name: str,
         severity: Severity,
-        sentence: str,
-        *,
         evidence: Iterable[Position | None],
-        advice: str = "",
+        words: FindingText,
     ) -> Finding:
         """Create a finding of this rehearsal."""
         places = tuple(sorted({place for place in evidence if place is not None}))
-        text = f"{sentence}{self.later}"
-        return Finding(kind, severity, self.cluster, name, places, text, advice)
+        text = f"{words.sentence}{self.later}"
+        return Finding(kind, severity, self.cluster, name, places, text, words.advice)
 
     def place(self, name: str, aspect: Aspect) -> Position | None:
         """Record that last changed a fact for the running worker."""
@@ -127,10 +125,12 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
         "inconsistent",
         name,
         Severity.DANGER,
-        "becomes inconsistent: task configs of its last commit are missing, so it has no tasks. "
-        f"{regeneration(runs=target is Target.STARTED).capitalize()}",
-        evidence=(rehearsal.place(name, Aspect.TASKS),),
-        advice=rerun(name) if target is Target.PAUSED else "",
+        (rehearsal.place(name, Aspect.TASKS),),
+        FindingText(
+            "becomes inconsistent: task configs of its last commit are missing, so it has no "
+            f"tasks. {regeneration(runs=target is Target.STARTED).capitalize()}",
+            rerun(name) if target is Target.PAUSED else "",
+        ),
     )
     return finding, [
         change for change in changes if change.aspect in (*_TASKS, Aspect.INCONSISTENT)
@@ -152,10 +152,12 @@ def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Find
         "tasks-lost",
         name,
         _BADNESS[target],
-        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}. "
-        f"{regeneration(runs=target is Target.STARTED).capitalize()}",
-        evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
-        advice=rerun(name) if target is Target.PAUSED else "",
+        (rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
+        FindingText(
+            f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}. "
+            f"{regeneration(runs=target is Target.STARTED).capitalize()}",
+            rerun(name) if target is Target.PAUSED else "",
+        ),
     )
     return finding, [change for change in changes if change.aspect in _TASKS]
 
@@ -185,13 +187,15 @@ def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Finding
         "zombie-tasks",
         name,
         Severity.WARNING,
-        f"was deleted, but {count(tasks, 'task')} of it {'comes' if tasks == 1 else 'come'} back: "
-        "a new connector of this name starts with them",
-        evidence=(
+        (
             rehearsal.place(name, Aspect.CONFIG),
             rehearsal.started.changed.get((name, Aspect.TASKS, "")),
         ),
-        advice=append_command(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
+        FindingText(
+            f"was deleted, but {count(tasks, 'task')} of it {'comes' if tasks == 1 else 'come'} "
+            "back: a new connector of this name starts with them",
+            append_command(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
+        ),
     )
     return finding, [change for change in changes if change.aspect in _TASKS]
 
@@ -215,11 +219,10 @@ def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
 def _about_reports(
     rehearsal: Rehearsal, name: str, kind: str, text: str, covered: list[Change]
 ) -> _FindingGroup:
+    if not covered:
+        return None, covered
     causes = (change.cause for change in covered)
-    finding = (
-        rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if covered else None
-    )
-    return finding, covered
+    return rehearsal.finding(kind, name, Severity.INFO, causes, FindingText(text)), covered
 
 
 def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
@@ -232,9 +235,11 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Findi
         "reads-otherwise",
         name,
         Severity.WARNING,
-        f"is read differently: {'; '.join(words)}{tail}",
-        evidence=(change.cause for change in changes),
-        advice="check these records, and write the intended values again",
+        (change.cause for change in changes),
+        FindingText(
+            f"is read differently: {'; '.join(words)}{tail}",
+            "check these records, and write the intended values again",
+        ),
     )
     return finding, changes
 

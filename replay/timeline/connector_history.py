@@ -20,7 +20,7 @@ class RecordEffect(Enum):
     PENDING = "pending"
     """Stored until a commit arrives."""
     HEARD = "heard"
-    """A request to running workers, or a fact that no view shows."""
+    """A request to restart, or fenced producers; no table of a state shows them."""
     NO_CHANGE = "no change"
     """Repeats a known fact."""
     IGNORED = "ignored"

@@ -175,7 +175,7 @@ def test_each_offset_has_the_time_since_it_is_unchanged(histories: Path) -> None
 
 
 def test_a_task_count_that_no_worker_can_list_is_explained(tmp_path: Path) -> None:
-    """Every view names the reason and shows the rest; names may have any character."""
+    """Each view answers, also for a name with `=`; the view of the connector names the reason."""
     log = embedded(
         tmp_path / "log.db",
         [

@@ -145,7 +145,7 @@ DEEP = [
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
 @pytest.mark.parametrize("view", [*VIEWS, ["--rest"]], ids=" ".join)
 def test_deep_values_are_printed(tmp_path: Path, view: Sequence[str], form: Sequence[str]) -> None:
-    """900 levels are printed: every release accepts them, and Python's recursion limit is lower."""
+    """900 levels are printed: releases accept them, but recursion in Python ends at 1,000 calls."""
     result = call("inspect", log(tmp_path / "log.db", DEEP), *view, *form)
     assert (result.code, result.err) == (0, "")
     if "json" in form or "--rest" in view:

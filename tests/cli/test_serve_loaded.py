@@ -59,7 +59,7 @@ async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> N
 
 
 async def test_with_few_files_it_says_how_many_connections_it_holds() -> None:
-    """With 48 open files the reported number of connections is positive."""
+    """With a limit of 48 open files, the service reports room for 24 connections."""
     async with running(LIFE, files=48) as service:
         _, stderr = await service.end()
     assert "the system lets this process hold 24 connections" in stderr

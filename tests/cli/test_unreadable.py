@@ -31,7 +31,7 @@ async def batches(entries: list[Entry], size: int) -> AsyncIterator[Batch]:
 async def test_the_fold_in_order_finds_the_same(
     histories: Path, name: str, release: str, exactly_once: bool
 ) -> None:
-    """One look at each offset key gives the fold's unreadable records, for any batches."""
+    """Batches of one partition after the other give the unreadable records of the fold in order."""
     entries = read_dump(histories / f"{name}.log.jsonl").entries
     folds = [Fold(Profile.of(release), exactly_once=exactly_once) for _ in range(2)]
     folds[0].apply_all(in_order(entries))

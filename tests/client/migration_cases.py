@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from itertools import chain
 from pathlib import Path
 
 from controlplane.client.http.api import Api
@@ -9,11 +10,16 @@ from controlplane.client.http.cluster_address import ClusterAccess, ClusterAddre
 from controlplane.client.http.connection import connected
 from controlplane.client.migration.migration_check import check_migration
 from controlplane.client.migration.migration_journal import MigrationJournal
+from controlplane.client.migration.migration_plan import END, GAPS, UNDO_GAPS
 from controlplane.client.migration.migration_run import MigrationRun
 from tests.patience import PATIENCE_S
 
 ConcurrentChange = Callable[[Api, Api], Awaitable[object]]
 """Concurrent change at a gap: receives the APIs of the `--from` and `--to` clusters."""
+
+
+CRASH_POINTS = (*chain.from_iterable(GAPS.values()), END)
+UNDO_CRASH_POINTS = (*chain.from_iterable(UNDO_GAPS.values()),)
 
 
 class Killed(BaseException):

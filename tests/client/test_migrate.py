@@ -9,15 +9,17 @@ import click
 import pytest
 
 from controlplane.client.http.api import Api
-from controlplane.client.migration.migration_plan import (
-    CRASH_POINTS,
-    UNDO_CRASH_POINTS,
-    MigrationStep,
-)
+from controlplane.client.migration.migration_plan import MigrationStep
 from tests.cli.command_calls import CommandResult, call, refusal
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
-from tests.client.migration_cases import ConcurrentChange, CutOffMigration, Killed
+from tests.client.migration_cases import (
+    CRASH_POINTS,
+    UNDO_CRASH_POINTS,
+    ConcurrentChange,
+    CutOffMigration,
+    Killed,
+)
 
 OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 CONFIG = {**SOURCE, "name": "orders"}

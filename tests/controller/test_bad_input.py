@@ -49,7 +49,7 @@ CONNECTS_TOPICS = (CONFIG, OFFSETS, STATUS)
 
 
 def unfinished(plane: ControlPlane) -> list[str]:
-    """Unfinished commands."""
+    """Keys of the commands that have not finished."""
     return [key for key, trace in plane.state.commands.items() if trace.unfinished]
 
 

@@ -166,7 +166,8 @@ async def test_slow_snapshots_are_dropped(log: ReadCountingLog) -> None:
     heard = PlaneNotices()
     log.before_snapshots(never)
     await lived(log, settings(closing_ms=1), notices=heard)
-    reason = "its snapshots take more than upkeep.closing.ms=1"
+    limit = "upkeep.closing.ms=1"
+    reason = f"the last snapshots were not done within {limit}: the next start is slower"
     assert heard.reasons == [("log_upkeep_failed", reason)]
     log.before_snapshots(full_speed)
     assert await read_at_start(log) == RECORDS

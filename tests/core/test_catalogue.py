@@ -127,7 +127,7 @@ def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -
         (b'[{"class": "a", "config": [{"name": "k", "type": "NUMBER"}]}]', "Invalid enum value"),
         (
             b'[{"class": "a", "config": [{"name": "k", "type": "INT", "valid": ["odd"]}]}]',
-            "k: 'odd' are no words for valid values",
+            "k: 'odd' does not describe valid values",
         ),
         (
             b'[{"class": "a", "alter_offsets": "perhaps"}]',

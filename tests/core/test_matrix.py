@@ -1,4 +1,4 @@
-"""Effect of each record in each release: the version matrix, row by row.
+"""Version matrix: the effect of each record in each release, row by row.
 
 A row has a log and the expected effect for every span of releases. A span begins with its first
 release, and holds for every profile in it.

@@ -1,4 +1,4 @@
-"""Records that each release writes: the rows of the version matrix about writers.
+"""Records that each release writes: the version matrix of writers.
 
 Only a running worker writes some rows. They are statuses of removed tasks (from 2.5.1), repeated
 task configs after a config change (from 3.7.1), and `putSafe` (0.10.0 against 0.10.1).

@@ -11,6 +11,7 @@ from controlplane.controller.external import (
 from controlplane.core.commands import AnyCommand, FenceTasks
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.plan import Reason, Rejected
+from controlplane.core.state import ClusterState, ConfigState
 from controlplane.core.text.override_refusal import override_refusal
 from tests.core.decisions import SINK, context_of, planned, refused
 from tests.core.logs import Pair, tasks
@@ -60,12 +61,13 @@ async def test_a_reader_does_not_know_the_default_policy() -> None:
     """Releases before 3.0 have the default None, but their workers may have another policy."""
     sink = {"connector.class": SINK, "consumer.override.group.id": "ours"}
     old = context_of("2.8")
+    state = ClusterState(old.profile, config=ConfigState(connectors={"a": sink}))
     with pytest.raises(OverridesForbidden):
-        await sink_progress("a", sink, old, NoExternalSystems())
-    assert (await sink_progress("a", sink, known_policy(old), NoExternalSystems())).group == "ours"
+        await sink_progress(state, "a", old, NoExternalSystems())
+    assert (await sink_progress(state, "a", known_policy(old), NoExternalSystems())).group == "ours"
     strict = context_of("2.8", worker=NONE)
     with pytest.raises(OverridesForbidden):
-        await sink_progress("a", sink, known_policy(strict), NoExternalSystems())
+        await sink_progress(state, "a", known_policy(strict), NoExternalSystems())
 
 
 @pytest.mark.parametrize(("release", "is_refused"), [("2.2", False), ("2.3", True), ("3.0", False)])

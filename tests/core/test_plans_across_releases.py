@@ -1,4 +1,4 @@
-"""Plans written as one release and read as another: the effects of the version matrix.
+"""Plans written as one release and read as another.
 
 A row has a command, the writing release, and the effect for every span of readers. A span begins
 with its first release. Every rolling upgrade has readers of an older or newer release than the

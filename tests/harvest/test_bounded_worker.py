@@ -158,4 +158,4 @@ async def test_an_invalid_list_of_plugins_is_refused(listed: bytes) -> None:
 
 
 def _no_progress(_done: int, _of: int) -> None:
-    """Ignore the progress."""
+    """Ignore how far the harvest is."""

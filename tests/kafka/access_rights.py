@@ -26,7 +26,6 @@ OPERATIONS = {
     "DELETE": 6,
     "DESCRIBE": 8,
     "DESCRIBE_CONFIGS": 10,
-    "ALTER_CONFIGS": 11,
     "IDEMPOTENT_WRITE": 12,
 }
 """Numbers of Kafka's operations in access rules."""

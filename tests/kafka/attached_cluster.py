@@ -7,11 +7,10 @@ from typing import Any
 
 import httpx
 
-from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
 from controlplane.attached.cluster_check import identify_cluster
 from controlplane.attached.connect_client import ConnectClient
-from controlplane.attached.execution import RequestListener
+from controlplane.attached.execution import AttachedSurroundings, RequestListener
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections
 from controlplane.core.commands import CommandRequest

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.settings import ConnectSettings
-from controlplane.attached.trail import ClusterIdentity, Trail
 from controlplane.client.http.request_errors import Declined, Unavailable
+from controlplane.controller.admission import subject_of
 from controlplane.core.commands import CommandRequest
 from controlplane.core.state import Topics
 from controlplane.logs.log import LogNotUsable
@@ -114,6 +115,37 @@ async def test_a_creation_with_offsets_is_completed(
         assert (await cluster.ask("GET", f"/connectors/{name}/status")).json()["connector"][
             "state"
         ] == "PAUSED"
+
+
+class HeldConnector:
+    """Holds the commands of one connector after a request, until `released` is set."""
+
+    def __init__(self, name: str) -> None:
+        self.released = asyncio.Event()
+        self._name = name
+
+    async def __call__(self, request: CommandRequest, _: str) -> None:
+        """Wait for `released` if the command is about the connector."""
+        if subject_of(request.command)["connector"] == self._name:
+            await self.released.wait()
+
+
+async def test_a_cut_off_command_precedes_the_next_one_of_its_connector(
+    cluster: SteeredCluster, tmp_path: Path
+) -> None:
+    """It is ended before a newer command, even while that of another connector takes longer."""
+    attach, trail = (cluster.broker, [cluster.worker]), tmp_path / "trail.db"
+    async with attached_to(*attach, trail=trail, stepped=CrashAfter("create")) as rest:
+        for name in ("cut-first", "cut-second"):
+            assert (await rest.post("/connectors", json=creation(name))).is_server_error
+    held = HeldConnector("cut-first")
+    async with attached_to(*attach, trail=trail, stepped=held) as rest:
+        assert (await rest.put("/connectors/cut-second/stop")).is_success
+        creations = (await rest.get("/commands?command=create")).json()["commands"]
+        outcomes = {row["connector"]: row["outcome"] for row in creations}
+        assert outcomes == {"cut-first": "unfinished", "cut-second": "done"}
+        held.released.set()
+        assert (await ended(rest, connector="cut-first"))["outcome"] == "done"
 
 
 async def test_a_creation_that_was_never_sent_is_not_done(

@@ -57,7 +57,7 @@ async def test_only_several_partitions_need_a_transaction(
 async def test_a_claim_fences_batches(
     log: KafkaLog, rival: KafkaLog, topic: str, partition: int
 ) -> None:
-    """After a claim, every partition refuses batches of the older epoch; the claimer wrote none."""
+    """A claim fences the older epoch in every partition, even before the claimer writes a batch."""
     epoch = await log.claim()
     await log.append([put(topic, "first", partition)], epoch)
     newest = await rival.claim()
@@ -122,7 +122,7 @@ async def test_a_claim_during_a_batch_decides_it(
     monkeypatch: pytest.MonkeyPatch,
     interruption: Callable[..., Any],
 ) -> None:
-    """The answer says whether the batch lies before the claim; nothing follows it."""
+    """The answer says whether the batch lies before the claim; later batches are refused."""
     epoch = await log.claim()
     interrupt(monkeypatch, lambda send: interruption(rival.claim, send))
     is_written = interruption is _claimed_after

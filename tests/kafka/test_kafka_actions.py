@@ -123,7 +123,10 @@ async def test_an_unknown_partition_is_refused_alone(plane: ControlPlane, topic:
 
 
 async def test_overrides_select_the_cluster(broker: Broker, topic: str) -> None:
-    """The connector's `admin.override.*` beat the worker's `admin.*`, which beat its own."""
+    """The worker's `admin.*` win over its keys without a prefix.
+
+    The connector's `admin.override.*` win over both.
+    """
     (nowhere,) = free_ports(1)
     dead, group = f"127.0.0.1:{nowhere}", unused_name()
     override = {"bootstrap.servers": broker.bootstrap}

@@ -167,7 +167,7 @@ async def _ends(log: KafkaLog, topic: str) -> list[int]:
 
 
 async def test_a_claim_without_a_broker_fails_in_time(expendable: Broker) -> None:
-    """A claim fails in time; the epoch before it stays valid, as no other writer exists."""
+    """A claim without a broker fails in time; a later one succeeds and fences the earlier epoch."""
     await create_topic(expendable, "claims", 2)
     async with opened(expendable.bootstrap, writing=SOON, reading=READ_SOON) as log:
         epoch = await log.claim()

@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from controlplane.client.http.api import Api
-from controlplane.client.migration.migration_plan import CRASH_POINTS, UNDO_CRASH_POINTS
 from tests.cli.command_calls import CommandResult, call
 from tests.client.client_calls import ClusterCalls
-from tests.client.migration_cases import CutOffMigration
+from tests.client.migration_cases import CRASH_POINTS, UNDO_CRASH_POINTS, CutOffMigration
 from tests.kafka.conftest import up
 from tests.kafka.live_cluster import BUSY, PAUSE_S
 from tests.kafka.real_kafka import Broker, KafkaWorker

@@ -194,7 +194,7 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 async def test_the_next_process_completes_a_killed_creation(
     broker: Broker, own_topics: Topics, topic: str, tmp_path: Path
 ) -> None:
-    """The next process completes a sink that was created with offsets and not yet its group."""
+    """A process is killed before a new sink's group has its offsets; the next process sets them."""
     file, group = worker_file(tmp_path, own_topics), unused_name()
     forwarder = Forwarder(broker, forwarded=READS_BEFORE)
     async with forwarder.address() as address:

@@ -1,6 +1,5 @@
-"""Topics created, described and changed on real brokers."""
+"""Topics created and described on real brokers."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,7 +13,6 @@ from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret
 from tests.kafka.conftest import unused_name
 from tests.kafka.real_kafka import USERS, Broker
-from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -70,26 +68,11 @@ async def test_refusals_name_topic_and_cause(topics: TopicAdmin) -> None:
             await topics.create([spec])
 
 
-async def test_other_settings_stay(topics: TopicAdmin) -> None:
-    """One setting is changed, and the others keep their values."""
-    name = unused_name()
-    await topics.create([TopicSpec(name, configs={"cleanup.policy": "compact"})])
-    await topics.alter_configs({name: {"retention.ms": "1234"}})
-    async with asyncio.timeout(PATIENCE_S):
-        while (configs := (await topics.configs([name]))[name])["retention.ms"] != "1234":  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # the broker learns of it after the controller
-    assert configs["cleanup.policy"] == "compact"
-    with pytest.raises(LogNotUsable, match=r"altered: .*code 40"):
-        await topics.alter_configs({name: {"retention.ms": "soon"}})
-
-
-async def test_a_missing_topic_cannot_be_described_or_altered(topics: TopicAdmin) -> None:
-    """A topic that is not there cannot be described or altered."""
+async def test_a_missing_topic_cannot_be_described(topics: TopicAdmin) -> None:
+    """The refusal of a missing topic names the topic and Kafka's code."""
     name = unused_name()
     with pytest.raises(LogNotUsable, match=f"{name} cannot be described: .*code 3"):
         await topics.configs([name])
-    with pytest.raises(LogNotUsable, match=f"{name} cannot be altered: .*code 3"):
-        await topics.alter_configs({name: {"retention.ms": "1"}})
 
 
 async def test_each_missing_right_is_named(broker: Broker) -> None:
@@ -107,10 +90,6 @@ async def test_each_missing_right_is_named(broker: Broker) -> None:
             LogNotUsable, match=f"{name} cannot be described: allow this user DESCRIBE_CONFIGS on"
         ):
             await topics.configs([name])
-        with pytest.raises(
-            LogNotUsable, match=f"{name} cannot be altered: allow this user ALTER_CONFIGS on"
-        ):
-            await topics.alter_configs({name: {"retention.ms": "1"}})
     finally:
         await cluster.close()
 

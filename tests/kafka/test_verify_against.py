@@ -120,7 +120,7 @@ def names_by_order() -> tuple[str, str]:
 
 
 async def test_workers_that_differ_from_their_log_are_found(broker: Broker, tmp_path: Path) -> None:
-    """A cluster verifies clean; then two workers differ by edge 20, and one has lost a batch."""
+    """A cluster verifies clean; then workers differ by the order of partitions and a lost batch."""
     cluster = CheckedCluster(broker, tmp_path)
     async with cluster.worker() as first:
         await _clean(cluster, first)
@@ -152,9 +152,9 @@ async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
 async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
     """A later worker reads a connector's tombstone after a newer task status, and drops the status.
 
-    The two records lie in two partitions. The worker chooses the order of the partitions, so the
-    test tries a name for each order. There is no other connector: a rebalance would write new
-    statuses, and the difference would disappear.
+    The two records lie in two partitions (edge 20 of docs/releases.md). The worker chooses the
+    order of the partitions, so the test tries a name for each order. There is no other connector: a
+    rebalance would write new statuses, and the difference would disappear.
     """
     for name in names_by_order():
         await cluster.create(first, name)

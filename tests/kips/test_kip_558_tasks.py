@@ -118,7 +118,7 @@ class TestRecording:
             await until(lambda: active(worker) == ["a", "b", "c"])
 
     async def test_a_topic_is_recorded_once(self) -> None:
-        """A topic in the set is not recorded again, whichever task recorded it."""
+        """A topic in the set is not recorded again, by any task."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))

@@ -271,7 +271,7 @@ class TestPlan:
         ("state", "target"), [("", "STARTED"), (',"initial_state":"PAUSED"', "PAUSED")]
     )
     def test_the_leader_creates_the_connector(self, via: str, state: str, target: str) -> None:
-        """The leader creates the connector, whichever worker is asked; both workers see it."""
+        """The leader creates the connector for either worker, and both workers see it."""
         _, made, offsets, states = played(
             f"""\
 cluster w1@kip w2@kip leader=w1

@@ -49,7 +49,7 @@ def test_every_invariant_is_a_law_or_waits() -> None:
 @settings(max_examples=LIVES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**64))
 def test_laws_hold_in_any_life(seed: int) -> None:
-    """The laws hold in any life, whichever process dies in it."""
+    """The laws hold in any life, with the death of any process."""
     judged(drawn(Random(seed)))
 
 

@@ -28,6 +28,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import Record
 from controlplane.worker.lifecycle.statuses import StatusWriter
+from controlplane.worker.task_identity import TaskIdentity
 from tests.laws.delivery.simulated_clock import simulated
 from tests.laws.delivery.unsteady import AppendFate, UnsteadyLog
 from tests.worker.worker_fixture import RecordedNotices
@@ -139,7 +140,7 @@ def test_an_outdated_safe_report_is_not_written(
                 cached = status_of(world.view, task)
                 newer = cached is not None and cached.worker_id == OTHER
                 newer = newer and cached is not None and cached.generation > world.epoch
-                world.writer.task("c", task, value, name, safe=kind == "safe")
+                world.writer.task(TaskIdentity("c", task), value, name, safe=kind == "safe")
                 if kind == "safe" and newer:
                     refused.add(name)
                 else:
@@ -331,7 +332,7 @@ def test_active_topics_are_those_in_use(
                 await asyncio.sleep(duration_s)
             elif kind == "use":
                 model.use(topic, topic in active_topics(world))
-                world.writer.note_topic("c", 0, topic)
+                world.writer.note_topic(TaskIdentity("c", 0), topic)
             elif kind == "tombstone":
                 model.append_tombstones()
                 await append_tombstones(world)
@@ -367,12 +368,12 @@ def test_a_use_before_the_tombstone_is_read() -> None:
 
     async def life(world: ReportWorld) -> None:
         await world.write(ActiveTopic("d", "a", Activity("a", "d", 0, 1)))
-        world.writer.note_topic("c", 0, "a")
+        world.writer.note_topic(TaskIdentity("c", 0), "a")
         await world.writer.flush()
         await append_tombstones(world)
         for _ in range(2):
             active.append(active_topics(world))
-            world.writer.note_topic("c", 0, "a")
+            world.writer.note_topic(TaskIdentity("c", 0), "a")
             await world.writer.flush()
             written.append(len(await world.entries()))
             await world.read()

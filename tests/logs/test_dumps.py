@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
-from controlplane.logs.dumps import Dump, Problem, lines, read_dump
+from controlplane.logs.dumps import Dump, Problem, formats, read_dump
 from controlplane.logs.dumps.dump import Remark
 from controlplane.logs.log import LogNotUsable
 
@@ -395,7 +395,7 @@ def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_without_line_breaks_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file without line breaks is not loaded into memory as one line."""
-    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1000)
+    monkeypatch.setattr(formats, "LINE_BYTES_MAX", 1000)
     assert "line 1 has more than 1000 bytes" in read.refusal(b"x" * 2000)
 
 

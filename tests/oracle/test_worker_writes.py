@@ -1,7 +1,7 @@
 """Records that workers write, and the settings of their readers, from Kafka's own classes.
 
-Only running workers write these rows, at the end of §3 of the version matrix.
-`tests/core/test_matrix_records.py` has the records that we write, too.
+Only running workers write these records. `tests/core/test_matrix_records.py` has those that we
+write, too.
 """
 
 from typing import Any

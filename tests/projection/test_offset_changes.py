@@ -64,7 +64,7 @@ class LoadRecorder:
         self.begun += topics
 
     def look_at(self, batch: Batch) -> None:
-        """Count the records."""
+        """Count the records of each topic."""
         self.records[batch.topic] += len(batch)
 
 

@@ -100,7 +100,7 @@ def test_the_first_unreadable_records_are_listed(folder: Path) -> None:
 def test_every_command_accepts_unreadable_records(
     folder: Path, words: tuple[str, ...], code: int
 ) -> None:
-    """Every command answers for an unreadable cluster with JSON and its exit code."""
+    """Every command prints JSON for a cluster with unreadable records, with the usual exit code."""
     command, *rest = words
     result = call(command, folder, *rest, "-o", "json")
     assert result.code == code

@@ -145,7 +145,7 @@ async def _make_connectors(log: Log, number: int) -> None:
 
 
 def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
-    """Many short batches of a log with many partitions do not block the loop together."""
+    """Many short batches of a log with many partitions do not add up to a long turn of the loop."""
     log = MemoryLog()
     asyncio.run(_fill(log, PARTS // 40, partitions=40))
 

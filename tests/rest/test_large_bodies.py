@@ -48,7 +48,7 @@ def asking(method: str, path: str, body: bytes) -> int:
 
 
 def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
-    """A large request is refused before its body is parsed, because anybody can send one."""
+    """A large request is refused before its body is parsed, because any client can send it."""
     sizes = [json.dumps([{"key": "value"}] * number).encode() for number in (1_000, 8_000)]
     small, large = (asking("POST", INTERNAL, body) for body in sizes)
     assert large < small + 100_000

@@ -41,7 +41,7 @@ WRONG_LATER = {
     "compact offsets topic=own": "4: there is no topic own yet",
     "roll w3 to=3.5": "4: there is no worker w3 (there are: w1 w2)",
     "roll w1 to=5.0": "4: release 5.0 is not known here: name the nearest, 4.3.0, or kip",
-    "roll w1": "4: say what it becomes: to=3.7",
+    "roll w1": "4: name the new release of the worker: to=3.7",
     "roll w1 to=3.7 leader=w3": "4: there is no worker w3 (there are: w1 w2)",
     "GET /": "4: name the worker that gets the request: via=w1",
     "GET via=w1": "4: `GET` takes one word, and 0 are there",
@@ -60,7 +60,7 @@ WRONG_LATER = {
         "4: `connectors/x/stop` is no path: it begins with a slash, as in /connectors"
     ),
     "tick -5s": "4: time does not run back: `tick 5s`",
-    "undo orders": "4: say as of when: to=config@1",
+    "undo orders": "4: name the moment to restore: to=config@1",
     "undo orders to=config@0": "4: the log has no record at config@0: ",
     "undo orders to=config@0 offsets=all": "4: offsets=all: use on or off",
     "stabilize now": "4: `stabilize` takes no words, and 1 are there",

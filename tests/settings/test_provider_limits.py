@@ -192,7 +192,7 @@ def test_limits_in_a_file_hold_for_worker_settings(tmp_path: Path) -> None:
         return configuration.settings(WorkerSettings).group_id
 
     assert group_id("A") == "value"
-    with pytest.raises(SettingsError, match="the provider has no such value"):
+    with pytest.raises(SettingsError, match="the provider cannot give this value"):
         group_id("B")
     with pytest.raises(SettingsError, match=rf":3: {PATTERN} is empty: use a pattern"):
         group_id("")

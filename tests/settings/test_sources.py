@@ -292,9 +292,9 @@ def test_references_to_providers_are_resolved(file: Path, written: str, value: s
 @pytest.mark.parametrize(
     ("written", "sentence"),
     [
-        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and the provider has no such value"),
-        ("${file:/no/such:id}", "the provider has no such value"),
-        ("${dir:/no:such}", "the provider has no such value"),
+        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and the provider cannot give this value"),
+        ("${file:/no/such:id}", "the provider cannot give this value"),
+        ("${dir:/no:such}", "the provider cannot give this value"),
         ("${vault:secret:id}", r":6: group\.id comes from the config provider vault, which"),
         ("${none:x}", "which cannot run here: use a copy of the file"),
     ],

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from controlplane.core.entry import Entry
-from controlplane.terminal.table_layout import LONGEST_WORD
-from controlplane.terminal.tables import table
+from controlplane.terminal.tables import LONGEST_WORD, table
 from tests.cli.command_calls import ROOT, call, embedded
 
 WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)

@@ -31,7 +31,7 @@ class SourceFile:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The parsed file."""
+        """Syntax tree of the file."""
         return ast.parse(self.text, self.path)
 
     @cached_property

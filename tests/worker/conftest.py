@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.worker.bad_connectors import fresh_plan
+from tests.worker.failing_records import forget_records
 from tests.worker.scripted_source import script
 
 
@@ -18,3 +19,8 @@ def _fresh_script() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _fresh_bad_connectors() -> Iterator[None]:
     yield from fresh_plan()
+
+
+@pytest.fixture(autouse=True)
+def _no_failing_records() -> None:
+    forget_records()

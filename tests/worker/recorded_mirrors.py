@@ -67,7 +67,7 @@ class MirrorHeartbeatTask(SourceTask):
     """Set at the end of a history: then the polls return."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin to wait."""
+        """Need no setting of the config."""
         del config
 
     def poll(self) -> Sequence[SourceRecord]:
@@ -84,7 +84,7 @@ class RecordedMirror(SourceConnector):
     """Topics of the source cluster that are copied."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Keep the config."""
+        """Keep the config for those of the tasks."""
         self._config = config
 
     def task_configs(self, limit: int) -> Sequence[Mapping[str, str]]:
@@ -131,7 +131,7 @@ class MirrorCheckpoint(RecordedMirror):
     task = MirrorHeartbeatTask
 
     def task_settings(self) -> Sequence[Mapping[str, str]]:
-        """Return no task."""
+        """Return no settings: there is no task."""
         return []
 
 

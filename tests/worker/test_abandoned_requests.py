@@ -37,12 +37,12 @@ class HangingAppends:
         self.closed = False
 
     async def append(self, *_: Any) -> Any:
-        """Wait for ever."""
+        """Note the call, and never return."""
         self.begun.set()
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Note the end."""
+        """Note that the producer is closed."""
         self.closed = True
 
 
@@ -50,10 +50,10 @@ class OnePlace:
     """Places each record in partition 0."""
 
     def next_turn(self) -> None:
-        """Do nothing."""
+        """Have nothing to prepare."""
 
     async def placed(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record."""
+        """Return the record with its partition unchanged."""
         return record
 
 

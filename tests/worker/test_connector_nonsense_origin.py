@@ -129,7 +129,7 @@ async def test_the_message_names_class_and_method(where: str, returned: Any) -> 
 
 
 class Table(StrEnum):
-    """Names of tables."""
+    """Enum whose members are also text."""
 
     ORDERS = "orders"
 
@@ -141,7 +141,7 @@ class Spelled(str, Enum):  # noqa: UP042 - the test is about this form
 
 
 class StepNumber(IntEnum):
-    """Numbers of steps."""
+    """Enum whose members are also integers."""
 
     SECOND = 2
 

@@ -24,7 +24,6 @@ from tests.worker.failing_records import (
     committed,
     create_sink,
     dead_letters,
-    forget_records,
     put,
     transformed_by,
 )
@@ -37,12 +36,6 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
-
-
-@pytest.fixture(autouse=True)
-def _empty() -> None:
-    forget_records()
-
 
 # --- dead letters ---------------------------------------------------------------------------------
 

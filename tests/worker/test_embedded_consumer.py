@@ -107,7 +107,7 @@ async def log(monkeypatch: pytest.MonkeyPatch) -> SlowStarts:
 
 
 async def test_an_outage_at_the_first_positions_fails_no_sink(log: SlowStarts) -> None:
-    """A log that is away at this moment fails no sink: it gets its partitions later."""
+    """A sink outlives an outage at its first positions: it gets its partitions later."""
     sink = NotedPartitions()
     consumer = Group(log).joined(sink)
     log.away = True
@@ -119,10 +119,10 @@ async def test_an_outage_at_the_first_positions_fails_no_sink(log: SlowStarts) -
     await consumer.close()
 
 
-async def test_a_consumer_that_joins_within_an_assignment_shares_no_partition(
+async def test_a_consumer_that_joins_during_an_assignment_shares_no_partition(
     log: SlowStarts,
 ) -> None:
-    """No partition has two owners, although the second consumer joins within an assignment."""
+    """A second consumer joins while the first gets its partitions: no partition has two owners."""
     group, sinks = Group(log), (NotedPartitions(), NotedPartitions())
     first = group.joined(sinks[0])
     log.answering.clear()

@@ -53,7 +53,7 @@ class Counting(Source):
     """Number of records that this process has written."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Count."""
+        """Yield the numbers after the committed one."""
         offset = task.offset(PART)
         number = 0 if offset is None else int(str(offset["number"]))
         while True:
@@ -62,7 +62,7 @@ class Counting(Source):
             yield task.idle(0.001)
 
     def acked(self, task: SourceRun, record: Any, metadata: Any) -> None:
-        """Count the record."""
+        """Count the records that are in the log."""
         del task, record, metadata
         Counting.written += 1
 

@@ -39,7 +39,7 @@ class RaisingReader(Source):
     """Misbehaves in `read` if the plan names `read`."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Misbehave, or rest."""
+        """Misbehave if the plan says so; yield nothing."""
         act("read")
         while True:
             yield task.idle(0.01)
@@ -65,13 +65,13 @@ class Retrying(Sink):
     """Sink whose first `put` raises a retriable exception."""
 
     def put(self, *_: Any) -> None:
-        """Raise once."""
+        """Raise at the first call only."""
         calls.append("put")
         if len(calls) == 1:
             raise UnprintableRetry
 
     def start(self, task: Any) -> None:
-        """Retry soon."""
+        """Let the worker put again after 10 ms."""
         task.retry_after(0.01)
 
 

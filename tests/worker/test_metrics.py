@@ -32,7 +32,6 @@ from tests.worker.failing_records import (
     Shaky,
     ValuesSource,
     create_sink,
-    forget_records,
     transformed_by,
 )
 from tests.worker.worker_fixture import (
@@ -47,11 +46,6 @@ from tests.worker.worker_fixture import (
 from tests.worker.worker_metrics import measured, scraped, until_measured
 
 CYCLES = 1_000 if PROVE else 20
-
-
-@pytest.fixture(autouse=True)
-def _empty() -> None:
-    forget_records()
 
 
 async def create_source(worker: ConnectWorker, values: str, **config: str) -> None:

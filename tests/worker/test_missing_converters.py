@@ -15,6 +15,6 @@ def test_a_missing_converter_is_refused_with_a_remedy(missing: str) -> None:
         ("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter"
     )
     config = {name: value for name, value in both.items() if name != missing}
-    remedy = f"has a {missing}: set it in the config of the connector, or in the worker's file"
+    remedy = f"has a {missing}: set it in the connector's config, or in the worker's file"
     with pytest.raises(ConnectError, match=remedy):
         Pipelines(ConnectorClasses(), RuntimeSettings()).source(config)

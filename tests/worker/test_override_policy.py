@@ -33,13 +33,13 @@ from tests.worker.worker_fixture import (
 
 
 class RestingOverrides(Source):
-    """Source without records."""
+    """Source that never has a record."""
 
     config = (key("topic", default="t"),)
     exactly_once = True
 
     def read(self, task: SourceRun) -> Iterator[Any]:
-        """Wait for ever."""
+        """Yield no record, and never end."""
         while True:
             yield task.idle(1)
 
@@ -48,7 +48,7 @@ class Dropping(Sink):
     """Sink that keeps nothing."""
 
     def put(self, *_: Any) -> None:
-        """Drop the records."""
+        """Keep none of the records."""
 
 
 SOURCE = config_of(RestingOverrides)

@@ -29,7 +29,6 @@ from tests.worker.failing_records import (
     committed,
     create_sink,
     dead_letters,
-    forget_records,
     put,
     transformed_by,
 )
@@ -44,12 +43,6 @@ from tests.worker.worker_fixture import (
     until_state,
     values_in,
 )
-
-
-@pytest.fixture(autouse=True)
-def _empty() -> None:
-    forget_records()
-
 
 # --- retries --------------------------------------------------------------------------------------
 

@@ -232,7 +232,7 @@ async def test_a_commit_that_takes_too_long_is_repeated() -> None:
 
 
 async def test_a_slow_copy_does_not_repeat_a_commit() -> None:
-    """The connector's own topic has the commit, even if only the worker's topic is slow."""
+    """A slow copy to the worker's topic repeats no commit to the connector's own topic."""
     log, notices = FaultyLog(), RecordedNotices()
     runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=200)
     async with running(ScriptedSource, log=log, notices=notices, runtime=runtime) as worker:

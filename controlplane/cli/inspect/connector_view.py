@@ -71,8 +71,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     shown = await read_source_progress(source.log, state, name, offsets, observer)
     group = None
     if cluster_access is not None and about["type"] == "sink":
-        config = state.config.connectors[name]
-        group = await consumer_group(source.where, cluster_access, name, config, profile)
+        group = await consumer_group(source.where, cluster_access, state, name)
     document = source.document_fields | about | _offsets(shown, state.topics, left_out)
     document |= {"consumer_group": group}
     if output == "json":

@@ -5,8 +5,7 @@ from typing import Any
 
 from controlplane.core.context import Context
 from controlplane.core.plugins import Plugins
-from controlplane.core.records import Properties
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logs.names import brokers_of, is_cluster
@@ -20,7 +19,7 @@ _UNKNOWN = "?"
 
 
 async def consumer_group(
-    where: str, reading: LogOptions, name: str, config: Properties, profile: Profile
+    where: str, reading: LogOptions, state: ClusterState, name: str
 ) -> dict[str, Any] | None:
     """Read the consumer group of a sink as JSON; None if the log is no cluster.
 
@@ -39,10 +38,10 @@ async def consumer_group(
     from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
 
     worker = decision_settings(reading.settings)
-    context = known_policy(Context(profile=profile, worker=worker, plugins=Plugins()))
+    context = known_policy(Context(profile=state.profile, worker=worker, plugins=Plugins()))
     clusters = ConnectorClusters(brokers_of(where), reading.configuration)
     try:
-        return _document(await sink_progress(name, config, context, KafkaActions(clusters)))
+        return _document(await sink_progress(state, name, context, KafkaActions(clusters)))
     except ExternalActionFailed as failure:
         return {"problem": str(failure)}
     finally:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 
-from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
 from controlplane.attached.cluster_check import identify_cluster
 from controlplane.attached.connect_client import ConnectClient
+from controlplane.attached.execution import AttachedSurroundings
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections, uses_proxy
 from controlplane.cli.serve.attached_options import AttachedOptions

@@ -207,7 +207,8 @@ async def _altered(
         path = connector(name, "offsets")
         return api.send("PATCH", path, {"offsets": entries}, dry_run=dry_run)
 
-    return await _modified(api, name, ask, "altered", stop=stop, dry_run=dry_run)
+    result = ConnectorResult(name, "altered")
+    return await _modified(api, result, ask, stop=stop, dry_run=dry_run)
 
 
 @change_command("reset", name_argument, stop_option, yes_option, dry_run_option, output_option)
@@ -223,28 +224,30 @@ async def reset(  # noqa: PLR0913 - click gives one argument per option
         return api.send("DELETE", connector(name, "offsets"), dry_run=dry_run)
 
     async def act(_: str) -> ConnectorResult:
-        return await _modified(api, name, ask, "reset", stop=stop, dry_run=dry_run)
+        result = ConnectorResult(name, "reset")
+        return await _modified(api, result, ask, stop=stop, dry_run=dry_run)
 
     await act_on_each([name], act, output)
 
 
-async def _modified(  # noqa: PLR0913 - options, by name only
+async def _modified(
     api: Api,
-    name: str,
+    result: ConnectorResult,
     ask: Callable[[], Awaitable[ApiAnswer]],
-    outcome: str,
     *,
     stop: bool,
     dry_run: bool,
 ) -> ConnectorResult:
+    """Change offsets by the request `ask`; return `result` with the answer or the plan."""
+    name = result.name
     if dry_run:
         with _advising(name, "a dry run stops nothing, so run" if stop else _ADD_STOP):
-            return ConnectorResult(name, outcome, plan=(await ask()).body)
+            return result._replace(plan=(await ask()).body)
     async with stopped(api, name, stop=stop):
         with nullcontext() if stop else _advising(name):
             body = (await ask()).body
     message = body.get("message", "") if isinstance(body, dict) else ""
-    return ConnectorResult(name, outcome, message, {"message": message})
+    return result._replace(words=message, facts={"message": message})
 
 
 _NOT_STOPPED = "must be in the STOPPED state"

@@ -6,9 +6,9 @@ each step can be undone. Every step may be repeated, so a migration that was cut
 the step that had begun.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,19 +40,31 @@ CAN_BE_UNDONE = (
 """Steps with an effect that is undone after a failure, in the order of undoing. The other cluster
 comes first: the connector must not run in both."""
 
-BEFORE, AFTER = "before", "after"
+
+class StepGaps(NamedTuple):
+    """Names of the gaps around the effect of a step; the journal is written outside of them."""
+
+    before: str
+    after: str
+
+    @classmethod
+    def around(cls, action: str) -> "StepGaps":
+        """Return the gaps around an action."""
+        return cls(f"before {action}", f"after {action}")
+
+
+GAPS: Mapping[MigrationStep, StepGaps] = {
+    step: StepGaps.around(step.value) for step in MigrationStep
+}
+"""Gaps of each step, in order."""
+
+UNDO_GAPS: Mapping[MigrationStep, StepGaps] = {
+    step: StepGaps.around(f"undoing {step.value}") for step in CAN_BE_UNDONE
+}
+"""Gaps of each step that is undone, in the order of undoing."""
 
 END = "before the journal is removed"
-
-CRASH_POINTS: tuple[str, ...] = (
-    *(f"{side} {step.value}" for step in MigrationStep for side in (BEFORE, AFTER)),
-    END,
-)
-"""Gaps between a write of the journal and the effect of a step: a crash may happen at each."""
-
-UNDO_CRASH_POINTS: tuple[str, ...] = tuple(
-    f"{side} undoing {step.value}" for step in CAN_BE_UNDONE for side in (BEFORE, AFTER)
-)
+"""Gap behind the last step. Tests kill the process in this gap and in all gaps of steps."""
 
 TARGET_VERBS = {RUNNING: "resume", PAUSED: "pause"}
 """Endpoint that gives a stopped connector a target state."""

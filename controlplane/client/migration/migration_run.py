@@ -19,10 +19,10 @@ from controlplane.client.http.request_errors import Declined, Unavailable, WaitT
 from controlplane.client.migration.migration_check import has_same_config
 from controlplane.client.migration.migration_journal import MigrationJournal
 from controlplane.client.migration.migration_plan import (
-    AFTER,
-    BEFORE,
     END,
+    GAPS,
     TARGET_VERBS,
+    UNDO_GAPS,
     Migration,
     MigrationStep,
 )
@@ -116,9 +116,9 @@ class MigrationRun:
         """Execute a step; the journal notes it before its effect, and again after it."""
         if step not in self.migration.begun:
             self._save(begun=(*self.migration.begun, step))
-        await self._at_gap(f"{BEFORE} {step.value}")
+        await self._at_gap(GAPS[step].before)
         fields = await self._actions[step]()
-        await self._at_gap(f"{AFTER} {step.value}")
+        await self._at_gap(GAPS[step].after)
         self._save(done=(*self.migration.done, step), **fields)
 
     async def _fail(self, step: MigrationStep, failure: click.ClickException) -> None:
@@ -275,7 +275,7 @@ class MigrationRun:
         for step in self.migration.steps_to_undo:
             if left and step is MigrationStep.STOP and MigrationStep.START in self.migration.begun:
                 break  # the copy may still run: the original must not
-            await self._at_gap(f"{BEFORE} undoing {step.value}")
+            await self._at_gap(UNDO_GAPS[step].before)
             try:
                 await self._undoings[step]()
             except OffsetsMoved as moved:
@@ -284,7 +284,7 @@ class MigrationRun:
             except click.ClickException as other:
                 left.append(f"{step.value} ({other.message})")
                 continue
-            await self._at_gap(f"{AFTER} undoing {step.value}")
+            await self._at_gap(UNDO_GAPS[step].after)
             self._save(undone=(*self.migration.undone, step))
         if left:
             raise Unavailable(

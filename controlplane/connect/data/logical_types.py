@@ -93,7 +93,7 @@ def _from_decimal(schema: Schema, value: Decimal) -> bytes:
             f"Schema has scale {scale}, value has scale {value_scale}."
         )
     number = unscaled(value)
-    # The fewest bytes with room for the sign, as of `BigInteger.toByteArray`.
+    # The fewest bytes with room for the sign, as returned by `BigInteger.toByteArray`.
     width = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(width, signed=True)
 

@@ -3,7 +3,8 @@
 A key or value is canonical if every release decodes it alike and encodes it to the same bytes. Its
 fields are texts in ASCII without escapes, integers, flags and nulls. A check takes a tenth of the
 time of decoding and encoding by `json_codec`. The result may be False even if all documents are
-canonical, for example if one is long. After False the caller must use `json_codec`.
+canonical, for example if a document has more than `_MAX_BYTES`. After False the caller must use
+`json_codec`.
 """
 
 from collections.abc import Iterator, Sequence

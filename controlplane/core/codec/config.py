@@ -154,7 +154,7 @@ def _count(key: str, content: Any, field: str) -> int | Invalid:
 def _session_key(_: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=_SESSION_KEY)
-    # Kafka checks the fields in this order, so the first wrong one decides the fate.
+    # Kafka checks the fields in this order, so the first wrong one decides the record's fate.
     thrown_if_missing = NULL_POINTER if profile.session_key_fields_required else None
     secret = content.get("key")
     if not isinstance(secret, str):

@@ -38,7 +38,10 @@ def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | I
 
 
 def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | Invalid | None:
-    """Decode a source offset; None: no offset. Nested values are invalid, as for a task."""
+    """Decode a source offset; None: no offset.
+
+    A nested value makes the offset invalid: a worker gives no task such an offset.
+    """
     if value is None:
         return None
     try:

@@ -50,8 +50,8 @@ class Definition:
     """Visits of keys that are checked for every config. Their default is a class, and the class
     path decides whether it exists."""
     absent: KeyChecks
-    """Results for an empty config, without `class_visits`. Includes keys that only `dependents` of
-    other keys name."""
+    """Results for an empty config, without `class_visits`. They include undefined keys that are
+    listed in the `dependents` of defined keys."""
 
     @classmethod
     def of(cls, keys: Iterable[ConfigKey]) -> "Definition":

@@ -306,11 +306,11 @@ def _split_mapping(mapping: str) -> list[str]:
 _NUMBER = r"(-?[\d.]+)"
 
 _VALIDATORS: Mapping[str, Callable[..., _Validator]] = {
-    # ConfigDef.Range; with `or null` a lambda around it
+    # ConfigDef.Range; for `or null`, Kafka wraps it in a lambda
     rf"\[{_NUMBER},\.\.\.(?:,{_NUMBER})?\]( or null)?": _range,
     # ConfigDef.CaseInsensitiveValidString
     r"\(case insensitive\) \[(.*)\]": _one_of_any_case,
-    # ConfigDef.ValidString; of a list, ConfigDef.ValidList up to 4.1
+    # ConfigDef.ValidString for a text; up to 4.1 also ConfigDef.ValidList for a list
     r"\[(.*)\]": _one_of,
     # ConfigDef.ValidList from 4.2 on
     r"distinct values(?: of \[(.*)\])?(, at least one)?(, or null)?": _distinct,

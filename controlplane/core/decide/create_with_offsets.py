@@ -90,7 +90,7 @@ def _ask_hook_twice(
 VALIDATE = "validate the initial offsets of connector {}"
 WIPE = "wipe the existing offsets of connector {}"
 SET = "set the initial offsets of connector {}"
-"""Descriptions of `VALIDATE`, `WIPE` and `SET`, for the error that names the failed step."""
+"""Descriptions of three steps, for the error that names the failed step."""
 
 
 def failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:

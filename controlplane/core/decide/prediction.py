@@ -80,7 +80,7 @@ def partition_assumptions(
 ) -> Iterator[str]:
     """Yield the assumption, per topic, that it has no more partitions than the log shows.
 
-    Only topics count in which Kafka's partitioner places a record of the plan.
+    A topic counts only if Kafka's partitioner places a record of the plan in it.
 
     `advice` explains how to state the number, with `{}` for the topic.
     """

@@ -31,7 +31,7 @@ def as_map(pairs: Iterable[PlannedOffset], profile: Profile, *, as_longs: bool) 
 
 
 def ordered_for_flush(connector: str, offsets: Offsets, profile: Profile) -> Offsets:
-    """Offsets in the order of a `HashMap` by key whose initial capacity is their number.
+    """Offsets in the order of a `HashMap` by key. Its initial capacity is the number of offsets.
 
     Kafka: `OffsetStorageWriter#doFlush`.
     """
@@ -42,7 +42,7 @@ def ordered_for_flush(connector: str, offsets: Offsets, profile: Profile) -> Off
 
 
 def ordered_part(connector: str, pairs: Iterable[PlannedOffset], profile: Profile) -> Offsets:
-    """A part of the offsets, in the order of a `HashMap` by key with the default capacity.
+    """Removals or values alone, in the order of a `HashMap` by key with the default capacity.
 
     Kafka: `ConnectorOffsetBackingStore#set`.
     """

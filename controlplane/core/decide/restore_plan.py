@@ -139,7 +139,7 @@ def restore(state: ClusterState, command: RestoreConnector, context: Context) ->
 def commands_in_turn(
     command: RestoreConnector, context: Context
 ) -> Iterator[Callable[[ClusterState], UndoPart | Rejected | None]]:
-    """Yield the commands of an undo, each as a function of the state after those before it.
+    """Yield the commands of an undo, each as a function of the state after the earlier commands.
 
     The function returns None if the command is not needed. A program that cannot write the records
     itself sends the commands as requests.
@@ -247,8 +247,8 @@ def _offsets_part(state: ClusterState, undo: _Undo) -> UndoPart | Rejected | Non
 def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
     """Assumptions of an undo that the log cannot confirm.
 
-    Tasks of a stopped connector commit no more offsets. A connector that is created STARTED, and
-    paused or stopped next, may run in between.
+    - The tasks of a stopped connector commit no more offsets.
+    - A connector that is created STARTED, then paused or stopped, may run in between.
     """
     names = [step.name.partition("-")[0] for step in steps]
     stops_for_offsets = {"stop", "offsets"} <= {*names}

@@ -250,7 +250,7 @@ class ConfigFold:
         if self._orphan(name):
             return self._discard(name)
         deferred = self._deferred.items.get(name)
-        # More tasks than the count are complete, too, and are all applied.
+        # A set with more tasks than the count is complete, too; all of its tasks are applied.
         complete = _holds_all(deferred or {}, count)
         self._note_change(Aspect.TASKS, name)
         if not deferred and self.profile.commit_needs_deferred:

@@ -109,7 +109,7 @@ class SyntaxPart(Enum):
     COMMA = 6, "a comma or the end of the container"
 
 
-# In Python 3.11 an Enum attribute costs a call; a token would take a dozen.
+# In Python 3.11 each access to an Enum member costs a call. A token would need a dozen calls.
 _OBJECT, _ARRAY, _NAME = TokenKind.OBJECT, TokenKind.ARRAY, TokenKind.NAME
 _STRING_VALUE, _INTEGER, _FLOAT = TokenKind.STRING, TokenKind.INTEGER, TokenKind.FLOAT
 

@@ -178,8 +178,8 @@ def _may_have_long_name(value: bytes) -> bool:
 def _has_digits(value: bytes, count: int) -> bool:
     """True if `count` digits stand in a row.
 
-    Such a row covers one of every `count` bytes, so these bytes are checked first. Removing all
-    digits from them is six times as fast as searching for one.
+    The sample is every `count`-th byte; each such row includes one of these bytes. So the sample is
+    checked first. Removing all digits from it is six times as fast as searching for one.
     """
     sample = value[count - 1 :: count]
     has_digit = len(sample.translate(None, _DIGITS)) != len(sample)

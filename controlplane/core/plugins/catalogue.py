@@ -68,7 +68,7 @@ class Plugin(ReleaseSpan, frozen=True, kw_only=True):
     """Keys that the plugin defines; None: unknown."""
     exactly_once: str | None = None
     """Answer of `exactlyOnceSupport` (KIP-618): `supported`, `unsupported`, or a rule of
-    `validation.capabilities`; None: no answer, as of all older connectors."""
+    `validation.capabilities`; None: no answer; connectors before that KIP give none."""
     transaction_boundaries: str = "unsupported"
     """`supported` if the connector can define transaction boundaries itself (KIP-618)."""
     checks: str | None = None
@@ -98,7 +98,7 @@ class Plugin(ReleaseSpan, frozen=True, kw_only=True):
 
 
 class _WrittenPlugin(ReleaseSpan, frozen=True, kw_only=True, rename={"class_name": "class"}):
-    """A plugin as written in a file; Kafka's own class supplies the fields that are left out."""
+    """A plugin as written in a file. If the class is Kafka's own, omitted fields are Kafka's."""
 
     class_name: str
     type: str | msgspec.UnsetType = msgspec.UNSET
@@ -194,8 +194,8 @@ def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
                 validator(words)
             except UnknownWords:
                 raise CatalogueError(
-                    f"{key.name}: {words!r} are no words for valid values, such as '[1,...]', "
-                    "'[none, all]' or 'non-empty string'"
+                    f"{key.name}: {words!r} does not describe valid values: write for example "
+                    "'[1,...]', '[none, all]' or 'non-empty string'"
                 ) from None
     return keys
 

@@ -11,7 +11,7 @@ ErrorPageStyle = Literal["problem", "old table", "table", "table of 12"]
 
 
 class Jetty(NamedTuple):
-    """One version of Jetty. The fields with a default tell how Jetty 9 treats request targets."""
+    """One version of Jetty. Fields with a default are about request targets, in Jetty 9 only."""
 
     version: str
     page: ErrorPageStyle

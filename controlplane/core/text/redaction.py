@@ -87,7 +87,7 @@ _PROPERTY = re.compile(
     rf"^(?P<name>[ \t]*+(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++[ \t]++)(?P<value>\S++)(?=\s*?$)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line of a property file of two words: `password …`."""
+"""A line of two words in a property file: `password …`."""
 _ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
 _SECRET_PATTERNS = (
     *(_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED),

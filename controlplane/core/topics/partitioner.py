@@ -23,7 +23,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 def draft_partition(draft: Draft, state: ClusterState) -> int:
     """Partition that a draft is written to: the one it names, or that of its key.
 
-    The topic has as many partitions as the state has ends of it.
+    The state has an end offset for each partition of the topic, which gives their number.
     """
     if draft.partition is not None:
         return draft.partition

@@ -1,16 +1,19 @@
-"""Formats of dumps: detection of the format, and reading of a whole file."""
+"""Files of dumps, plain or gzipped: detection of the format, and reading of all lines."""
 
-from collections.abc import Callable, Sequence
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
+from controlplane.core.text.file_errors import unreadable
 from controlplane.core.topic_names import is_legal
 from controlplane.logs.dumps.console import ConsoleReader
-from controlplane.logs.dumps.dump import Collector, Dump, DumpReader, Problem
+from controlplane.logs.dumps.dump import Collector, Dump, DumpLine, DumpReader, Problem
 from controlplane.logs.dumps.histories import HistoriesReader
 from controlplane.logs.dumps.kcat import KcatReader
-from controlplane.logs.dumps.lines import CutOff, read_lines
 from controlplane.logs.log import LogNotUsable
 
 FORMATS: dict[str, Callable[[bytes], bool]] = {
@@ -20,6 +23,19 @@ FORMATS: dict[str, Callable[[bytes], bool]] = {
 
 SAMPLE_LINES = 20
 """Number of first lines that show the format: warnings of a tool may precede the records."""
+
+
+LINE_BYTES_MAX = 128 * 1024 * 1024
+"""Maximum bytes of a line. Kafka's default limit of a record is 1 MiB, and JSON may need six bytes
+for one. A file without line breaks must not fill the memory."""
+
+_GZIP = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class _CutOff(Exception):
+    """A compressed file is damaged or incomplete; the lines before the damage were read."""
 
 
 class _ConsoleFacts(NamedTuple):
@@ -51,10 +67,10 @@ def read_dump(
         LogNotUsable: the file is missing, empty or without any record, the format is unknown, or an
             option is missing.
     """
-    lines = read_lines(path)
+    lines = _read_lines(path)
     try:
         head = list(islice(lines, SAMPLE_LINES))
-    except CutOff as error:
+    except _CutOff as error:
         raise LogNotUsable(f"{path} is damaged ({error}): compress or copy it again") from error
     sample = [line.text for line in head if line.text.strip()]
     facts = _ConsoleFacts(topic, partition, null)
@@ -63,7 +79,7 @@ def read_dump(
     try:
         for line in chain(head, lines):
             collector.add(line)
-    except CutOff as error:
+    except _CutOff as error:
         collector.problem(
             Problem(collector.lines + 1, f"is missing, and so are all later lines: {error}")
         )
@@ -117,3 +133,54 @@ def _not_empty(path: Path, dump: Dump) -> Dump:
         f"{path} was read as {dump.format}, but none of its lines is a record: "
         f"line {first.line} {first.reason}"
     )
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def _read_lines(path: Path) -> Iterator[DumpLine]:
+    """Yield all lines of a file.
+
+    Raises:
+        LogNotUsable: the file cannot be read, is empty, is UTF-16, or has too long a line.
+        _CutOff: the compressed data ends early.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_UTF8_MARK))
+            _check_start(path, start)
+            file.seek(0 if start != _UTF8_MARK else len(start))
+            yield from _unpacked_lines(path, file, is_gzip=start.startswith(_GZIP))
+    except OSError as error:
+        raise LogNotUsable(unreadable(path, error)) from error
+
+
+def _check_start(path: Path, start: bytes) -> None:
+    if not start:
+        raise LogNotUsable(f"{path} is empty: there are no records in it, name another file")
+    if start.startswith(_UTF16_MARKS):
+        raise LogNotUsable(f"{path} is UTF-16 text: convert it, as by `iconv -f UTF-16 -t UTF-8`")
+
+
+def _unpacked_lines(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[DumpLine]:
+    if not is_gzip:
+        yield from _lines(path, file)
+        return
+    with closing(gzip.GzipFile(fileobj=file)) as unpacked:
+        try:
+            yield from _lines(path, cast("IO[bytes]", unpacked))
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise _CutOff(str(error)) from error
+
+
+def _lines(path: Path, file: IO[bytes]) -> Iterator[DumpLine]:
+    number = 0
+    while text := file.readline(LINE_BYTES_MAX):
+        number += 1
+        whole = text.endswith(b"\n")
+        if not whole and len(text) == LINE_BYTES_MAX:
+            raise LogNotUsable(
+                f"{path} is no dump (line {number} has more than {LINE_BYTES_MAX} bytes): "
+                "name another file"
+            )
+        yield DumpLine(number, text[:-1] if whole else text, whole)

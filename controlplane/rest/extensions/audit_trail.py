@@ -77,6 +77,13 @@ def _reason(
     return None if text is None else str(text)
 
 
+class _AttachedLog(NamedTuple):
+    """Config records of an attached cluster, and the state after them."""
+
+    configs: Sequence[Entry]
+    state: ClusterState
+
+
 _OTHER_LOG = (
     "as_of= names a moment of the cluster's log, but the commands are in another log: "
     "use since= with a time"
@@ -102,8 +109,9 @@ async def show_trail(call: Call) -> Answer:
         async for entry in sliced_parts(batch.entries() async for batch in batches):
             ordering.keep(ordering.rank(entry))
     page: Page[AuditRow] = Page(call, lambda row: row.first.command_id)
-    foreign = await _configs(call, state) if call.service.trail is not None else ()
-    await in_thread(partial(_fill, page, ordering.entries(), call, foreign, state))
+    configs = await _configs(call, state) if call.service.trail is not None else ()
+    cluster = _AttachedLog(configs, state)
+    await in_thread(partial(_fill, page, ordering.entries(), call, cluster))
     page.check_after()
     return Answer(OK, {"commands": page.rows, "next": page.next}).with_notices(notices)
 
@@ -116,12 +124,11 @@ async def _configs(call: Call, state: ClusterState) -> Sequence[Entry]:
     return [entry async for entry in sliced_parts(parts)]
 
 
-def _fill(  # noqa: PLR0913, PLR0917 - called once, in a thread
+def _fill(
     page: Page[AuditRow],
     entries: Iterable[Entry],
     call: Call,
-    configs: Sequence[Entry],
-    state: ClusterState,
+    cluster: _AttachedLog,
     has_left: Callable[[], bool],
 ) -> None:
     """Fill a page with commands until it is full or the client has left."""
@@ -130,8 +137,8 @@ def _fill(  # noqa: PLR0913, PLR0917 - called once, in a thread
         _note(entry, rows)
         if has_left():
             return
-    shown = [*rows.values(), *_foreign(rows.values(), configs, state)]
-    if configs:
+    shown = [*rows.values(), *_foreign(rows.values(), cluster)]
+    if cluster.configs:
         shown.sort(key=lambda row: row.first.at_ms)
     for row in shown:
         if has_left():
@@ -144,13 +151,12 @@ def _fill(  # noqa: PLR0913, PLR0917 - called once, in a thread
             return
 
 
-def _foreign(
-    rows: Iterable[AuditRow], configs: Iterable[Entry], state: ClusterState
-) -> Iterator[AuditRow]:
+def _foreign(rows: Iterable[AuditRow], cluster: _AttachedLog) -> Iterator[AuditRow]:
     """Yield a row for each config record that no command of the trail has caused.
 
     The records of a command that has not ended are not known yet, so its connector is left out.
     """
+    configs, state = cluster
     own: set[Position] = set()
     unfinished: set[str] = set()
     for row in rows:

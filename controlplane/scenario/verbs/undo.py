@@ -27,7 +27,7 @@ async def undo(world: World, step: ScenarioStep) -> list[str]:
     step_options.started(world)
     step_options.only(step, words=1, options=("to", "offsets"))
     if "to" not in step.options:
-        raise BadStep("say as of when: to=config@1")
+        raise BadStep("name the moment to restore: to=config@1")
     leader = world.cluster.running.get(world.cluster.leader)
     if leader is None:
         name = world.cluster.leader

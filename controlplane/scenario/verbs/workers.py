@@ -149,7 +149,7 @@ async def roll(world: World, step: ScenarioStep) -> list[str]:
     step_options.only(step, words=1, options=("to", "leader"))
     before = step_options.member(world.cluster.workers, step.words[0])
     if "to" not in step.options:
-        raise BadStep("say what it becomes: to=3.7")
+        raise BadStep("name the new release of the worker: to=3.7")
     after = step_options.worker(before.name, step.options["to"])
     cluster = world.cluster
     leader = step_options.member(cluster.workers, step.options.get("leader", cluster.leader)).name

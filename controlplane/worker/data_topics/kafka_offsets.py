@@ -31,7 +31,8 @@ OFFSETS_PER_TURN = 100
 1,000 offsets in ten turns, a command took 15 ms, and 25 ms with four turns."""
 
 TURNS_MAX = 20
-"""Maximum number of turns of a write: each is a round trip, and all have the flush time-out."""
+"""Maximum number of turns of a write. Each turn is a round trip, and the flush time-out limits all
+turns together."""
 
 
 class BrokerOffsets:

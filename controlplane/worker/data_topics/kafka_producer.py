@@ -244,8 +244,8 @@ class TransactionalTaskProducer:
         """Fence the predecessors, whose open transactions are aborted. Brokers are waited for.
 
         The brokers know only the order of the claims. So a process that was replaced could fence
-        the newer task. The check before prevents that, unless the process hangs right after it.
-        The check afterwards then ends the older task before it writes.
+        the newer task. A check before the claim prevents that, unless the process hangs right after
+        the check. A check after the claim then ends the older task before it writes.
 
         Raises:
             Fenced: another process has claimed the plane's log.
@@ -278,7 +278,7 @@ class TransactionalTaskProducer:
         ]
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets in a transaction of their own, or with `copies` to the worker's topic."""
+        """Append offsets by `copies`, if it is set; otherwise in a transaction of their own."""
         if self._copies is not None:
             await self._copies.write_offsets(offsets)
         elif offsets:

@@ -130,7 +130,7 @@ class AuthorThread:
     async def last_call(self, function: Callable[[], Any]) -> None:
         """Call a function once: now, or as soon as the thread is free.
 
-        A caller that is cancelled does not wait; the call still follows, unless it has begun.
+        If the caller is cancelled, it does not wait, but the function is still called once.
         """
         begun = False
 

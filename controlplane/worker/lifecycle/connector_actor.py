@@ -25,6 +25,7 @@ from controlplane.worker.lifecycle.tasks_max import excess_tasks, tasks_max
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.startups import Startup
 from controlplane.worker.metrics.task_metrics import TaskMetrics
+from controlplane.worker.task_identity import TaskIdentity
 
 RestartedInstances = Sequence[int | None]
 """Tasks by number; None is the connector itself."""
@@ -445,7 +446,7 @@ class ConnectorActor:
         if connector:
             statuses.connector(self._name, State.RESTARTING)
         for number in tasks:
-            statuses.task(self._name, number, State.RESTARTING)
+            statuses.task(TaskIdentity(self._name, number), State.RESTARTING)
         if connector:
             await self._start_connector(assignment)
         if assignment.target is not Target.STOPPED:

@@ -87,7 +87,7 @@ class RunningTasks:
         with task_logs(task):
             trace = report_task_failure(self._around.notices, task, failure)
         self._around.startups.tasks.count(succeeded=False)
-        self._around.statuses.task(self._name, number, State.FAILED, trace, safe=True)
+        self._around.statuses.task(task, State.FAILED, trace, safe=True)
 
     def go(self, *, paused: bool) -> None:
         """Pause or resume all tasks; each obeys after its present call."""

@@ -24,6 +24,7 @@ from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.notices import Notices
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.outage_retry import until_available
+from controlplane.worker.task_identity import TaskIdentity
 
 CLOSE_S = 5.0
 """Longest wait for the log when a worker ends: the next start reports anew."""
@@ -90,10 +91,9 @@ class StatusWriter:
         if not safe or self._may_replace(cached):
             self._add(ConnectorStatus(name, self._status(state, trace, version)))
 
-    def task(  # noqa: PLR0913 - fields of one report
+    def task(
         self,
-        name: str,
-        task: int,
+        task: TaskIdentity,
         state: State,
         trace: str | None = None,
         *,
@@ -101,9 +101,9 @@ class StatusWriter:
         version: str | None = None,
     ) -> None:
         """Report a task's state; `version` (KIP-891): None if no instance reports."""
-        cached = self._state().status.tasks.get(name, {}).get(task)
+        cached = self._state().status.tasks.get(task.connector, {}).get(task.number)
         if not safe or self._may_replace(cached):
-            self._add(TaskStatus(name, task, self._status(state, trace, version)))
+            self._add(TaskStatus(task.connector, task.number, self._status(state, trace, version)))
 
     def remove_tasks(self, name: str, tasks: Iterable[int]) -> None:
         """Remove the statuses of tasks that no longer exist."""
@@ -115,14 +115,15 @@ class StatusWriter:
         self.remove_tasks(name, sorted(self._state().status.tasks.get(name, {})))
         self._add(ConnectorStatus(name, None))
 
-    def note_topic(self, name: str, task: int, topic: str) -> None:
+    def note_topic(self, task: TaskIdentity, topic: str) -> None:
         """Record that a task uses a topic, unless the log says so already (KIP-558)."""
         if not self._tracking:
             return
+        name, number = task
         recorded = self._state().status.active_topics.get(name, {})
         if topic not in recorded and (name, topic) not in self._noted:
             self._noted.add((name, topic))
-            self._add(ActiveTopic(name, topic, Activity(topic, name, task, self._now_ms())))
+            self._add(ActiveTopic(name, topic, Activity(topic, name, number, self._now_ms())))
 
     def forget_topics(self, name: str) -> None:
         """Remove the active topics of a deleted connector."""

@@ -97,7 +97,7 @@ class TaskInstance:
 
     def _report(self, state: State) -> None:
         self.metrics.reached(state)
-        self._statuses.task(self._name, self.number, state, version=self._version)
+        self._statuses.task(self._identity, state, version=self._version)
 
     def _end(self, failure: BaseException | None) -> None:
         try:
@@ -105,7 +105,7 @@ class TaskInstance:
         except Exception as defect:  # noqa: BLE001 - else the status stays RUNNING
             state = State.UNASSIGNED if self._control.stopping else State.FAILED
             trace = None if self._control.stopping else trace_of(defect)
-            self._statuses.task(self._name, self.number, state, trace, safe=True)
+            self._statuses.task(self._identity, state, trace, safe=True)
 
     def _report_end(self, failure: BaseException | None) -> None:
         stopping = self._control.stopping
@@ -114,11 +114,11 @@ class TaskInstance:
             trace = report_task_failure(self._notices, self._identity, failure, stopping=stopping)
         if trace is None or stopping:
             self.metrics.reached(State.UNASSIGNED)
-            self._statuses.task(self._name, self.number, State.UNASSIGNED, safe=True)
+            self._statuses.task(self._identity, State.UNASSIGNED, safe=True)
         else:
             self.metrics.reached(State.FAILED)
             self._statuses.task(
-                self._name, self.number, State.FAILED, trace, safe=True, version=self._version
+                self._identity, State.FAILED, trace, safe=True, version=self._version
             )
 
 

@@ -79,7 +79,7 @@ class Distribution:
     def fraction(self, outcome: int) -> float:
         """Return the fraction of recent values that are `outcome` (0 or 1); 0 without values.
 
-        For values that are 1 and 0 (`Frequencies`).
+        Call it only if all values are 0 or 1 (Kafka: `Frequencies`).
         """
         ones = self.average
         if isnan(ones):

@@ -394,8 +394,8 @@ class Pipelines:
         name = config.get(setting) or default
         if name is None:
             raise ConnectError(
-                f"Neither the connector nor the worker has a {setting}: set it in the config "
-                "of the connector, or in the worker's file"
+                f"Neither the connector nor the worker has a {setting}: set it in the "
+                "connector's config, or in the worker's file"
             )
         own = prefixed(config, f"{setting}.")
         of_worker = prefixed(self._settings.converter_settings, f"{setting}.")

@@ -37,7 +37,7 @@ RETRY_S = 1.0
 
 
 class LoadedSinkTask(NamedTuple):
-    """A sink task that is loaded, with everything that its run uses."""
+    """A sink task that is loaded: the author's object, and the way of records to it and back."""
 
     driver: SinkDriver
     thread: AuthorThread
@@ -49,6 +49,48 @@ class LoadedSinkTask(NamedTuple):
     """Called with the topic of each record that was converted (KIP-558)."""
     notices: Notices
     metrics: SinkTaskMetrics
+
+    async def converted(
+        self, entries: Sequence[Entry], dead_letters: Producer | None
+    ) -> list[tuple[Entry, SinkRecord | None]]:
+        """Transform and convert records in the author's thread, and report those that failed.
+
+        None: the record is dropped.
+
+        Raises:
+            ToleranceExceeded: a record failed, and with it the task.
+        """
+        topics = dict[str, None]()
+
+        def converted() -> list[tuple[Entry, SinkRecord | None]]:
+            return [(entry, self.pipeline.converted(entry, topics)) for entry in entries]
+
+        try:
+            records: list[tuple[Entry, SinkRecord | None]] = await self.thread.call(converted)
+        finally:  # also for the record that fails the task
+            for topic in topics:
+                self.note_topic(topic)
+            await self.reporter.report(dead_letters)
+        return records
+
+    async def offsets_to_commit(
+        self, consumed: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int] | None:
+        """Call the task's `pre_commit`; None: it failed, which Kafka only logs."""
+        try:
+            return await self.driver.pre_commit(dict(consumed))
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self.metrics.commit_failed()
+            self.notices.warning("sink_not_flushed", reason=description_of(failure))
+            return None
+
+    def failed_record(self, record: SinkRecord, error: BaseException) -> FailedRecord:
+        """Count a record that the task cannot take, and return it with its entry (KIP-610)."""
+        errors = self.pipeline.errors
+        errors.metrics.failed(tolerated=errors.settings.tolerant)
+        author, pipeline = class_name(type(self.driver.author)), self.pipeline
+        entry = record.entry if isinstance(record, DeliveredRecord) else pipeline.reverted(record)
+        return FailedRecord(Stage.TASK_PUT, author, error, entry)
 
 
 OpenConsumer = Callable[[RebalanceCallbacks], AbstractAsyncContextManager[Consumer]]
@@ -244,18 +286,7 @@ class SinkTaskRun:
         """Convert and transform records in the author's thread, and add them to the batch."""
         if not entries:
             return
-        pipeline, topics = self._loaded.pipeline, dict[str, None]()
-
-        def converted() -> list[tuple[Entry, SinkRecord | None]]:
-            return [(entry, pipeline.converted(entry, topics)) for entry in entries]
-
-        try:
-            results = await self._loaded.thread.call(converted)
-        finally:  # also for the record that fails the task
-            for topic in topics:
-                self._loaded.note_topic(topic)
-            await self._loaded.reporter.report(self._dead_letters)
-        for entry, record in results:
+        for entry, record in await self._loaded.converted(entries, self._dead_letters):
             self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
             if record is not None:
                 self._batch.append(record)
@@ -289,18 +320,13 @@ class SinkTaskRun:
         Raises:
             ToleranceExceeded: no error is tolerated.
         """
-        author = class_name(type(self._loaded.driver.author))
-        pipeline = self._loaded.pipeline
-        tolerant = pipeline.errors.settings.tolerant
-        pipeline.errors.metrics.failed(tolerated=tolerant)
-        entry = record.entry if isinstance(record, DeliveredRecord) else pipeline.reverted(record)
-        failed = FailedRecord(Stage.TASK_PUT, author, error, entry)
+        failed = self._loaded.failed_record(record, error)
         sending = asyncio.run_coroutine_threadsafe(
             self._loaded.reporter.report_each([failed], self._dead_letters), self._loop
         )
         self._reports.add(sending)
         sending.add_done_callback(self._settle_report)
-        if not tolerant:
+        if not self._loaded.pipeline.errors.settings.tolerant:
             raise ToleranceExceeded("Error tolerance exceeded") from error
         return ErrorReport(sending)
 
@@ -320,11 +346,8 @@ class SinkTaskRun:
         # An offset is committed only once the reports of earlier records are in the log (KIP-610).
         await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
         began_s = monotonic()
-        try:
-            offered = await self._loaded.driver.pre_commit(dict(self._consumed))
-        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._loaded.metrics.commit_failed()
-            self._loaded.notices.warning("sink_not_flushed", reason=description_of(failure))
+        offered = await self._loaded.offsets_to_commit(self._consumed)
+        if offered is None:
             if not closing:
                 await self._rewind_to_committed()
             return

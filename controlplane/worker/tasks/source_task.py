@@ -45,7 +45,7 @@ DispatchItem = SentRecord | Mark | Boundary
 
 
 class LoadedSourceTask(NamedTuple):
-    """A source task that is loaded, with everything that its run uses."""
+    """A source task that is loaded: the author's object, and the way of its records."""
 
     identity: TaskIdentity
     driver: SourceDriver
@@ -77,6 +77,29 @@ class LoadedSourceTask(NamedTuple):
         except RetriableError as failure:
             self.notices.warning("offsets_hook_skipped", reason=description_of(failure))
             return ()
+
+    async def converted(self, items: Sequence[PolledItem]) -> list[DispatchItem]:
+        """Transform and convert the records of a poll in `thread`, and report those that failed.
+
+        Raises:
+            ToleranceExceeded: a record failed, and with it the task.
+        """
+        if not any(isinstance(item, SourceRecord) for item in items):
+            return [item for item in items if not isinstance(item, SourceRecord)]
+
+        def converted() -> list[DispatchItem]:
+            return [
+                SentRecord(item, self.pipeline.converted(item))
+                if isinstance(item, SourceRecord)
+                else item
+                for item in items
+            ]
+
+        try:
+            records: list[DispatchItem] = await self.thread.call(converted)
+        finally:  # also for the record that fails the task
+            await self.reporter.report()
+        return records
 
     async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call the task's `commit_record` or `acked` for each record; Kafka only logs failures."""
@@ -178,7 +201,7 @@ class SourceTaskRun:
                 return
             if records := sum(isinstance(item, SourceRecord) for item in items):
                 self._loaded.metrics.polled_batch(records, monotonic() - began_s)
-            await delivery.dispatch(await self._converted(items))
+            await delivery.dispatch(await self._loaded.converted(items))
             await delivery.batch_dispatched()
             if not items:
                 await asyncio.sleep(EMPTY_POLL_S)
@@ -204,26 +227,6 @@ class SourceTaskRun:
             for waiting in (poll, stop):
                 waiting.cancel()
             await asyncio.gather(poll, stop, return_exceptions=True)
-
-    async def _converted(self, items: Sequence[PolledItem]) -> list[DispatchItem]:
-        """Transform and convert the records of a poll, in the thread of the task."""
-        if not any(isinstance(item, SourceRecord) for item in items):
-            return [item for item in items if not isinstance(item, SourceRecord)]
-        pipeline = self._loaded.pipeline
-
-        def converted() -> list[DispatchItem]:
-            return [
-                SentRecord(item, pipeline.converted(item))
-                if isinstance(item, SourceRecord)
-                else item
-                for item in items
-            ]
-
-        try:
-            items_: list[DispatchItem] = await self._loaded.thread.call(converted)
-        finally:  # also for the record that fails the task
-            await self._loaded.reporter.report()
-        return items_
 
 
 @asynccontextmanager

@@ -9,10 +9,10 @@ from controlplane.core.state import Aspect
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change
 from replay.audit.attribution import author
-from replay.audit.context import AuditContext, FindingText, at
+from replay.audit.context import AuditContext, at
 from replay.audit.decoded_log import DecodedRecord
 from replay.audit.trail.request_trail import TrailVerb
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 CHANGES_SHOWN = 8
 """Keys of a config whose change is listed; further ones are counted."""

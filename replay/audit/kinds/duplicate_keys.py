@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from controlplane.core.entry import Entry
 from controlplane.core.text.safe_text import count
-from replay.audit.context import AuditContext, FindingText
+from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _EntryByPartition = dict[int, Entry]
 """Last record with the key, by partition."""

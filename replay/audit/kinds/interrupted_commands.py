@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from types import NoneType
 
 from controlplane.core.records import CommandAccepted, CommandFinished
-from replay.audit.context import AuditContext, FindingText, at
+from replay.audit.context import AuditContext, at
 from replay.audit.decoded_log import DecodedRecord
 from replay.audit.kinds.partial_commits import severity_by_age
-from replay.findings import Finding
+from replay.findings import Finding, FindingText
 
 
 class InterruptedCommands:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from controlplane.core.records import ConnectorStatus, Status, TaskStatus
-from replay.audit.context import AuditContext, FindingText
+from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 CROSSINGS = 2
 """Least number of interleavings of two workers; a restarted group shows one."""

@@ -15,10 +15,10 @@ from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
 from replay.audit.attribution import author
 from replay.audit.bursts import Burst, Episodes
-from replay.audit.context import AuditContext, FindingText, at
+from replay.audit.context import AuditContext, at
 from replay.audit.decoded_log import DecodedRecord, PreviousRecord
 from replay.audit.trail.request_trail import TrailVerb
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _NUMBERED = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
 

@@ -10,9 +10,9 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.records import ConnectorConfig, SourcePartition
 from controlplane.core.text.safe_text import count
 from replay.audit.attribution import COMMAND_ID, header
-from replay.audit.context import AuditContext, FindingText
+from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _Live = dict[tuple[str, bytes | None], Entry]
 """Offsets with a value, by topic and raw key."""

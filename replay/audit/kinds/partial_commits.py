@@ -20,9 +20,9 @@ from controlplane.core.records import (
 )
 from controlplane.core.state import ConfigState
 from controlplane.core.text.safe_text import count
-from replay.audit.context import AuditContext, FindingText
+from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _STOP_ANEW = "Stop the connector again (PUT /connectors/…/stop), or resume it if it should run."
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from controlplane.core.records import RestartRequest
 from replay.audit.attribution import author
 from replay.audit.bursts import Burst, Bursts
-from replay.audit.context import AuditContext, FindingText, at, lasting
+from replay.audit.context import AuditContext, at, lasting
 from replay.audit.decoded_log import DecodedRecord
 from replay.audit.trail.request_trail import TrailVerb
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 
 class RestartStorms:
@@ -47,8 +47,8 @@ class RestartStorms:
             f"{at(burst.last.time_ms)}, the last time{by or ' by an unknown caller'}"
         )
         advice = (
-            "Stop the program that restarts it (most likely a script that watches for FAILED), and "
-            "fix the cause of the failures. Let scripts wait longer after each attempt."
+            "Stop the program that restarts it, most likely a script that watches for FAILED. "
+            "Fix the cause of the failures. Let scripts wait longer after each attempt."
         )
         words, severity = FindingText(sentence, advice), Severity.WARNING
         return self._about.finding("restart-storm", severity, name, burst.evidence, words)

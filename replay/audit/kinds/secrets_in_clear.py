@@ -19,9 +19,9 @@ from controlplane.core.records import (
     TaskStatus,
 )
 from controlplane.core.text.redaction import redacted_text, redacted_value
-from replay.audit.context import AuditContext, FindingText
+from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _REFERENCE = re.compile(r"""(["']?)\$\{[^{}]*:[^{}]*\}\1""")
 """A reference in place of a secret, with its quotes."""

@@ -17,9 +17,9 @@ from controlplane.core.records import (
     TargetState,
     TaskStatus,
 )
-from replay.audit.context import AuditContext, FindingText, at, lasting
+from replay.audit.context import AuditContext, at, lasting
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 
 class _OffsetPace(msgspec.Struct):

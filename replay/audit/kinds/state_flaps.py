@@ -7,14 +7,13 @@ from replay.audit.bursts import Burst, Bursts
 from replay.audit.context import (
     AuditContext,
     ConnectorOrTask,
-    FindingText,
     at,
     instance,
     lasting,
     status_in,
 )
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 
 class StateFlaps:
@@ -81,7 +80,7 @@ class StateFlaps:
         )
         advice = (
             "The group keeps rebalancing. Search for a worker that leaves and joins again: out of "
-            "memory, slow polls, a liveness probe that is too strict."
+            "memory, slow polls, a strict liveness probe."
         )
         return self._finding(who, burst, FindingText(sentence, advice))
 

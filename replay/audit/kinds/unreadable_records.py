@@ -12,9 +12,9 @@ import msgspec
 from controlplane.core.entry import Position
 from controlplane.core.records import Invalid, SourcePartition
 from controlplane.core.text.safe_text import count
-from replay.audit.context import EVIDENCE_KEPT, AuditContext, FindingText
+from replay.audit.context import EVIDENCE_KEPT, AuditContext
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 REASONS_KEPT = 8
 """Distinct reasons kept per topic; reasons may quote arbitrary content."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from controlplane.core.records import ConnectorStatus, State, Status, TaskStatus
-from replay.audit.context import AuditContext, ConnectorOrTask, FindingText, instance, status_in
+from replay.audit.context import AuditContext, ConnectorOrTask, instance, status_in
 from replay.audit.decoded_log import DecodedRecord
-from replay.findings import Finding, Severity
+from replay.findings import Finding, FindingText, Severity
 
 _HOLDS = (State.RUNNING, State.PAUSED, State.RESTARTING)
 """States of an owner; a worker that reports any other state does not run the task."""

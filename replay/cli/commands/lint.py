@@ -1,11 +1,20 @@
 """`replay lint`: rehearsal of a compaction and a worker's restart."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import click
 import msgspec
 
 from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
+from controlplane.terminal.hazard_hits import (
+    HEADS,
+    HazardReader,
+    hit_document,
+    without_releases,
+)
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
@@ -20,12 +29,6 @@ from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.fleet_findings import FleetFindings, print_fleet
-from replay.cli.output.hazards import (
-    HazardOutcome,
-    HazardTask,
-    hazard_documents,
-    print_hazards,
-)
 from replay.cluster_records import ClusterRecords
 from replay.findings import Finding, called
 from replay.lint import lint as rehearse
@@ -73,37 +76,12 @@ def lint(  # noqa: PLR0913 - click gives one argument per option
     if profile is not None:
         check_support(profile, exactly_once=exactly_once)
     if is_about_hazards:
-        task = HazardTask(profile, connector)
-        ctx.exit(_hazards(inputs, task, options, output, fail=fail, exactly_once=exactly_once))
+        ctx.exit(_hazards(inputs, _HazardTask(profile, connector), options, output, fail=fail))
     if connector is not None or fail:
         raise click.UsageError("--connector and --fail need --hazards: give it, too")
     if profile is None:
         raise click.UsageError("Missing option '--release'.")
     ctx.exit(_rehearsed(inputs, profile, options, output))
-
-
-def _hazards(  # noqa: PLR0913 - two of them are flags
-    inputs: tuple[LogInput, ...],
-    task: HazardTask,
-    options: JobOptions,
-    output: str,
-    *,
-    fail: bool,
-    exactly_once: bool,
-) -> int:
-    """List the hazards of every cluster; return the exit code."""
-    job = ClusterJob("finding hazards", task, HazardOutcome)
-    cluster_results = run_for_each_cluster(inputs, job, options)
-    outcomes = cluster_results.results
-    if output == "json":
-        release = None if task.profile is None else task.profile.release
-        about = {"release": release, "exactly_once": exactly_once, "clusters": list(outcomes)}
-        hazards = {"hazards": hazard_documents(outcomes)}
-        print_json(about | hazards | cluster_results.document)
-    else:
-        print_hazards(task.profile, outcomes, exactly_once=exactly_once)
-    any_found = any(outcome.rows for outcome in outcomes.values())
-    return worst([cluster_results.code, int(fail and any_found)])
 
 
 def _rehearsed(
@@ -164,3 +142,84 @@ def _row(finding: Finding, fleet: FleetFindings, *, several: bool) -> tuple[str,
     cluster = [finding.cluster] * several
     sentence, records = redacted_text(finding.sentence), ", ".join(fleet.places(finding))
     return finding.severity.value, *cluster, called(finding.connector), sentence, records
+
+
+# --- hazards -------------------------------------------------------------------------------------
+
+
+class HazardOutcome(msgspec.Struct, frozen=True):
+    """Hazards of one cluster, as rows and as documents."""
+
+    rows: tuple[tuple[str, ...], ...]
+    documents: tuple[dict[str, Any], ...]
+
+
+class _HazardTask(msgspec.Struct, frozen=True):
+    """Task: find the hazards of one cluster. Its fields are everything that affects the result."""
+
+    profile: Profile | None
+    """None: workers of all releases."""
+    connector: str | None
+
+    def __call__(self, log: ClusterRecords) -> HazardOutcome:
+        reader, entries = (
+            HazardReader(self.profile, log.topics, log.exactly_once),
+            list(log.entries()),
+        )
+        hits = reader.hits(entries, self.connector)
+        by_position = {entry.position: entry for entry in entries}
+        return HazardOutcome(
+            tuple(reader.cells(hit, by_position[hit.hazard.position]) for hit in hits),
+            tuple(hit_document(hit, by_position) for hit in hits),
+        )
+
+
+def _hazards(
+    inputs: tuple[LogInput, ...], task: _HazardTask, options: JobOptions, output: str, *, fail: bool
+) -> int:
+    """List the hazards of every cluster; return the exit code."""
+    exactly_once = any(log.reading.exactly_once for log in inputs)
+    job = ClusterJob("finding hazards", task, HazardOutcome)
+    cluster_results = run_for_each_cluster(inputs, job, options)
+    outcomes = cluster_results.results
+    if output == "json":
+        release = None if task.profile is None else task.profile.release
+        about = {"release": release, "exactly_once": exactly_once, "clusters": list(outcomes)}
+        hazards = {"hazards": _documents(outcomes)}
+        print_json(about | hazards | cluster_results.document)
+    else:
+        _print_hazards(task.profile, outcomes, exactly_once=exactly_once)
+    any_found = any(outcome.rows for outcome in outcomes.values())
+    return worst([cluster_results.code, int(fail and any_found)])
+
+
+def _documents(results: Mapping[str, HazardOutcome]) -> list[dict[str, Any]]:
+    """Hazards of all clusters as JSON documents."""
+    return [
+        {"cluster": cluster, **document}
+        for cluster, outcome in results.items()
+        for document in outcome.documents
+    ]
+
+
+def _print_hazards(
+    profile: Profile | None, results: Mapping[str, HazardOutcome], *, exactly_once: bool
+) -> None:
+    """Print the hazards of all clusters as one table, and their number in each."""
+    rows = list(_hazard_rows(profile, results))
+    if rows:
+        heads = HEADS if profile is None else without_releases(HEADS)
+        table([*["CLUSTER"] * (len(results) > 1), *heads], rows)
+        say()
+    reader = HazardReader(profile, Topics(), exactly_once)
+    for cluster, outcome in results.items():
+        say(reader.summary(cluster, len(outcome.rows)))
+
+
+def _hazard_rows(
+    profile: Profile | None, results: Mapping[str, HazardOutcome]
+) -> Iterator[tuple[str, ...]]:
+    for cluster, outcome in results.items():
+        for row in outcome.rows:
+            cells = row if profile is None else without_releases(row)
+            yield (cluster, *cells) if len(results) > 1 else cells

@@ -185,8 +185,8 @@ def _print_derived(answer: StateAnswer) -> None:
     if doubts:
         topics = ", ".join(dict.fromkeys(doubt.topic for doubt in doubts))
         say(
-            f"{answer.cluster}: earlier records are missing in {topics}: tasks and statuses that "
-            "depend on them may differ (-o json has the offsets)"
+            f"{answer.cluster}: earlier records are missing in {topics}: dependent tasks and "
+            "statuses may differ (-o json has the offsets)"
         )
 
 

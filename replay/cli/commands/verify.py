@@ -230,7 +230,7 @@ def _print(verified_clusters: _VerifyResults) -> None:
             segments = count(result.unproven, "merged segment")
             say(
                 f"{result.cluster}: {segments} of an earlier version had no hash of records: only "
-                "a head printed since the merge proves their records"
+                "a head printed since the merge proves them"
             )
 
 

@@ -1,6 +1,6 @@
 """Table of the situations that an upgrade or downgrade can meet, each with a rule.
 
-The numbers are those of the version matrix. A rule detects its situation from records alone.
+Reports have the numbers, so they never change. A rule detects its situation from records alone.
 Some situations depend on facts outside the log, such as the leader or the age of brokers. Their
 rules find the records that such a fact would affect.
 """
@@ -156,4 +156,4 @@ SITUATIONS: tuple[Situation, ...] = (
         worker_group.refused_clients,
     ),
 )
-"""All nineteen situations, in the order of the version matrix; the fourteenth has two forms."""
+"""All nineteen situations by number; the fourteenth has two forms."""

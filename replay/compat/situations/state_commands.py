@@ -89,7 +89,10 @@ def meant(evidence: LogEvidence, name: str) -> Target:
 
 
 def forgotten(evidence: LogEvidence, name: str) -> Target | None:
-    """Forgotten target state of a running connector; None if it has one or needs none."""
+    """State before the target state was removed, if PAUSED or STOPPED; None in all other cases.
+
+    A running worker keeps this state until it restarts.
+    """
     last = evidence.target(name)
     if last is None or last.record.state is not None:
         return None

@@ -87,7 +87,10 @@ REPORT = {"state": "RUNNING", "worker_id": "w:1"}
 def test_the_order_between_partitions_is_an_explanation(
     path: str, status: int, answer: Any
 ) -> None:
-    """The tombstone explains edge 20; the sentence also names the task's record."""
+    """The tombstone explains the difference; the sentence also names the task's record.
+
+    This is edge 20 of docs/releases.md.
+    """
     place, explanation = explained(EDGE, path, status, answer)
     assert (place, explanation.order_edge) == ("status@1", True)
     assert explanation.reason == (

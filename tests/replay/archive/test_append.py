@@ -107,7 +107,7 @@ def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_concurrent_append_is_refused(tmp_path: Path) -> None:
-    """The second of two concurrent appends adds nothing, and succeeds when repeated."""
+    """The second of two concurrent appends adds nothing; the error says to run it again."""
     store = FolderStore(str(tmp_path))
     first, second = (Appender(store, NAME, Topics()) for _ in range(2))
     for appender in (first, second):

@@ -7,7 +7,7 @@ from tests.replay.compat.pairs import INFO, PAIRS, assessed, observed_situations
 
 
 def test_every_situation_has_a_rule_and_a_pair_of_logs() -> None:
-    """Each of the version matrix's nineteen situations has a rule and a pair of logs."""
+    """Each of the nineteen situations has a rule and a pair of logs."""
     assert {situation.number for situation in SITUATIONS} == set(PAIRS) == set(range(1, 20))
 
 

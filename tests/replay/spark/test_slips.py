@@ -90,7 +90,7 @@ def without_the_last(rows: pa.Table) -> pa.Table:
 
 
 def seeing_aborted(*args: Any, exactly_once: bool) -> Any:
-    """Ignore exactly-once support."""
+    """Answer with aborted records, in spite of exactly-once support."""
     return served(*args)
 
 

@@ -1,4 +1,4 @@
-"""Digests after a record: equal for every fold that has read so far; different for other states."""
+"""Digests after each record: those of a fold up to that record; other states have other ones."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

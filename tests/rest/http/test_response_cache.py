@@ -242,7 +242,7 @@ async def test_the_idle_limit_counts_from_the_last_request() -> None:
 
 
 async def test_no_answer_outlives_its_date() -> None:
-    """A cached answer expires when the date changes."""
+    """A cached answer is not sent once the value of the `Date` header has changed."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     assert repeats.find(GET, "one") is None

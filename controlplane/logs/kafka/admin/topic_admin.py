@@ -1,4 +1,4 @@
-"""Topics of a cluster: created, described, and their settings changed."""
+"""Topics of a cluster: created, and their settings described."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,12 +14,12 @@ from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 _NO_CONTROLLER = "the cluster has no controller at the moment: try again"
 _TRANSIENT = RETRIABLE | {ErrorCode.NOT_CONTROLLER}
 
-_RIGHTS = {"created": "CREATE", "described": "DESCRIBE_CONFIGS", "altered": "ALTER_CONFIGS"}
+_RIGHTS = {"created": "CREATE", "described": "DESCRIBE_CONFIGS"}
 """ACL operation that a request needs, by the verb in its error message."""
 
 
 class TopicRefused(LogNotUsable):
-    """A cluster refuses to create, describe or alter a topic."""
+    """A cluster refuses to create or describe a topic."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -27,7 +27,7 @@ class TopicRefused(LogNotUsable):
 
 
 class TopicAdmin:
-    """Creates and describes topics of a cluster, and alters their settings.
+    """Creates and describes topics of a cluster.
 
     Transient errors are retried for `ReadLimits.admin_patience_ms`.
     """
@@ -90,21 +90,6 @@ class TopicAdmin:
             return {topic.answer.topic: topic.values for topic in configs}
 
         return await retried(attempt, self._limits)
-
-    async def alter_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Set these settings by topic and leave all others as they are.
-
-        Raises:
-            LogUnavailable: no controller answers in time.
-            LogNotUsable: the cluster refuses a setting.
-        """
-
-        async def attempt() -> None:
-            request = requests.IncrementalAlterConfigsRequest(configs)
-            answers = requests.configs_altered(await self._ask_controller(request))
-            _check(answers, "altered")
-
-        await retried(attempt, self._limits)
 
     async def _ask_controller(self, request: object) -> object:
         layout = await self._cluster.layout([])

@@ -16,7 +16,6 @@ from aiokafka.protocol.types import (
     Boolean,
     CompactArray,
     CompactString,
-    Int8,
     Int16,
     Int32,
     Schema,
@@ -33,8 +32,6 @@ BROKER_DEFAULT = -1
 _TEXT = String("utf-8")
 _TOPIC = 2
 """Type of a resource: a topic."""
-_SET = 0
-"""Operation on a setting: set its value."""
 
 
 class TopicSpec(NamedTuple):
@@ -86,66 +83,6 @@ def topic_configs(response: Any) -> Iterator[TopicConfigs]:
     for code, message, _, topic, entries in response.resources:
         values = {name: value for name, value, *_ in entries or ()}
         yield TopicConfigs(TopicAnswer(topic, code, message), values)
-
-
-class _IncrementalAlterConfigsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
-    API_KEY = 44
-    API_VERSION = 0
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "resources",
-            Array(
-                ("error_code", Int16),
-                ("error_message", _TEXT),
-                ("resource_type", Int8),
-                ("resource_name", _TEXT),
-            ),
-        ),
-    )
-
-
-class _IncrementalAlterConfigsStruct(RequestStruct):  # type: ignore[misc]
-    API_KEY = 44
-    API_VERSION = 0
-    RESPONSE_TYPE = _IncrementalAlterConfigsResponse
-    SCHEMA = Schema(
-        (
-            "resources",
-            Array(
-                ("resource_type", Int8),
-                ("resource_name", _TEXT),
-                ("configs", Array(("name", _TEXT), ("operation", Int8), ("value", _TEXT))),
-            ),
-        ),
-        ("validate_only", Boolean),
-    )
-
-
-class IncrementalAlterConfigsRequest(Request[_IncrementalAlterConfigsStruct]):  # type: ignore[misc]
-    """Request that sets some settings of topics and keeps the others (KIP-339).
-
-    AlterConfigs, which aiokafka has, would reset the others to their defaults.
-    """
-
-    API_KEY = 44
-
-    def __init__(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """`configs`: the settings by topic."""
-        self._resources = [
-            (_TOPIC, topic, [(name, _SET, value) for name, value in values.items()])
-            for topic, values in configs.items()
-        ]
-
-    def build(self, request_struct_class: Any) -> Any:
-        """Build the request in its only version."""
-        return request_struct_class(self._resources, False)
-
-
-def configs_altered(response: Any) -> Iterator[TopicAnswer]:
-    """Yield the answer for each topic of an IncrementalAlterConfigs response."""
-    for code, message, _, topic in response.resources:
-        yield TopicAnswer(topic, code, message)
 
 
 _NO_GENERATION, _NO_MEMBER, _BROKERS_RETENTION, _NO_METADATA = -1, "", -1, ""

@@ -152,7 +152,7 @@ class FetchLoop:
         if not fetched_frames.frames:
             raise LogNotUsable(
                 f"topic {topic}, partition {number}: half a record batch came at offset "
-                f"{fetched_frames.start}, as from a broker before Kafka 0.11: use a newer broker"
+                f"{fetched_frames.start}: use brokers of Kafka 0.11 or newer"
             )
         self.positions[fetched.partition] = fetched_frames.next_offset
         return [fetched_frames]

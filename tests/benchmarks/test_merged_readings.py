@@ -1,10 +1,10 @@
-"""Benchmark of looks: its archive is sound, and the measured forms give equal answers."""
+"""Benchmark of merged readings: its archive is sound, and the measured forms give equal answers."""
 
 from pathlib import Path
 
 import pytest
 
-from benchmarks.archives.looks import NAME, Looks, measured, write_archive
+from benchmarks.archives.merged_readings import NAME, Looks, measured, write_archive
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified

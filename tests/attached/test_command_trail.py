@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from controlplane.attached import trail as trail_module
-from controlplane.attached.trail import ClusterIdentity, Trail
+from controlplane.attached import command_trail as trail_module
+from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.core.commands import CommandRequest, PauseConnector
 from controlplane.core.entry import Position
 from controlplane.core.plan import Outcome, Plan

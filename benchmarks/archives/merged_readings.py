@@ -1,6 +1,7 @@
 """Size of the facts that a merged archive keeps about its looks, and time of queries on them.
 
-    python -m benchmarks.archives.looks [--looks 525600] [--partitions 25] [--markers] [--earlier]
+    python -m benchmarks.archives.merged_readings [--looks 525600] [--partitions 25]
+        [--markers] [--earlier]
 
 A *look* is one capture of all partitions, a *reading* what a look has read of one partition. An
 archive has one record per look in each of `--partitions` partitions of the offsets topic. It equals

@@ -108,7 +108,7 @@ class Trail:
 
     @property
     def commands(self) -> Mapping[str, CommandTrace]:
-        """Traces of all commands in the log by command id, as in `ClusterState.commands`."""
+        """Traces by command id: all unfinished commands, and the last `ENDED_KEPT` that ended."""
         return self._fold.publish()
 
     async def accepted(
@@ -137,7 +137,7 @@ class Trail:
     ) -> None:
         """Record that a command has ended, with its answer and `facts` about its records.
 
-        Nobody waits for this record, so it may wait for the record of a later command.
+        No caller waits for this record, so it may wait for the record of a later command.
         """
         stored = {**_stored(answer, whole=request.keyed), **facts}
         record = CommandFinished(request.command_id, at_ms, stored)
