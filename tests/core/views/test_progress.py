@@ -36,8 +36,8 @@ def test_partitions_are_in_the_order_of_a_worker(lines: int, orders: int, expect
     """
     offsets = [("lines", partition, 0) for partition in range(lines)]
     offsets += [("orders", partition, 0) for partition in range(orders)]
-    for given in (offsets, offsets[::-1]):
-        order = [f"{topic[0]}{partition}" for topic, partition, _ in in_worker_order(tuple(given))]
+    for listed in (offsets, offsets[::-1]):
+        order = [f"{topic[0]}{partition}" for topic, partition, _ in in_worker_order(tuple(listed))]
         assert " ".join(order) == expected
 
 
