@@ -76,14 +76,16 @@ def test_json_has_the_ends_of_the_copy(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
-    """An existing target is refused: another file, or the log itself."""
-    other = tmp_path / "other.db"
+    """An existing target is refused: another file, the log itself, or an earlier copy."""
+    other, copy = tmp_path / "other.db", tmp_path / "copy.db"
     other.write_text("precious")
-    before = log.read_bytes()
-    for target in (other, log):
+    assert call("backup", log, copy).code == 0
+    targets = (other, log, copy)
+    before = [target.read_bytes() for target in targets]
+    for target in targets:
         assert "already" in refusal(call("backup", log, target))
-    assert (other.read_text(), log.read_bytes()) == ("precious", before)
-    assert names(tmp_path) == ["log.db", "other.db"]
+    assert [target.read_bytes() for target in targets] == before
+    assert names(tmp_path) == ["copy.db", "log.db", "other.db"]
 
 
 @pytest.mark.parametrize(

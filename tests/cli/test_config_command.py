@@ -65,10 +65,20 @@ def test_each_value_has_its_source(worker: Path, monkeypatch: pytest.MonkeyPatch
     assert shown["topic.tracking.enable"] == ["false", "--override"]
 
 
-def test_a_flag_of_its_own_beats_a_general_one() -> None:
-    """`--config-topic` wins over a later `--override`."""
-    flags = ["--config-topic", "one", "--override", "config.storage.topic=other"]
-    assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
+@pytest.mark.parametrize(
+    ("flag", "key"),
+    [
+        ("--config-topic", "config.storage.topic"),
+        ("--offsets-topic", "offset.storage.topic"),
+        ("--status-topic", "status.storage.topic"),
+        ("--commands-topic", "command.storage.topic"),
+    ],
+)
+def test_a_flag_of_its_own_beats_a_general_one(flag: str, key: str) -> None:
+    """The flag of a topic wins over an earlier and a later `--override`."""
+    flags = [flag, "one"], ["--override", f"{key}=other"]
+    for first, last in (flags, flags[::-1]):
+        assert lines(show(*first, *last))[key] == ["one", flag]
 
 
 def test_settings_without_effect_are_shown_on_request(worker: Path) -> None:

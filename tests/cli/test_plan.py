@@ -13,7 +13,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.command_calls import CommandResult, call, embedded, refusal
 from tests.core.logs import config, connector, tasks
-from tests.installed_package import declare
+from tests.installed_package import STOPPED_WITH_HOOK, declare, declare_hook
 from tests.recorded_requests import HISTORIES, recorded
 
 LOG = HISTORIES / "life-3.9.log.jsonl"
@@ -174,27 +174,15 @@ def test_hooks_in_python_are_called_or_trusted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A Python hook is called, unless `--believe-hooks` is given."""
-    done = tmp_path / "done"
-    (tmp_path / "acting.py").write_text(
-        "from pathlib import Path\n"
-        "class A:\n"
-        "    kind, version, config = 'source', '1', ()\n"
-        "    @staticmethod\n"
-        "    def alter_offsets(config, offsets):\n"
-        f"        Path({str(done)!r}).touch()\n"
-        "        return True\n"
-    )
-    declare(monkeypatch, tmp_path, a="acting:A")
-    stopped = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
-    made = ("connector-a", '{"properties":{"connector.class":"acting.A","name":"a"}}')
-    log = embedded(tmp_path / "log.db", config(made, stopped))
+    created = declare_hook(monkeypatch, tmp_path)
+    log = embedded(tmp_path / "log.db", config(*STOPPED_WITH_HOOK))
     arguments = ("plan", log, "DELETE", "/connectors/a/offsets")
     result = call(*arguments, "--believe-hooks")
     assumption = "alterOffsets of acting.A accepts these offsets; it was not called"
     assert f"assumed: {assumption}" in result.out
-    assert not done.exists()
+    assert not created.exists()
     assert "assumed: alterOffsets of acting.A returns true" in call(*arguments).out
-    assert done.exists()
+    assert created.exists()
 
 
 def test_a_package_that_cannot_be_loaded_is_named(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import sys
@@ -16,8 +17,10 @@ from controlplane.cli.serve.serve_command import serve
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.http.server import listen
-from tests.cli.command_calls import call, refusal
+from tests.cli.command_calls import call, embedded, refusal
 from tests.cli.running_service import CURLS, HISTORIES, LIFE, ROOT, running
+from tests.core.logs import config
+from tests.installed_package import STOPPED_WITH_HOOK, declare_hook
 from tests.patience import PATIENCE_S
 
 NOT_OURS = "203.0.113.1"
@@ -167,6 +170,27 @@ async def test_read_only_logs_can_be_planned_for() -> None:
         refused = await client.put(f"{service.url}/connectors/archive/stop")
         assert refused.status_code == 405
         assert refused.json()["message"].endswith(". dry_run=true shows what would be written")
+
+
+@pytest.mark.parametrize("options", [(), ("--read-only",)])
+async def test_a_dry_run_calls_no_hook(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A dry run calls no hook of a connector in Python: its plan assumes that the hook accepts.
+
+    A service that may write calls the hook for the request itself.
+    """
+    created = declare_hook(monkeypatch, tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    log = await asyncio.to_thread(embedded, tmp_path / "log.db", config(*STOPPED_WITH_HOOK))
+    async with running(str(log), *options) as service, httpx.AsyncClient() as client:
+        reset = f"{service.url}/connectors/a/offsets"
+        planned = (await client.delete(reset, params={"dry_run": "true"})).json()
+        assumption = "alterOffsets of acting.A accepts these offsets; it was not called"
+        assert assumption in planned["assumed"]
+        assert not created.exists()
+        await client.delete(reset)
+        assert created.exists() is (options == ())
 
 
 async def test_exactly_once_support_hides_aborted_records() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from controlplane.core.commands import (
     SetLoggerLevel,
     StopConnector,
 )
+from controlplane.core.entry import Position
 from controlplane.core.plan import Plan, Reason, Rejected, Step
 from controlplane.core.records import CommandAccepted, Target
-from controlplane.logs.log import Fenced
+from controlplane.logs.log import Fenced, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.plane import Refusal, Settings
@@ -84,6 +86,41 @@ async def test_a_command_is_accepted_and_finished(log: MemoryLog) -> None:
         assert trace.accepted.command == {"command": "stop", "connector": "orders"}
         assert trace.accepted.plan is None  # the command has ended, so its plan is dropped
         assert trace.finished.outcome["ended"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("splits", "batches"),
+    [
+        (False, [["accepted", "commit-orders"], ["target-state-orders", "finished"]]),
+        (True, [["accepted"], ["commit-orders"], ["target-state-orders"], ["finished"]]),
+    ],
+)
+async def test_accepted_and_finished_surround_the_records(
+    log: MemoryLog, *, splits: bool, batches: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """*accepted* is appended before the first record of a command, *finished* after the last one.
+
+    On a log with fast batches, both are batches of their own.
+    """
+    appended: list[list[str]] = []
+    append = log.append
+
+    async def noted(records: Sequence[Record], epoch: int | None = None) -> Sequence[Position]:
+        appended.append([_record_name(record) for record in records])
+        return await append(records, epoch)
+
+    monkeypatch.setattr(log, "append", noted)
+    monkeypatch.setattr(MemoryLog, "has_fast_batches", splits, raising=False)
+    async with plane_on(log) as plane:
+        await plane.execute(STOP)
+    assert appended == batches
+
+
+def _record_name(record: Record) -> str:
+    """Type of a record of the command topic; key of any other record."""
+    if record.topic == COMMANDS:
+        return str(msgspec.json.decode(record.value or b"")["type"])
+    return (record.key or b"").decode()
 
 
 @pytest.mark.parametrize(("command", "has_plan"), [(STOP, True), (PauseConnector("orders"), False)])

@@ -12,6 +12,7 @@ import pytest
 from controlplane.core.entry import Position
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.logs.sqlite.writer import Writer
 from tests.jars import ROOT
 from tests.logs.contract import record
 from tests.logs.folder import names
@@ -145,6 +146,40 @@ async def test_a_lock_released_in_time_causes_no_error(
     assert not waiting.done()
     other_writer.execute("ROLLBACK")
     assert await waiting == [Position("config", 0, 0)]
+
+
+@pytest.mark.parametrize(("room", "kept"), [(100, 50), (2, 2)])
+async def test_waiting_appends_are_kept_across_close(
+    path: Path,
+    other_writer: sqlite3.Connection,
+    room: int,
+    kept: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`close` commits the appends in the queue: the next process reads each of them once.
+
+    Appends that wait for room in the queue raise `LogUnavailable`, and leave no record.
+    """
+    settings = SqliteSettings(queued_appends=room, write_wait_ms=1_000 * PATIENCE_S)
+    closed, close = await SqliteLog.open(path, settings=settings), Writer.close
+
+    async def closing(writer: Writer) -> None:
+        ending = asyncio.ensure_future(close(writer))
+        await asyncio.sleep(0)  # the writer accepts no more appends
+        other_writer.execute("ROLLBACK")
+        await ending
+
+    monkeypatch.setattr(Writer, "close", closing)
+    tasks = [asyncio.ensure_future(closed.append([record("config", 0, f"{n}")])) for n in range(50)]
+    await asyncio.sleep(0)
+    await closed.close()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert results[:kept] == [[Position("config", 0, offset)] for offset in range(kept)]
+    assert all(isinstance(result, LogUnavailable) for result in results[kept:])
+    monkeypatch.undo()
+    reopened = await SqliteLog.open(path, create=False)
+    assert [entry.key for entry in await everything(reopened)] == [b"%d" % n for n in range(kept)]
+    await reopened.close()
 
 
 # --- reading only, copies -----------------------------------------------------------

@@ -258,9 +258,9 @@ async def with_neighbour(
             released.set()
 
 
-def counted(worker: ConnectWorker) -> int:
-    """Number that the connector `good` has committed."""
-    return int(offsets(worker, "good").get("{'good': 1}", {"at": 0})["at"])
+def counted(worker: ConnectWorker, name: str = "good") -> int:
+    """Number that a `CountingOn` connector has committed."""
+    return int(offsets(worker, name).get("{'good': 1}", {"at": 0})["at"])
 
 
 async def delete(worker: ConnectWorker, name: str) -> None:

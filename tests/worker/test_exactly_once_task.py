@@ -262,13 +262,23 @@ async def test_a_commit_that_fails_fails_the_task() -> None:
 
 
 async def test_a_transaction_waits_for_the_log() -> None:
-    """The transaction is repeated after the outage: the log has each record once, in order."""
+    """The next poll waits until the transaction is repeated after the outage.
+
+    The log has each record once, in order.
+    """
     log = FaultyLog()
+    appended_before_poll: list[list[str]] = []
+
+    def poll(_: SourceTask) -> Any:
+        appended_before_poll.extend(topics for topics in log.appended if "t" in topics)
+        return [row(3)]
+
     async with worker_of(log) as worker:
         await begin(worker)
         log.failures["t"] = [LogUnavailable("away")] * 3
-        script.polls.extend([[row(1), row(2)], [row(3)]])
+        script.polls.extend([[row(1), row(2)], poll])
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
+        assert appended_before_poll == [["t", "t", worker.plane.state.topics.offsets]]
         assert await values_in(log, "t") == [b"v1", b"v2", b"v3"]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from controlplane.core.commands import (
 from controlplane.logs.log import Log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.worker.worker import ConnectWorker
 from tests.conftest import PROVE
 from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import (
@@ -32,6 +32,7 @@ from tests.worker.bad_connectors import (
     CountingOn,
     act,
     calls,
+    counted,
     create_bad,
     delete,
     group_offsets,
@@ -251,26 +252,31 @@ async def test_printed_text_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -
 
 
 class Watching(CountingOn):
-    """Source that misbehaves in `watch`."""
+    """Source that misbehaves in `watch`, when the test sets `plan["begin"]`."""
 
     def watch(self, *_: Any) -> Any:
         """Misbehave if the plan names `watch`."""
+        plan["begin"].wait(PATIENCE_S)
         return act("watch")
 
 
 @pytest.mark.parametrize("how", RAISING)
-async def test_a_watch_that_raises_fails_the_connector(how: str) -> None:
-    """The connector is FAILED, as in Kafka after `raiseError`, and can be deleted."""
-    plan.update(where="watch", how=how)
+async def test_a_watch_that_raises_fails_only_the_connector(how: str) -> None:
+    """The connector is FAILED, and its task continues, as in Kafka after `raiseError`.
+
+    The connector can be deleted.
+    """
+    plan.update(where="watch", how=how, begin=threading.Event())
     async with with_neighbour(Watching) as worker:
         await create_bad(worker, Watching)
-        await until(lambda: _state(worker) == "FAILED")
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        plan["begin"].set()
+        await until_state(worker, "bad", "FAILED", "RUNNING")
+        # A stopping task would commit only the few records that it has already read.
+        before = counted(worker, "bad")
+        await until(lambda: counted(worker, "bad") > before + 10)
+        assert task_states(worker, "bad") == ["RUNNING"]
         await delete(worker, "bad")
-
-
-def _state(worker: ConnectWorker) -> str:
-    status = connector_status(worker, "bad")
-    return "" if status is None else status.state.value
 
 
 class AsyncWatching(CountingOn):

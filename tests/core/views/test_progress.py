@@ -1,5 +1,7 @@
 """Lag of groups, and the last changes of source offsets."""
 
+import pytest
+
 from controlplane.core.entry import Entry
 from controlplane.core.views.group_progress import LogEnd, group_progress, in_worker_order
 from controlplane.core.views.source_progress import last_changes
@@ -16,12 +18,27 @@ def test_lag_is_the_distance_to_the_end() -> None:
     assert group_progress("g", offsets, {}).lag is None
 
 
-def test_the_order_of_partitions_does_not_depend_on_the_input() -> None:
-    """Partitions come in one order, that of a HashMap of `TopicPartition`, for any input."""
-    offsets = tuple(("lines", partition, 0) for partition in range(20))
-    order = [partition for _, partition, _ in in_worker_order(offsets)]
-    assert sorted(order) == list(range(20))
-    assert order == [partition for _, partition, _ in in_worker_order(offsets[::-1])]
+@pytest.mark.parametrize(
+    ("lines", "orders", "expected"),
+    [
+        (3, 3, "l0 o0 o1 o2 l1 l2"),
+        (12, 0, "l0 l9 l10 l11 l5 l6 l7 l8 l1 l2 l3 l4"),
+        (
+            *(20, 5),
+            "l18 l14 l16 l10 l12 l6 o1 l8 o3 l2 l4 l0 l17 l19 l13 l15 l9 l11 l5 o0 l7 o2 l1 o4 l3",
+        ),
+    ],
+)
+def test_partitions_are_in_the_order_of_a_worker(lines: int, orders: int, expected: str) -> None:
+    """Partitions come in the order of a HashMap of `TopicPartition`, for any input.
+
+    The expected orders are those of a JDK with Kafka's class of 3.9.1.
+    """
+    offsets = [("lines", partition, 0) for partition in range(lines)]
+    offsets += [("orders", partition, 0) for partition in range(orders)]
+    for listed in (offsets, offsets[::-1]):
+        order = [f"{topic[0]}{partition}" for topic, partition, _ in in_worker_order(tuple(listed))]
+        assert " ".join(order) == expected
 
 
 def entry(offset: int, value: bytes | None, *, aborted: bool = False) -> Entry:

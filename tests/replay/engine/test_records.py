@@ -13,10 +13,12 @@ from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from replay.engine import ordered_records as module
 from replay.engine.ordered_records import records
+from replay.errors import ArchiveCorrupt
 from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import archive
+from tests.replay.fleet.fleets import empty_files
 
 NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 
@@ -54,8 +56,20 @@ def test_any_log_is_archived_whole(log: list[Entry]) -> None:
         assert list(records(cluster)) == expected
 
 
-def test_an_unknown_moment_is_refused(tmp_path: Path) -> None:
-    """A time before the first record raises `UnknownMoment`."""
+@pytest.mark.parametrize(
+    ("moment", "reason"),
+    [
+        ("2001-01-01", "is before the first record"),
+        ("yesterday", "is no point in time"),
+        ("config@9999", "connect-configs reaches from config@0 to config@"),
+        ('{"nothing":[1]}', "has no topic 'nothing'"),
+    ],
+)
+def test_an_unknown_moment_is_refused(moment: str, reason: str, tmp_path: Path) -> None:
+    """In an archive of Connect's topics only, the error comes before any segment is read."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
-    with pytest.raises(UnknownMoment, match="is before the first record"):
-        records(cluster, "2001-01-01")
+    empty_files(tmp_path)
+    with pytest.raises(ArchiveCorrupt):
+        list(records(cluster))
+    with pytest.raises(UnknownMoment, match=reason):
+        records(cluster, moment)

@@ -34,6 +34,13 @@ def damage_files(folder: Path, cluster: str, place: str = "topic=*/*") -> None:
         path.write_bytes(content)
 
 
+def empty_files(folder: Path) -> None:
+    """Empty each file of an archive: the names stay, and every read of a file fails."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+
+
 def rows_of(table: Any) -> list[str]:
     """Rows of an Arrow table or a Spark data frame, in a fixed order."""
     rows = table.to_pylist() if hasattr(table, "to_pylist") else table.toArrow().to_pylist()

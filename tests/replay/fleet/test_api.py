@@ -13,6 +13,7 @@ import replay
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import UnknownRelease
 from replay.audit.thresholds import BadThreshold
+from replay.compat import BadReleaseChange
 from replay.errors import NoArchive, NotWritable
 from replay.fleet.archive_source import UnreadableCluster
 from replay.fleet.open_archive import OpenArchive
@@ -22,7 +23,7 @@ from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
 from tests.replay.archive.archives import capture, log_of
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.fleet.fleets import CLUSTERS as NAMES
-from tests.replay.fleet.fleets import damage_files, fleet_in, rows_of
+from tests.replay.fleet.fleets import damage_files, empty_files, fleet_in, rows_of
 
 HIDDEN = "[hidden]"
 
@@ -234,22 +235,27 @@ def test_a_problem_can_end_the_query(tmp_path: Path) -> None:
             ask()
 
 
-def test_wrong_arguments_are_refused(
-    folder: Path, archive: OpenArchive[pa.Table], tmp_path: Path
-) -> None:
-    """Each wrong argument raises an error of its kind."""
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """Each wrong argument raises an error of its kind, before any file of the archive is read."""
+    folder = fleet_in(tmp_path / "fleet", {"roll": NAMES["roll"]})
+    empty_files(folder)
+    archive = replay.open(str(folder), unreadable="raise")
+    with pytest.raises(UnreadableCluster):
+        archive.state()
     with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, tasks"):
         archive.state("nothing")
     with pytest.raises(UnknownRelease):
         archive.state(release="nothing")
     with pytest.raises(BadThreshold):
         archive.audit(thresholds={"nothing": "1"})
+    with pytest.raises(BadReleaseChange):
+        archive.compat("3.9", "3.4", mode="upgrade")
     with pytest.raises(ValueError, match="there is no Spark session"):
         archive.register_views()
     with pytest.raises(NoArchive, match="is no archive"):
         replay.open(str(tmp_path))
     with pytest.raises(ValueError, match="'nothing'"):
-        replay.open(str(folder), unreadable="nothing")
+        replay.open(str(tmp_path), unreadable="nothing")
 
 
 # --- files and views ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from controlplane.core.moments import time_text
 from replay.cli.options.durations import option_duration
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call, content, refusal
+from tests.replay.fleet.fleets import empty_files
 
 LOG = HISTORIES / "life-3.9.log.jsonl"
 CUT = "the earliest certain moment is "
@@ -163,9 +164,12 @@ def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["90", "d", "1.5h", "-1d", "9000000000d", "1w"])
-def test_a_duration_needs_a_unit(captured: Path, text: str) -> None:
-    """A duration without a valid unit is a usage error."""
-    result = call("compact-archive", captured, f"--retain={text}")
+def test_a_duration_needs_a_unit(captured: Path, text: str, tmp_path: Path) -> None:
+    """A duration without a valid unit is a usage error, before any file of the archive is read."""
+    unreadable = copytree(captured, tmp_path / "archive")
+    empty_files(unreadable)
+    assert "no duration" not in refusal(call("compact-archive", unreadable, "--retain=1d"))
+    result = call("compact-archive", unreadable, f"--retain={text}")
     assert result.code == 2
     assert f"{text!r} is no duration: write a number and s, m, h or d, such as 90d" in result.err
 

@@ -135,17 +135,23 @@ async def test_answers_to_a_principal_are_not_cached() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
-    """Cached answers end with the token."""
+async def test_a_removed_token_is_refused_on_all_connections(tmp_path: Path) -> None:
+    """No connection answers a removed token from the cache: answers to a token are not cached."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
     asks = GET.replace(b"Host", b"Authorization: Bearer t0ken\r\nHost")
     auth = AuthSettings(token_file=str(tokens))
     async with served(protection=Protection(auth=auth)) as service:
-        for _ in range(2):
-            assert await service.ask(asks) == b'["orders"]'
+        address = service.writer.get_extra_info("peername")
+        reader, writer = await asyncio.open_connection(*address)
+        connections = (service, service._replace(reader=reader, writer=writer))
+        for connection in (*connections, *connections):
+            assert await connection.ask(asks) == b'["orders"]'
+        assert len(service.requested_paths) == 4
         tokens.write_text("", "ascii")
-        assert b"the request has an unknown token" in await service.ask(asks)
+        for connection in connections:
+            assert b"the request has an unknown token" in await connection.ask(asks)
+        writer.close()
 
 
 @pytest.mark.usefixtures("one_date")

@@ -319,9 +319,20 @@ def test_one_key_with_the_prefix_replaces_all_ssl_keys(tmp_path: Path) -> None:
     )
 
 
-def test_without_https_there_is_no_tls() -> None:
-    """A configuration without an `https` listener has no TLS."""
-    assert Protection.from_configuration(Configuration()).tls is None
+@pytest.mark.parametrize("prefix", ["", "listeners_https_"])
+@pytest.mark.parametrize("unset", [(), ("listeners", "admin.listeners")])
+def test_keys_without_an_https_listener_give_no_tls(
+    tmp_path: Path, prefix: str, unset: tuple[str, ...]
+) -> None:
+    """Key settings do not enable TLS if the listeners begin with `http://` or are not set."""
+    keys = inline(tmp_path, IssuedCertificate.of("mine"))
+    settings = {prefix + key: text for key, text in keys.items()}
+    plain = "http://127.0.0.1:0"
+    flags = flag_configuration(listeners=plain, admin_listeners=plain, **settings).values
+    protection = Protection.from_configuration(
+        Configuration({key: flag for key, flag in flags.items() if key not in unset})
+    )
+    assert (protection.tls, protection.admin_tls) == (None, None)
 
 
 def test_the_url_of_an_encrypted_listener_begins_with_https() -> None:
