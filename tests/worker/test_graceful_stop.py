@@ -101,7 +101,7 @@ async def stopped(ends_s: Sequence[float | None], timeout_ms: int) -> ObservedSt
     )
     configs: tuple[dict[str, Any], ...] = ({},) * len(ends_s)
     config = {"tasks.max": str(len(ends_s))}
-    tasks = RunningTasks("c", cast(Any, around))
+    tasks = RunningTasks("c", cast(Any, around), asyncio.Event())
     await tasks.start(range(len(ends_s)), Assignment(config, None, Target.STARTED, configs, None))
     await asyncio.sleep(60)
     clock = asyncio.get_running_loop()
