@@ -119,12 +119,13 @@ class JsonConverter(PlainConverter):
                 raise DataError(_NO_ENVELOPE)
             return self._typed(self._reader.schema(tree["schema"]), tree["payload"])
         written, payload = parts
+        tree = decode_tree(payload, _RELEASE)  # Kafka parses all before it reads the schema
         schema = self._read_schemas.get(written)
         if schema is None:
             schema = self._reader.schema(decode_tree(written, _RELEASE))
             if schema is not None:
                 self._read_schemas.put(written, schema)
-        return self._typed(schema, decode_tree(payload, _RELEASE))
+        return self._typed(schema, tree)
 
     def _typed(self, schema: Schema | None, tree: Any) -> SchemaAndValue:
         if schema is None:

@@ -103,9 +103,8 @@ def _day_number(year: int, month: int, day: int, extra_days: int) -> int:
     """
     gregorian = _first_of_month(year, month, gregorian=True) + day - 1 + extra_days
     julian = _first_of_month(year, month, gregorian=False) + day - 1 + extra_days
-    if year < _CUTOVER_YEAR and julian < _CUTOVER:
-        return julian
-    return gregorian if gregorian >= _CUTOVER else julian
+    # The year counts as it is written, also if months and days lead into a later one.
+    return julian if year < _CUTOVER_YEAR or gregorian < _CUTOVER else gregorian
 
 
 def _first_of_month(year: int, month: int, *, gregorian: bool) -> int:

@@ -154,6 +154,10 @@ def test_reading_is_as_lenient_as_kafkas(described: Any, payload: str, value: An
     ("document", "message"),
     [
         (b"{", "Converting byte[] to Kafka Connect data failed due to serialization error: "),
+        (
+            b'{"schema":1,"payload":"\xc3"}',
+            "Converting byte[] to Kafka Connect data failed due to serialization error: ",
+        ),
         (b"1", 'JsonConverter with schemas.enable requires "schema" and "payload" fields'),
         (b"", 'JsonConverter with schemas.enable requires "schema" and "payload" fields'),
         (b'{"schema":{},"payload":1}', "Schema must contain 'type' field"),

@@ -41,10 +41,11 @@ def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
         ("1582-10-04", -141_428),
         ("1582-10-15", -141_427),
         ("1582-10-05", -141_427),
+        ("0-20240-12", -103_495),  # 12 August 1686 of the Julian calendar
     ],
 )
 def test_reading_is_lenient(text: str, day: int) -> None:
-    """Days overflow, trailing text is ignored, and early dates follow the Julian calendar."""
+    """Days and months overflow, trailing text is ignored, years before 1582 are Julian."""
     assert parse_date(text, DATE_PATTERN) == day * DAY_MS
 
 
