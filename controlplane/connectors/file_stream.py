@@ -25,6 +25,8 @@ from controlplane.connect import (
     key,
 )
 from controlplane.connect.data import STRING
+from controlplane.connect.data.string_forms import string_form
+from controlplane.connect.errors import DataError
 from controlplane.connect.source import OffsetPairs
 from controlplane.connectors.file_access import FileConnector
 
@@ -172,7 +174,7 @@ class FileStreamSink(FileConnector, Sink):
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Write a line for each record."""
         del task
-        self._out.writelines(f"{_printed_value(record.value)}\n" for record in records)
+        self._out.writelines(f"{_printed_value(record)}\n" for record in records)
 
     def flush(self, task: SinkTaskContext, offsets: Any) -> None:
         """Hand the lines to the system."""
@@ -185,6 +187,9 @@ class FileStreamSink(FileConnector, Sink):
         self._stack.close()
 
 
-def _printed_value(value: Any) -> str:
-    """Return a value as Java's `println` shows it."""
-    return "null" if value is None else str(value)
+def _printed_value(record: SinkRecord) -> str:
+    """Return the value as Java's `println` shows it; bytes, which have no text, as in Python."""
+    try:
+        return string_form(record.value_schema, record.value)
+    except DataError:
+        return str(record.value)

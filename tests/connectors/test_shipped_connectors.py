@@ -1,11 +1,11 @@
 """Shipped connectors: files, a directory, and generated orders."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from controlplane.connect import ConnectError
+from controlplane.connect import ConnectError, Sink, SinkRecord
 from controlplane.connect.source import Idle, SourceRun
 from controlplane.connectors import shipped
 from controlplane.connectors.directory_source import DirectorySource
@@ -89,6 +89,28 @@ async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
         await plane.execute(AlterOffsets("in", (change,)))
         await plane.execute(ResumeConnector("in"))
         await until_text(sink, "one\ntwo\nthree\nthree\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1e10, "1.0E10"),
+        ({"a": 1}, "{a=1}"),
+        ([1, None], "[1, null]"),
+        (b"x", "b'x'"),
+    ],
+)
+def test_values_are_written_as_java_prints_them(
+    value: Any, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sink without a file prints each value; bytes have no text in Java, but in Python."""
+    sink = shipped([])[f"{FILE}SinkConnector"]()
+    assert isinstance(sink, Sink)
+    record = SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, value=value)
+    sink.put(cast(Any, None), [record])
+    assert capsys.readouterr().out == f"{line}\n"
 
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])

@@ -58,6 +58,14 @@ class SinkLives:
         """True once the present life has written."""
         return self.out.exists() and self.out.stat().st_size > self._read_bytes
 
+    async def has_committed(self) -> bool:
+        """True once the group has an offset."""
+        return await self._committed() > 0
+
+    async def _committed(self) -> int:
+        async with groups_of(self._broker.bootstrap) as groups:
+            return (await groups.committed(self.group)).get((self._topic, 0), 0)
+
     async def check_life(self, *, ended: bool = False) -> None:
         """Compare what the last life wrote with the topic and with the offsets around it.
 
@@ -70,8 +78,7 @@ class SinkLives:
         behind = self.committed + len(lines)
         assert lines == texts[self.committed : behind]
         assert not cut or texts[behind].startswith(cut)
-        async with groups_of(self._broker.bootstrap) as groups:
-            offset = (await groups.committed(self.group)).get((self._topic, 0), 0)
+        offset = await self._committed()
         assert self.committed <= offset <= behind
         assert offset == behind or not ended
         self.committed = offset
@@ -111,6 +118,8 @@ async def test_killed_sinks_lose_no_record(
             if not life:
                 await create(client, {"source": generator(topic), "sink": lives.config})
             await until(lives.grows)
+            if not life:
+                await until(lives.has_committed)
             await asyncio.sleep(draw.uniform(0, 0.5))
             service.process.kill()
         await lives.check_life()
