@@ -144,7 +144,7 @@ def cancel_on_signals() -> None:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-async def cancel_all(tasks: Iterable["asyncio.Task[None]"]) -> None:
+async def cancel_all(tasks: Iterable["asyncio.Future[Any]"]) -> None:
     """Cancel tasks and wait for their end; ignore their results and errors."""
     tasks = list(tasks)
     for task in tasks:

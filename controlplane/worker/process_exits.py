@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import NoReturn
 
 _PROCESS: ContextVar[int] = ContextVar("process of the worker")
@@ -12,17 +12,16 @@ _PROCESS: ContextVar[int] = ContextVar("process of the worker")
 _exit_process = os._exit
 
 
-def guard_exits() -> None:
-    """Guard this process in the present context and its copies."""
+def guard_exits() -> Token[int]:
+    """Guard this process in the present context and its copies; the token ends the guard."""
     os._exit = _exit_author
-    _PROCESS.set(os.getpid())
+    return _PROCESS.set(os.getpid())
 
 
 @contextmanager
 def exits_guarded() -> Iterator[None]:
     """Guard this process until the block ends."""
-    os._exit = _exit_author
-    token = _PROCESS.set(os.getpid())
+    token = guard_exits()
     try:
         yield
     finally:

@@ -331,7 +331,7 @@ class ConnectWorker:
             await asyncio.wait(waits, timeout=FAILURE_POLL_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._wake.clear()
-            await cancel_all(waits)  # type: ignore[arg-type]
+            await cancel_all(waits)
 
     def _note(self, entries: Sequence[Entry]) -> None:
         """Note a newer worker, restarts, and deletions that a re-creation would hide."""

@@ -1,8 +1,6 @@
 """Kafka's answers and ours to questions about conversions."""
 
 import json
-import os
-import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -16,7 +14,6 @@ from controlplane.connect.converters import (
 )
 from controlplane.connect.data import SchemaAndValue, project, validate
 from controlplane.connect.errors import ConnectError, DataError
-from tests.jars import java
 from tests.oracle.conversion_cases import SIMPLE, ConversionQuestion
 from tests.oracle.described_values import (
     described_schema,
@@ -24,8 +21,7 @@ from tests.oracle.described_values import (
     schema_of,
     value_of,
 )
-from tests.oracle.kafka import harness, release_path
-from tests.patience import PATIENCE_S
+from tests.oracle.kafka import HEAP, harness, line_answers, release_path
 
 CONVERSIONS = Path(__file__).parent / "conversions"
 RELEASE = "3.9.1"
@@ -36,17 +32,9 @@ ConversionAnswer = dict[str, Any]
 
 def kafkas_answers(questions: Iterable[ConversionQuestion]) -> list[ConversionAnswer]:
     """Answers of Kafka's classes, in one Java process whose time zone is UTC."""
-    path = os.pathsep.join((str(harness(CONVERSIONS, RELEASE)), release_path(RELEASE)))
-    options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", "-Duser.language=en"]
-    program = subprocess.run(
-        [str(java()), *options, "-cp", path, "oracle.Conversions"],
-        input="\n".join(map(json.dumps, questions)).encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    return [json.loads(line) for line in program.stdout.splitlines()]
+    path = harness(CONVERSIONS, RELEASE), release_path(RELEASE)
+    options = (HEAP, "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", "-Duser.language=en")
+    return line_answers("Conversions", path, map(json.dumps, questions), *options)
 
 
 def our_answer(question: ConversionQuestion) -> ConversionAnswer:

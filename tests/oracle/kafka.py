@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 from tests.jars import ROOT, SHORT_LIVED, Artifacts, JarsUnavailable, classpath, compiled, java
 from tests.oracle.case import Case, framed
 from tests.oracle.oracle_releases import ASKED
+from tests.patience import PATIENCE_S
 
 HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"
@@ -46,6 +47,24 @@ def _artifacts(release: str) -> Artifacts:
 def harness(where: Path = HARNESS, against: str = COMPILED_AGAINST) -> Path:
     """The folder of the compiled harness; a changed source file is compiled again."""
     return compiled(where, release_path(against), CACHE)
+
+
+def line_answers(
+    program: str, class_path: Iterable[str | Path], questions: Iterable[str], *options: str
+) -> list[Any]:
+    """Answers in JSON of a Java program that answers each line of its input with one line.
+
+    `program` is its class in the package `oracle`; `options` are the JVM's.
+    """
+    path = os.pathsep.join(map(str, class_path))
+    ended = subprocess.run(
+        [str(java()), *options, "-cp", path, f"oracle.{program}"],
+        input="\n".join(questions).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 class KafkaOracle:

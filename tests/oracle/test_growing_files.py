@@ -4,8 +4,6 @@ Each piece is written at once; the task reads after each of them.
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -16,9 +14,8 @@ import pytest
 from controlplane.connectors import file_stream
 from controlplane.connectors.file_stream import lines_with_lengths
 from tests.conftest import SEED
-from tests.jars import classpath, compiled, java
-from tests.oracle.kafka import CACHE
-from tests.patience import PATIENCE_S
+from tests.jars import classpath, compiled
+from tests.oracle.kafka import CACHE, line_answers
 
 SOURCES = Path(__file__).parent / "growing_files"
 RELEASE = "3.9.1"
@@ -45,15 +42,8 @@ def _kafkas_lines(questions: Sequence[dict[str, Any]]) -> list[list[list[Any]]]:
     path = classpath(
         f"org.apache.kafka:connect-runtime:{RELEASE}", f"org.apache.kafka:connect-file:{RELEASE}"
     )
-    path = os.pathsep.join((str(compiled(SOURCES, path, CACHE)), path))
-    program = subprocess.run(
-        [str(java()), "-cp", path, "oracle.GrowingFiles"],
-        input="\n".join(map(json.dumps, questions)).encode(),
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    return [json.loads(line) for line in program.stdout.splitlines()]
+    folders = compiled(SOURCES, path, CACHE), path
+    return line_answers("GrowingFiles", folders, map(json.dumps, questions))
 
 
 def _our_lines(path: Path, pieces: Sequence[str], position: int = 0) -> list[list[Any]]:

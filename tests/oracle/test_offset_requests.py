@@ -6,8 +6,6 @@ records in the same order, or refuse with the same message.
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -24,9 +22,8 @@ from controlplane.core.java.json_values import value_text
 from controlplane.core.plan import Draft, Rejected
 from controlplane.core.releases.profiles import Profile
 from tests.conftest import SEED
-from tests.jars import SHORT_LIVED, java
-from tests.oracle.kafka import harness, release_path
-from tests.patience import PATIENCE_S
+from tests.jars import SHORT_LIVED
+from tests.oracle.kafka import harness, line_answers, release_path
 
 REQUESTS = Path(__file__).parent / "requests"
 COMPILED_AGAINST = "3.6.2"
@@ -121,16 +118,9 @@ def _number(random: Random, wild: bool) -> Any:
 
 def kafkas(release: str, questions: list[OffsetRequest]) -> list[list[str]]:
     """Results of Kafka's classes for requests."""
-    folders = (harness(REQUESTS, COMPILED_AGAINST), harness())
-    path = os.pathsep.join((*map(str, folders), release_path(release)))
-    program = subprocess.run(
-        [str(java()), *SHORT_LIVED, "-cp", path, "oracle.OffsetRequests"],
-        input="\n".join(request.line() for request in questions).encode(),
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    return [json.loads(line) for line in program.stdout.splitlines()]
+    path = harness(REQUESTS, COMPILED_AGAINST), harness(), release_path(release)
+    lines = (request.line() for request in questions)
+    return line_answers("OffsetRequests", path, lines, *SHORT_LIVED)
 
 
 def ours(release: str, request: OffsetRequest) -> list[str]:

@@ -5,9 +5,7 @@ only Java can match are refused; they are a minority.
 """
 
 import json
-import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,10 +15,8 @@ import pytest
 
 from controlplane.core.java.regular_expressions import UnsupportedPattern, python_pattern
 from tests.conftest import SEED
-from tests.jars import java
-from tests.oracle.kafka import harness, release_path
+from tests.oracle.kafka import HEAP, harness, line_answers, release_path
 from tests.oracle.pattern_cases import PatternCase, pattern_cases
-from tests.patience import PATIENCE_S
 
 PATTERNS = Path(__file__).parent / "patterns"
 RELEASE = "3.9.1"
@@ -35,15 +31,9 @@ _CONDITION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?<?[=!]")
 
 def _javas_answers(cases: Iterable[PatternCase]) -> list[dict[str, Any]]:
     """Answers of one Java process."""
-    path = os.pathsep.join((str(harness(PATTERNS, RELEASE)), release_path(RELEASE)))
-    program = subprocess.run(
-        [str(java()), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, "oracle.Patterns"],
-        input="\n".join(json.dumps(case._asdict()) for case in cases).encode(),
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    return [json.loads(line) for line in program.stdout.splitlines()]
+    path = harness(PATTERNS, RELEASE), release_path(RELEASE)
+    questions = (json.dumps(case._asdict()) for case in cases)
+    return line_answers("Patterns", path, questions, HEAP, "-XX:TieredStopAtLevel=1")
 
 
 def _judge(cases: Iterable[PatternCase]) -> Counter[str]:

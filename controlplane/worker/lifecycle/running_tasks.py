@@ -94,7 +94,7 @@ class RunningTasks:
                 preparing.result()
             return not any(event.is_set() for event in (self._ending, self._interrupted))
         finally:
-            await cancel_all([preparing, *interruptions])  # type: ignore[list-item]
+            await cancel_all([preparing, *interruptions])
 
     def end(self) -> None:
         """Start no more tasks: the connector ends."""

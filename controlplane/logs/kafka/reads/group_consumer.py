@@ -240,7 +240,7 @@ class GroupConsumer:
         try:
             await asyncio.wait({stopping}, timeout=CLOSE_S)
         finally:  # also if the task of this consumer is abandoned
-            await cancel_all(filter(None, [stopping, self._fetching]))  # type: ignore[list-item]
+            await cancel_all(filter(None, [stopping, self._fetching]))
             await self._drop()
             await self._cluster.close()
 
