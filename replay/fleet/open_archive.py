@@ -69,9 +69,9 @@ class OpenArchive(Generic[FrameT]):
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
     distinct ones.
 
-    A cluster without an answer has no rows. `clusters()` and `summaries()` name it with the reason;
-    in this process a `SkippedCluster` warning does, too. With `unreadable="raise"` a query ends
-    with `UnreadableCluster` instead.
+    A cluster without an answer has no rows. `clusters()`, `partitions()` and `summaries()` name it
+    with the reason; in this process a `SkippedCluster` warning does, too. With `unreadable="raise"`
+    a query ends with `UnreadableCluster` instead.
     """
 
     def __init__(
