@@ -97,7 +97,7 @@ class TopicNameMatches(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         """Return True if the pattern matches the whole topic name."""
-        return self._pattern.fullmatch(record.topic) is not None
+        return self._pattern.matches(record.topic)
 
 
 class HasHeaderKey(Predicate):

@@ -5,12 +5,11 @@ allowed path are followed. A pattern is one of Java, and matches as there.
 """
 
 import os
-import re
 from functools import cached_property
 from pathlib import Path
 
 from controlplane.core.configdef.regex_errors import matching_error
-from controlplane.core.java.regular_expressions import python_pattern
+from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.settings.errors import BadValue
 
 
@@ -67,7 +66,7 @@ class NameLimit:
         """Refuse an invalid pattern.
 
         Raises:
-            BadValue: the pattern is invalid, or Python cannot match it as Java does.
+            BadValue: the pattern is invalid, or cannot be matched as Java does.
         """
         _ = self._pattern
 
@@ -77,16 +76,16 @@ class NameLimit:
         Raises:
             BadValue: see `check`.
         """
-        return self._pattern is None or self._pattern.fullmatch(name) is not None
+        return self._pattern is None or self._pattern.matches(name)
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str] | None:
+    def _pattern(self) -> JavaPattern | None:
         if self._text is None:
             return None
         reason = matching_error(self._text)
         if reason is not None:
             raise BadValue(self.key, f"is {self._text}, an unusable pattern: {reason}")
-        return python_pattern(self._text)
+        return JavaPattern.of(self._text)
 
 
 def _normalised(path: str) -> Path:

@@ -1,7 +1,6 @@
 """Makes connectors and tasks from their configs."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from controlplane.core.commands import FenceTasks
 from controlplane.core.configdef.value_parser import InvalidValue
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.java.java_library import trim
+from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.plan import Rejected
 from controlplane.core.plugins.catalogue import UNDEFINED_VERSION, Plugin
 from controlplane.core.state import ClusterState
@@ -409,7 +409,7 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
     return ClassicSinkDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
 
 
-def _topics_regex(config: Mapping[str, str]) -> re.Pattern[str] | None:
+def _topics_regex(config: Mapping[str, str]) -> JavaPattern | None:
     """Return the pattern for the topics of a sink; None: it lists their names.
 
     Raises:

@@ -56,7 +56,7 @@ async def test_no_record_is_returned_before_the_assignment_is_known(
         options = {"max_poll_records": 1, "auto_offset_reset": "earliest"}
         consumer = GroupConsumer(cluster, group, options, assignments)
         try:
-            await consumer.start([topic], None)
+            await consumer.start([topic])
             polling = asyncio.create_task(consumer.poll(60))
             await asyncio.sleep(0)
             consumer.wake_up()
@@ -93,7 +93,7 @@ async def test_a_consumer_that_has_left_commits_nothing(
         }
         consumer = GroupConsumer(cluster, group, options, assignments)
         try:
-            await consumer.start([topic], None)
+            await consumer.start([topic])
             await until(lambda: consumer.poll(1))
 
             async def has_left() -> bool:
@@ -108,6 +108,32 @@ async def test_a_consumer_that_has_left_commits_nothing(
             await consumer.commit({(topic, 0): 1})
         finally:
             await consumer.close()
+
+
+async def test_an_error_of_the_selection_is_raised_by_poll(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    """The function that selects topics fails for one of them; metadata are still updated."""
+    topic, group, assignments = await new_topic(), unused_name(), Assignments()
+    examined: list[str] = []
+
+    def selects(name: str) -> bool:
+        examined.append(name)
+        if name == topic:
+            raise ValueError(f"cannot match {name}")
+        return False
+
+    cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+    consumer = GroupConsumer(cluster, group, {}, assignments)
+    try:
+        await consumer.start([], selects)
+        with pytest.raises(ValueError, match=f"cannot match {topic}"):
+            await until(lambda: consumer.poll(1))
+        other = await new_topic()
+        await consumer._consumer._client.force_metadata_update()
+        assert other in examined
+    finally:
+        await consumer.close()
 
 
 @pytest.mark.parametrize("close", ["cancelled", "late"])
@@ -136,12 +162,12 @@ async def test_a_consumer_is_closed_during_a_rebalance(
 
     idle = asyncio.all_tasks()
     try:
-        await first.start([topic], None)
+        await first.start([topic])
         await until(lambda: share(first))
         first_tasks = asyncio.all_tasks() - idle
-        await second.start([topic], None)
+        await second.start([topic])
         await until(lambda: share(first, second))
-        await third.start([topic], None)
+        await third.start([topic])
 
         async def waits() -> bool:
             """Poll; true once the first one has joined anew, and waits for the second one."""

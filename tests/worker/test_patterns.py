@@ -141,6 +141,51 @@ CHAIN = {
 }
 
 
+NESTED = "(a+)+b"
+"""Backtracking would divide the letters of `LONG` in more than 10^18 ways."""
+LONG = "a" * 64
+NEAR_LIMIT = "(?>(?>(a|aa)*?b|(a{1,100}?){100})*)*"
+LONGEST = "a" * 249
+TOO_LONG = f"takes more than 50000 steps to match {LONGEST}; simplify it"
+
+
+async def test_nested_repetitions_hold_up_nothing() -> None:
+    """All three kinds of patterns match a long name at once."""
+    config = config_with(PREDICATE | CHAIN | {"predicates.p.pattern": NESTED})
+    rules = TopicRules.of(
+        GROUP | {"topic.creation.g.include": NESTED, "topic.creation.g.exclude": "(b*)*a"}
+    )
+    assert rules is not None
+    assert rules.topic(LONG).partitions == 1
+    async with running(TopicCollectingSink) as worker:
+        for topic in (LONG, f"{LONG}b"):
+            await produce(worker.plane.log, topic, topic)
+        await worker.plane.execute(CreateConnector("c", config | {"topics": f"{LONG},{LONG}b"}))
+        await until(lambda: taken == [LONG])
+        config = config_of(TopicCollectingSink, topics_regex=NESTED)
+        await worker.plane.execute(CreateConnector("d", config))
+        await until(lambda: sorted(taken) == [LONG, f"{LONG}b"])
+
+
+async def test_a_task_fails_if_its_pattern_takes_too_many_steps() -> None:
+    """The trace names the topic; a predicate fails at its record, which can be tolerated."""
+    async with running(TopicCollectingSink) as worker:
+        await produce(worker.plane.log, LONGEST, LONGEST)
+        config = config_of(TopicCollectingSink, topics_regex=NEAR_LIMIT)
+        await worker.plane.execute(CreateConnector("c", config))
+        await until_state(worker, "c", "RUNNING", "FAILED")
+        assert TOO_LONG in task_trace(worker, "c")
+        setting = PREDICATE | CHAIN | {"predicates.p.pattern": NEAR_LIMIT, "topics": LONGEST}
+        await worker.plane.execute(CreateConnector("p", config_of(TopicCollectingSink) | setting))
+        await until_state(worker, "p", "RUNNING", "FAILED")
+        assert TOO_LONG in task_trace(worker, "p")
+        assert taken == []
+        await produce(worker.plane.log, "short", "short")
+        tolerant = setting | {"topics": f"short,{LONGEST}", "errors.tolerance": "all"}
+        await worker.plane.execute(CreateConnector("t", config_of(TopicCollectingSink) | tolerant))
+        await until(lambda: taken == ["short"])
+
+
 @pytest.mark.parametrize(
     ("listed", "error"),
     [

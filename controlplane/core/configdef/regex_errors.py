@@ -6,11 +6,12 @@ patterns are accepted. No pattern that Java accepts is refused. `matching_error`
 patterns that this process cannot match.
 """
 
-import math
 import re
 
 from controlplane.core.java import java_library
-from controlplane.core.java.regular_expressions import UnsupportedPattern, python_pattern
+from controlplane.core.java.pattern_nodes import MatchLimitExceeded
+from controlplane.core.java.pattern_parser import UnsupportedPattern
+from controlplane.core.java.regular_expressions import JavaPattern
 
 
 def pattern_error(pattern: str) -> str | None:
@@ -33,50 +34,21 @@ def matching_error(pattern: str) -> str | None:
     if error is not None:
         return error
     try:
-        python_pattern(pattern)
+        JavaPattern.of(pattern)
     except UnsupportedPattern as unsupported:
         return f"this worker cannot match it as Java does: {unsupported}"
     return None
 
 
 def matches(pattern: str, text: str) -> bool:
-    """`Pattern.matches`; a pattern that `python_pattern` refuses matches nothing.
+    """`Pattern.matches`; a pattern that `matching_error` refuses matches nothing.
 
-    Clients choose both pattern and text. So a pattern never matches if matching could take long
-    (`WAYS_MAX`).
+    Clients choose both pattern and text. A match that exceeds the limit of steps counts as none.
     """
     try:
-        translated = python_pattern(pattern)
-    except UnsupportedPattern:
+        return JavaPattern.of(pattern).matches(text)
+    except (UnsupportedPattern, MatchLimitExceeded):
         return False
-    if _match_ways(translated.pattern, len(text)) > WAYS_MAX:
-        return False
-    return translated.fullmatch(text) is not None
-
-
-WAYS_MAX = 1_000_000
-"""Limit of the ways to match a text; trying them takes about 0.1 s."""
-
-_ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]|\(\?", re.DOTALL)
-"""Escapes, character classes and starts of special groups; they contain no quantifier."""
-_QUANTIFIER = re.compile(r"[*+?{]+")
-_REPEATED_GROUP = re.compile(r"\)[*+{]")
-
-
-def _match_ways(pattern: str, length: int) -> float:
-    """Upper bound of the ways in which a pattern of Python can match a text of this length.
-
-    A quantifier has `length + 1` ways at most, and a repeated group has no bound here.
-    """
-    bare = _ATOM.sub("x", pattern)
-    if _REPEATED_GROUP.search(bare):
-        return math.inf
-    quantifiers = min(len(_QUANTIFIER.findall(bare)), _QUANTIFIERS_MAX)
-    return math.pow(length + 1, quantifiers) * (bare.count("|") + 1)
-
-
-_QUANTIFIERS_MAX = 20
-"""With this many quantifiers, a text of one character already has more than `WAYS_MAX` ways."""
 
 
 class _PatternScanner:

@@ -2,6 +2,7 @@ r"""Sets of characters in classes of Java's regular expressions: `[a-z]`, `\d`, 
 
 import sys
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
@@ -22,6 +23,7 @@ class CharacterSet:
             else:
                 joined.append((first, last))
         self.ranges = tuple(joined)
+        self._firsts = [first for first, _ in joined]
 
     @classmethod
     def of(cls, *parts: str) -> "CharacterSet":
@@ -42,6 +44,11 @@ class CharacterSet:
             start = last + 1
         return CharacterSet(gaps if start > _LAST else [*gaps, (start, _LAST)])
 
+    def __contains__(self, char: str) -> bool:
+        code = ord(char)
+        at = bisect_right(self._firsts, code) - 1
+        return at >= 0 and code <= self.ranges[at][1]
+
     def in_any_case(self) -> "CharacterSet":
         """Return the set with the other case of each of its ASCII letters."""
         lower, upper = (self & CharacterSet.of(letters) for letters in ("az", "AZ"))
@@ -50,30 +57,6 @@ class CharacterSet:
             | CharacterSet((first - _CASE_GAP, last - _CASE_GAP) for first, last in lower.ranges)
             | CharacterSet((first + _CASE_GAP, last + _CASE_GAP) for first, last in upper.ranges)
         )
-
-    def pattern(self) -> str:
-        """Return a pattern of Python that matches one character of the set."""
-        if not self.ranges:
-            return "(?!)"
-        if self.ranges[-1][1] < _LAST:
-            return f"[{_elements(self)}]"
-        # Python compiles the complement faster: its characters are often few and small.
-        excluded = _elements(~self)
-        return f"[^{excluded}]" if excluded else r"[\s\S]"
-
-
-def _elements(characters: CharacterSet) -> str:
-    """Return the ranges of a set as elements of a class."""
-    return "".join(
-        _escaped(first) if first == last else f"{_escaped(first)}-{_escaped(last)}"
-        for first, last in characters.ranges
-    )
-
-
-def _escaped(code: int) -> str:
-    """Return a code point as an element of a class; no such text is an operator there."""
-    char = chr(code)
-    return char if char.isascii() and char.isalnum() else f"\\U{code:08x}"
 
 
 LINE_ENDS: Final = CharacterSet.of("\n", "\r", "\x85", "\u2028\u2029")

@@ -1,8 +1,7 @@
-r"""Java's regular expressions, translated to Python's (`java.util.regex.Pattern` of Java 17).
+r"""Java's regular expressions (`java.util.regex.Pattern` of Java 17), matched in bounded time.
 
-A translated pattern matches the texts that Java's pattern matches as a whole (`Matcher.matches`).
-It needs no flags, and has no capturing groups. Invalid patterns are refused, and those that Python
-cannot match alike:
+A pattern matches the texts that Java's matches as a whole (`Matcher.matches`). Invalid patterns are
+refused, and those that are not understood:
 
 - back-references, `\R`, `\X`, `\G`
 - scripts and blocks of Unicode
@@ -11,443 +10,55 @@ cannot match alike:
 - classes that Java reads from the right: `[a&&[b]c]`
 
 Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
-repeated group. Python finds them: `(\A|aa){2}` matches `aa`.
+repeated group. They are found here: `(\A|aa){2}` matches `aa`.
 
 `\b` and `\w` know ASCII letters only, as in Java 19. Names of topics have no other letters.
 """
 
-import re
 from functools import lru_cache
 from typing import Final
 
-from controlplane.core.java.character_sets import (
-    ESCAPED,
-    LINE_ENDS,
-    WORD,
-    CharacterSet,
-    property_set,
-)
+from controlplane.core.java.pattern_nodes import PatternMatch, PatternNode
+from controlplane.core.java.pattern_parser import PatternParser
 
 
-class UnsupportedPattern(ValueError):
-    """A pattern is invalid, or Python cannot match it as Java does. The message says where."""
+class JavaPattern:
+    """Compiled regular expression; `JavaPattern.of` makes it."""
+
+    def __init__(self, text: str, root: PatternNode) -> None:
+        self.text = text
+        """The pattern as Java writes it."""
+        self._root = root
+        self._matches = lru_cache(maxsize=_ANSWERS_KEPT)(self._match)
+
+    @classmethod
+    def of(cls, text: str) -> "JavaPattern":
+        """Return the compiled pattern; the last ones are kept.
+
+        Raises:
+            UnsupportedPattern: see the module.
+        """
+        return _compiled(text)
+
+    def matches(self, text: str) -> bool:
+        """Return True if the pattern matches the whole text.
+
+        Raises:
+            MatchLimitExceeded: it takes too many steps to know.
+        """
+        return self._matches(text) if len(text) <= _KEPT_LENGTH_MAX else self._match(text)
+
+    def _match(self, text: str) -> bool:
+        return bool(self._root.ends(PatternMatch(text), 1) >> len(text) & 1)
+
+
+_ANSWERS_KEPT: Final = 1_000
+"""Limit of answers that a pattern keeps: a predicate asks about one topic for each record."""
+
+_KEPT_LENGTH_MAX: Final = 249
+"""Longest text of a kept answer: the longest name of a topic."""
 
 
 @lru_cache(maxsize=200)
-def python_pattern(java: str) -> re.Pattern[str]:
-    """Translate a pattern; use its `fullmatch`, or `match` with an end of your own.
-
-    Raises:
-        UnsupportedPattern: see the module.
-    """
-    text = _Translation(java).result()
-    try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as failure:
-        raise UnsupportedPattern(str(failure)) from None
-
-
-_DEPTH_MAX: Final = 50
-"""Limit of nested groups and classes: a deeper pattern would exceed Python's stack."""
-
-_LENGTH_MAX: Final = 100_000
-"""Limit of a translation. A class such as `\\pL` has thousands of characters."""
-
-_REPEATS_MAX: Final = 2**31 - 1
-
-_END: Final = r"(?=\Z|\r\n\Z|[\r\x85\u2028\u2029]\Z|(?<!\r)\n\Z)"
-_LINE_END: Final = r"(?=\Z|(?<!\r)\n|[\r\x85\u2028\u2029])"
-_LINE_START: Final = r"(?=[\s\S])(?:\A|(?<=[\n\x85\u2028\u2029])|(?<=\r)(?!\n))"
-_W: Final = WORD.pattern()
-_WORD_EDGE: Final = f"(?:(?<={_W})(?!{_W})|(?<!{_W})(?={_W}))"
-
-_ANCHORS: Final = {"A": r"\A", "z": r"\Z", "Z": _END, "b": _WORD_EDGE, "B": f"(?!{_WORD_EDGE})"}
-"""Translations of the escapes that match no character."""
-
-_CONTROLS: Final = {"a": "\a", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF")
-_FLAGS: Final = frozenset("ims")
-_SURROGATES: Final = range(0xD800, 0xE000)
-
-
-class _Symbols:
-    r"""The characters of a pattern, and the next one; those between `\Q` and `\E` are literal."""
-
-    def __init__(self, pattern: str) -> None:
-        self._symbols: list[tuple[str, int, bool]] = []
-        """Each with its index, and True if it is literal."""
-        self._at = 0
-        position, literal = 0, False
-        while position < len(pattern):
-            pair = pattern[position : position + 2]
-            if pair == ("\\E" if literal else "\\Q"):
-                literal = not literal
-                position += 2
-                continue
-            # An escape is taken whole, so that `\\Q` begins no quotation.
-            taken = pair if pair[0] == "\\" and not literal else pair[0]
-            self._symbols += [(char, position + i, literal) for i, char in enumerate(taken)]
-            position += len(taken)
-        self._length = len(pattern)
-
-    @property
-    def index(self) -> int:
-        """Index of the next character in the pattern."""
-        at_end = self._at >= len(self._symbols)
-        return self._length if at_end else self._symbols[self._at][1]
-
-    def peek(self, ahead: int = 0) -> str:
-        """Return the next character if it is an operator or a plain letter; else an empty text."""
-        at = self._at + ahead
-        if at >= len(self._symbols):
-            return ""
-        char, _, literal = self._symbols[at]
-        return "" if literal else char
-
-    @property
-    def is_literal(self) -> bool:
-        """True if the next character is literal."""
-        return self._at < len(self._symbols) and self._symbols[self._at][2]
-
-    @property
-    def is_at_end(self) -> bool:
-        """True after the last character."""
-        return self._at >= len(self._symbols)
-
-    def take(self) -> str:
-        """Return the next character, and move on; empty at the end."""
-        if self.is_at_end:
-            return ""
-        self._at += 1
-        return self._symbols[self._at - 1][0]
-
-    def takes(self, text: str) -> bool:
-        """Move on if this text follows, and none of it is literal."""
-        if all(self.peek(ahead) == char for ahead, char in enumerate(text)):
-            self._at += len(text)
-            return True
-        return False
-
-    def refused(self, reason: str) -> UnsupportedPattern:
-        """Return the error for the next character, or for the last if there is none."""
-        return UnsupportedPattern(f"{reason} at index {min(self.index, self._length - 1)}")
-
-
-class _Translation:
-    """Recursive descent over a pattern; each method takes its part and returns Python's."""
-
-    def __init__(self, pattern: str) -> None:
-        self._symbols = _Symbols(pattern)
-        self._flags = frozenset[str]()
-        self._depth = 0
-        self._room = _LENGTH_MAX
-        self._names: set[str] = set()
-        self._behind = False
-        """True within a look-behind, which has a fixed width in Python."""
-
-    def result(self) -> str:
-        """Return the translation of the whole pattern."""
-        text = self._alternatives()
-        if not self._symbols.is_at_end:
-            raise self._symbols.refused("a ')' without its '('")
-        return text
-
-    def _alternatives(self) -> str:
-        """Translate up to the end of the group or pattern; flags end there, too."""
-        flags, parts = self._flags, list[str]()
-        self._deeper()
-        while not self._symbols.is_at_end and self._symbols.peek() != ")":
-            parts.append("|" if self._symbols.takes("|") else self._item())
-        self._flags = flags
-        self._depth -= 1
-        return "".join(parts)
-
-    def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > _DEPTH_MAX:
-            raise self._symbols.refused(f"more than {_DEPTH_MAX} nested groups and classes")
-
-    def _within(self, text: str) -> str:
-        """Return a text, and count its length."""
-        self._room -= len(text)
-        if self._room < 0:
-            raise self._symbols.refused("too many characters and classes, counted")
-        return text
-
-    def _item(self) -> str:
-        """Translate one character, class, anchor or group with its quantifier."""
-        symbols = self._symbols
-        if symbols.is_literal:
-            return self._repeated(self._char(symbols.take()))
-        match symbols.peek():
-            case "(":
-                return self._group()
-            case "[":
-                return self._repeated(self._within(self._class().pattern()))
-            case "\\":
-                return self._escape()
-            case "." | "^" | "$" as operator:
-                symbols.take()
-                return self._operator(operator)
-            case "*" | "+" | "?" | "{" as quantifier:
-                raise symbols.refused(f"a '{quantifier}' that repeats nothing")
-            case _:
-                return self._repeated(self._char(symbols.take()))
-
-    def _operator(self, operator: str) -> str:
-        if operator == ".":
-            excluded = CharacterSet() if "s" in self._flags else LINE_ENDS
-            return self._repeated(self._within((~excluded).pattern()))
-        by_line = "m" in self._flags
-        if operator == "^":
-            return self._anchor(_LINE_START if by_line else r"\A")
-        return self._anchor(_LINE_END if by_line else _END)
-
-    def _anchor(self, text: str) -> str:
-        """Return what matches no character; a quantifier of it is refused."""
-        if self._symbols.peek() in {*"*+?{"}:
-            raise self._symbols.refused("a repeated anchor")
-        return self._within(text)
-
-    def _char(self, char: str) -> str:
-        single = CharacterSet.of(char)
-        folded = single.in_any_case() if "i" in self._flags else single
-        return self._within(re.escape(char) if folded.ranges == single.ranges else folded.pattern())
-
-    # --- quantifiers ----------------------------------------------------------------------------
-
-    def _repeated(self, atom: str) -> str:
-        """Add the quantifier that follows an atom."""
-        start = self._symbols.refused("a quantifier in a look-behind")
-        quantifier = self._quantifier()
-        if not quantifier:
-            return atom
-        if self._behind:
-            raise start
-        if self._symbols.takes("?"):
-            repeated = f"{atom}{quantifier}?"
-        elif self._symbols.takes("+"):
-            # Java commits to each repetition. Python's own possessive quantifiers of groups are
-            # wrong before 3.11.5.
-            repeated = f"(?>(?>{atom}){quantifier})"
-        else:
-            repeated = f"{atom}{quantifier}"
-        if self._symbols.peek() in {*"*+?{"}:
-            raise self._symbols.refused("a quantifier of a quantifier")
-        return self._within(repeated)
-
-    def _quantifier(self) -> str:
-        for sign in "*+?":
-            if self._symbols.takes(sign):
-                return sign
-        if not self._symbols.takes("{"):
-            return ""
-        least = self._digits()
-        most = self._digits() if (has_most := self._symbols.takes(",")) else least
-        if not least or not self._symbols.takes("}"):
-            raise self._symbols.refused("a count that is not like {2}, {2,} or {2,5}")
-        if max(int(least), int(most or 0)) > _REPEATS_MAX or (most and int(most) < int(least)):
-            raise self._symbols.refused("a count out of range, before the character")
-        return f"{{{least},{most}}}" if has_most else f"{{{least}}}"
-
-    def _digits(self) -> str:
-        digits = ""
-        while self._symbols.peek() in {*"0123456789"}:
-            digits += self._symbols.take()
-            if len(digits) > len(str(_REPEATS_MAX)):
-                raise self._symbols.refused("a count out of range, before the character")
-        return digits
-
-    # --- groups ---------------------------------------------------------------------------------
-
-    def _group(self) -> str:
-        symbols, outer = self._symbols, self._flags
-        symbols.take()
-        for start in ("?:", "?>"):
-            if symbols.takes(start):
-                return self._repeated(self._closed(f"({start}", outer))
-        for start in ("?=", "?!", "?<=", "?<!"):
-            if symbols.takes(start):
-                behind, self._behind = self._behind, self._behind or "<" in start
-                text = self._closed(f"({start}", outer)
-                self._behind = behind
-                return self._anchor(text)
-        if symbols.takes("?<"):
-            self._name()
-        elif symbols.takes("?") and self._set_flags():
-            return ""
-        return self._repeated(self._closed("(?:", outer))
-
-    def _closed(self, start: str, outer: frozenset[str]) -> str:
-        """Translate the rest of a group; the flags outside of it hold again after it."""
-        text = self._alternatives()
-        self._flags = outer
-        if not self._symbols.takes(")"):
-            raise self._symbols.refused("a group without its ')'")
-        return f"{start}{text})"
-
-    def _name(self) -> None:
-        name = ""
-        while (char := self._symbols.peek()).isascii() and char.isalnum():
-            name += self._symbols.take()
-        if not name or name[0].isdigit() or name in self._names or not self._symbols.takes(">"):
-            raise self._symbols.refused("an invalid or repeated name of a group")
-        self._names.add(name)
-
-    def _set_flags(self) -> bool:
-        """Take flags; return True if they hold from here on, False if only within a group."""
-        added: set[str] = set()
-        removed: set[str] = set()
-        target = added
-        while (char := self._symbols.peek()) not in {":", ")"}:
-            if char == "-" and target is added:
-                target = removed
-            elif char in _FLAGS:
-                target.add(char)
-            else:
-                raise self._symbols.refused("a flag or group that is not supported")
-            self._symbols.take()
-        self._flags = (self._flags | added) - removed
-        return self._symbols.take() == ")"
-
-    # --- escapes --------------------------------------------------------------------------------
-
-    def _escape(self) -> str:
-        """Translate an escape outside of a class."""
-        letter = self._symbols.peek(1)
-        if letter and letter in _ANCHORS:
-            self._symbols.take()
-            self._symbols.take()
-            return self._anchor(_ANCHORS[letter])
-        escaped = self._escaped()
-        if isinstance(escaped, str):
-            return self._repeated(self._char(escaped))
-        return self._repeated(self._within(escaped.pattern()))
-
-    def _escaped(self) -> str | CharacterSet:
-        """Take an escape; return its character, or the set of the characters that it matches."""
-        symbols, start = self._symbols, self._symbols.refused("an escape that is not supported")
-        symbols.take()
-        letter = symbols.peek()
-        if not letter:
-            raise start
-        symbols.take()
-        if letter.lower() in ESCAPED:
-            characters = ESCAPED[letter.lower()]
-            return characters if letter.islower() else ~characters
-        if letter in _CONTROLS:
-            return _CONTROLS[letter]
-        match letter:
-            case "p" | "P":
-                characters = self._property(start)
-                return characters if letter == "p" else ~characters
-            case "0":
-                return self._octal(start)
-            case "x" | "u":
-                return self._hexadecimal(letter, start)
-            case "c" if symbols.peek():
-                return chr(ord(symbols.take()) ^ 64)
-        if letter.isascii() and letter.isalnum():
-            raise start
-        return letter
-
-    def _property(self, refused: UnsupportedPattern) -> CharacterSet:
-        symbols, name = self._symbols, ""
-        if symbols.takes("{"):
-            while (char := symbols.peek()) not in {"", "}"}:
-                name += symbols.take()
-            if char != symbols.take():
-                raise refused
-        else:
-            name = symbols.peek() and symbols.take()
-        characters = property_set(name, any_case="i" in self._flags)
-        if characters is None:
-            raise refused
-        return characters
-
-    def _octal(self, refused: UnsupportedPattern) -> str:
-        digits = ""
-        while self._symbols.peek() in {*"01234567"} and len(digits) < 3:
-            if len(digits) == 2 and digits[0] > "3":
-                break
-            digits += self._symbols.take()
-        if not digits:
-            raise refused
-        return chr(int(digits, 8))
-
-    def _hexadecimal(self, letter: str, refused: UnsupportedPattern) -> str:
-        r"""Take the rest of `\x41`, `\x{41}` or `\u0041`."""
-        symbols, digits = self._symbols, ""
-        braced = letter == "x" and symbols.takes("{")
-        most = 6 if braced else 2 if letter == "x" else 4
-        while symbols.peek() in _HEXADECIMAL and len(digits) < most:
-            digits += symbols.take()
-        is_complete = bool(digits) and symbols.takes("}") if braced else len(digits) == most
-        code = int(digits or "0", 16)
-        if not is_complete or code > 0x10FFFF or code in _SURROGATES:
-            raise refused
-        return chr(code)
-
-    # --- classes --------------------------------------------------------------------------------
-
-    def _class(self) -> CharacterSet:
-        """Take a class in brackets; operands of `&&` are unions of its elements."""
-        symbols = self._symbols
-        self._deeper()
-        symbols.take()
-        negated = symbols.takes("^")
-        characters: CharacterSet | None = None
-        while True:
-            operand = self._operand(is_first=characters is None)
-            characters = operand if characters is None else characters & operand
-            if symbols.takes("]"):
-                break
-            if not symbols.takes("&&") or symbols.peek() == "&":
-                raise symbols.refused("a class without its ']', or an unclear '&&'")
-        self._depth -= 1
-        return ~characters if negated else characters
-
-    def _operand(self, *, is_first: bool) -> CharacterSet:
-        """Take the elements up to `]` or `&&`.
-
-        Java reads `[a&&[b]c&&d]` from the right: it is refused.
-        """
-        symbols, elements = self._symbols, list[CharacterSet]()
-        has_class = False
-        while symbols.is_literal or symbols.peek() not in {"", "]"} or (not elements and is_first):
-            if symbols.peek() == "&" and symbols.peek(1) == "&":
-                break
-            if symbols.peek() == "[":
-                elements.append(self._class())
-                has_class = True
-                continue
-            if has_class and not is_first:
-                raise symbols.refused("characters after a class in an operand of '&&'")
-            elements.append(self._element())
-        if not elements:
-            raise symbols.refused("an empty operand in a class")
-        return CharacterSet(pair for element in elements for pair in element.ranges)
-
-    def _element(self) -> CharacterSet:
-        """Take a character, a range or an escape within a class."""
-        symbols = self._symbols
-        first = self._member()
-        if isinstance(first, CharacterSet):
-            return first
-        last = first
-        # A hyphen before a class or the end is a character.
-        if symbols.peek() == "-" and symbols.peek(1) not in {"[", "]"}:
-            symbols.take()
-            end = self._member()
-            if isinstance(end, CharacterSet) or end < first:
-                raise symbols.refused("an invalid range, before the character")
-            last = end
-        characters = CharacterSet([(ord(first), ord(last))])
-        return characters.in_any_case() if "i" in self._flags else characters
-
-    def _member(self) -> str | CharacterSet:
-        if self._symbols.is_at_end:
-            raise self._symbols.refused("a class without its ']'")
-        if not self._symbols.is_literal and self._symbols.peek() == "\\":
-            return self._escaped()
-        return self._symbols.take()
+def _compiled(text: str) -> JavaPattern:
+    return JavaPattern(text, PatternParser(text).result())

@@ -1,6 +1,6 @@
 """Rules for the regular expressions that a worker in this process matches itself.
 
-A worker refuses a pattern that Python cannot match as Java does. Kafka's workers accept it. All
+A worker refuses a pattern that it cannot match as Java does. Kafka's workers accept it. All
 patterns must match the whole name of a topic:
 
 - `topics.regex` of a sink. Kafka: `WorkerSinkTask`, `SubscriptionState`.
@@ -16,7 +16,7 @@ from controlplane.core.configdef.check_result import KeyChecks, add_errors
 from controlplane.core.configdef.regex_errors import matching_error, pattern_error
 from controlplane.core.configdef.value_parser import InvalidValue, JavaClass
 from controlplane.core.java.java_library import trim
-from controlplane.core.java.regular_expressions import python_pattern
+from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.validation.subject import ValidationSubject
 
 TOPICS_REGEX = "topics.regex"
@@ -44,8 +44,8 @@ class TopicPatterns(NamedTuple):
         """The pattern of Java for the whole list. An empty list matches the empty text only."""
         return "|".join(self.patterns)
 
-    def compiled(self) -> re.Pattern[str]:
-        """Return the pattern of Python for the whole list.
+    def compiled(self) -> JavaPattern:
+        """Return the pattern for the whole list.
 
         Raises:
             InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
@@ -54,7 +54,7 @@ class TopicPatterns(NamedTuple):
             reason = matching_error(pattern)
             if reason is not None:
                 raise self._invalid(reason)
-        return python_pattern(self.joined)
+        return JavaPattern.of(self.joined)
 
     def check(self) -> None:
         """Refuse patterns that Java accepts, and that cannot be matched here.
@@ -71,8 +71,8 @@ class TopicPatterns(NamedTuple):
         )
 
 
-def compiled_regex(key: str, pattern: str) -> re.Pattern[str]:
-    """Return the pattern of Python for a setting with one regular expression.
+def compiled_regex(key: str, pattern: str) -> JavaPattern:
+    """Return the pattern of a setting with one regular expression.
 
     Raises:
         InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
@@ -80,7 +80,7 @@ def compiled_regex(key: str, pattern: str) -> re.Pattern[str]:
     reason = matching_error(pattern)
     if reason is not None:
         raise InvalidValue.value(key, pattern, f"Invalid regex: {reason}")
-    return python_pattern(pattern)
+    return JavaPattern.of(pattern)
 
 
 def topic_groups(config: Mapping[str, str | None]) -> Iterator[str]:

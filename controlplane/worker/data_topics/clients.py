@@ -3,7 +3,6 @@
 The modules `embedded_*` implement them on our own logs, the modules `kafka_*` on brokers.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -13,6 +12,7 @@ import msgspec
 from controlplane.connect.records import RecordMetadata
 from controlplane.controller.external import ExternalActions, HasLogEnds
 from controlplane.core.entry import Entry, Headers, TopicPartition
+from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.state import OffsetState
@@ -149,13 +149,13 @@ class TopicSubscription(NamedTuple):
     """Topics by name, or by a regular expression that matches their whole name."""
 
     topics: Sequence[str]
-    pattern: re.Pattern[str] | None = None
+    pattern: JavaPattern | None = None
 
     def selects(self, topic: str) -> bool:
         """True if this topic is consumed."""
         if self.pattern is None:
             return topic in self.topics
-        return self.pattern.fullmatch(topic) is not None
+        return self.pattern.matches(topic)
 
 
 class Consumer(Protocol):

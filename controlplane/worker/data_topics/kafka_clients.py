@@ -179,7 +179,8 @@ class KafkaClients:
         async with self._connections.opened(client, name, max_age_ms) as connection:
             consumer = GroupConsumer(connection.cluster, group, options, rebalancing)
             try:
-                await consumer.start(subscription.topics, subscription.pattern)
+                selects = None if subscription.pattern is None else subscription.selects
+                await consumer.start(subscription.topics, selects)
                 yield KafkaTaskConsumer(consumer)
             finally:
                 await consumer.close()

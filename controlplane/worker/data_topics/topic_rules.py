@@ -3,12 +3,12 @@
 Kafka: `TopicCreationGroup`, `SourceConnectorConfig`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.core.configdef.value_parser import InvalidValue
+from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.validation.pattern_rules import TopicPatterns, topic_groups
 
 _PREFIX = "topic.creation."
@@ -43,15 +43,15 @@ class WantedTopic(NamedTuple):
 class _TopicGroup(NamedTuple):
     """Topics whose names match, and the settings with which they are created."""
 
-    include: re.Pattern[str]
-    exclude: re.Pattern[str]
+    include: JavaPattern
+    exclude: JavaPattern
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
 
     def selects(self, topic: str) -> bool:
         """True if a topic belongs to the group."""
-        return not self.exclude.fullmatch(topic) and self.include.fullmatch(topic) is not None
+        return not self.exclude.matches(topic) and self.include.matches(topic)
 
 
 class TopicRules:
@@ -100,7 +100,7 @@ def _group(config: Mapping[str, str], name: str) -> _TopicGroup:
     )
 
 
-def _pattern(key: str, listed: str) -> re.Pattern[str]:
+def _pattern(key: str, listed: str) -> JavaPattern:
     """Return the pattern of a list of regular expressions. An empty list matches no topic.
 
     `key`: its name within the group, which Kafka's error has.

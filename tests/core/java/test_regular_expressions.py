@@ -1,11 +1,13 @@
-"""Java's regular expressions as Python's; the expected answers are those of Java 17.
+"""Matches of Java's regular expressions; the expected answers are those of Java 17.
 
 `tests/oracle/test_patterns.py` compares random patterns with Java itself.
 """
 
 import pytest
 
-from controlplane.core.java.regular_expressions import UnsupportedPattern, python_pattern
+from controlplane.core.java.pattern_nodes import MatchLimitExceeded
+from controlplane.core.java.pattern_parser import UnsupportedPattern
+from controlplane.core.java.regular_expressions import JavaPattern
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,7 @@ from controlplane.core.java.regular_expressions import UnsupportedPattern, pytho
         (r"(?m)a$\n^b", ["a\nb"], ["ab"]),
         (r"a\b-\Bb?", ["a-"], ["a-b"]),
         ("(?<region>eu|us)-(?:a)(?=b)b", ["eu-ab"], ["eu-b"]),
+        (".*(?<=a|bc)d", ["ad", "bcd"], ["bd", "cd"]),
         ("(?!__).*(?<!-internal)", ["orders"], ["__x", "x-internal"]),
         ("a*+a|(?>b|bc)c|d++", ["bc", "dd"], ["aa", "bcc"]),
         ("(?:a|ab){2}+c", ["aac"], ["abac"]),
@@ -50,8 +53,8 @@ from controlplane.core.java.regular_expressions import UnsupportedPattern, pytho
 )
 def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: list[str]) -> None:
     """Texts match as a whole, or they do not."""
-    translated = python_pattern(pattern)
-    assert [text for text in (*matching, *others) if translated.fullmatch(text)] == matching
+    compiled = JavaPattern.of(pattern)
+    assert [text for text in (*matching, *others) if compiled.matches(text)] == matching
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,6 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
         ("\\", "an escape that is not supported at index 0"),
         ("(?x)a", "a flag or group that is not supported at index 2"),
         ("(?<=a+)b", "a quantifier in a look-behind at index 5"),
-        ("(?<=a|bc)d", "look-behind requires fixed-width pattern"),
         ("^*", "a repeated anchor at index 1"),
         ("a{2}{3}", "a quantifier of a quantifier at index 4"),
         ("*a", "a '*' that repeats nothing at index 0"),
@@ -89,5 +91,55 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
 def test_other_patterns_are_refused(pattern: str, reason: str) -> None:
     """The reason names the part of the pattern."""
     with pytest.raises(UnsupportedPattern) as refusal:
-        python_pattern(pattern)
+        JavaPattern.of(pattern)
     assert str(refusal.value) == reason
+
+
+LONGEST = "a" * 249
+"""As long as the longest name of a topic."""
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+b",
+        "((a*)*)*b",
+        "(a|aa|aaa)*(b|c)",
+        ".*.*.*.*.*.*.*b",
+        "(a?){249}a{249}b|(a?){1,249}b",
+        "(((a?b?){100}){100}){100}b",
+        "(?>(?>a+)+)b",
+        "(a++)++b",
+        "(?=(a+)+b)a+b",
+        "(a+)+(?<!(aa|a)a)b",
+        "(?>(a|aa)*?b)",
+    ],
+)
+def test_no_pattern_backtracks(pattern: str) -> None:
+    """A match and a mismatch are within the limit of steps."""
+    compiled = JavaPattern.of(pattern)
+    assert not compiled.matches(LONGEST)
+    assert compiled.matches(f"{LONGEST}b") is ("(?<!" not in pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "shown"),
+    [
+        ("(?>(?>(a|aa)*?b|(a{1,100}?){100})*)*", LONGEST, LONGEST),
+        ("a*", "a" * 500_000, "a long text"),
+        (r"\b.*", " a" * 250_000, "a long text"),
+        ("(?=(?>a))a*", "a" * 30_000, "a long text"),
+    ],
+)
+def test_the_steps_of_a_match_are_limited(pattern: str, text: str, shown: str) -> None:
+    """The error names a short text; a long text has fewer steps, as each takes longer."""
+    with pytest.raises(MatchLimitExceeded) as refusal:
+        JavaPattern.of(pattern).matches(text)
+    steps = "a regular expression takes more than 50000 steps"
+    assert str(refusal.value) == f"{steps} to match {shown}; simplify it"
+
+
+def test_the_deepest_pattern_is_matched() -> None:
+    """Groups with possessive quantifiers, nested as deep as possible, fit Python's stack."""
+    pattern = "(?>" * 49 + "a" + ")++" * 49
+    assert JavaPattern.of(pattern).matches("aaa")

@@ -2,31 +2,32 @@
 
 aiokafka rebalances in a separate task, at any moment, and only logs errors of callbacks. Here a
 callback waits for the next `poll`, which runs it and raises its error, as Kafka's own consumer
-does. Only this file uses private attributes of aiokafka's consumer.
+does. Only this file and `consumer_internals` use private attributes of
+aiokafka's consumer.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka import TopicPartition as Place
-from aiokafka.conn import CloseReason
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import (
     IllegalStateError,
     KafkaError,
-    NodeNotReadyError,
-    RequestTimedOutError,
 )
 from aiokafka.protocol.commit import OffsetCommitRequest
-from aiokafka.protocol.group import JoinGroupRequest
 
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.event_loop import backoff, cancel_all
 from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.reads.consumer_internals import (
+    TopicMatcher,
+    outlast_rebalances,
+    subscribe_to_matches,
+)
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 CLOSE_S = 5.0
@@ -44,10 +45,6 @@ RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
 MISSING_TOPICS_S = 1.0
 """Poll interval for topics that do not exist yet. The client aiokafka would notice a new topic only
 after `metadata.max.age.ms`. Kafka's consumer requests the metadata again at once."""
-
-REBALANCE_MARGIN_S = 5.0
-"""Time that a JoinGroup request may take beyond the longest rebalance
-(Kafka: `AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE`)."""
 
 FETCH_S = 0.5
 """Longest wait of one `getmany` of aiokafka; one `poll` may need several."""
@@ -107,7 +104,7 @@ class GroupConsumer:
             partition_assignment_strategy=(RangePartitionAssignor,),
             rebalance_timeout_ms=longest_rebalance_ms,
         )
-        _outlast_rebalances(self._consumer._client, longest_rebalance_ms)  # noqa: SLF001
+        outlast_rebalances(self._consumer, longest_rebalance_ms)
         self._positions: dict[TopicPartition, int] = {}
         """Offset of the next record, by assigned partition."""
         self._moves: dict[TopicPartition, int] = {}
@@ -121,11 +118,16 @@ class GroupConsumer:
         self._fetching: asyncio.Task[_FetchedRecords] | None = None
         self._closing = False
         self._topics: Sequence[str] = ()
-        """Subscribed topics; empty for a pattern."""
+        """Subscribed topics; empty if a function selects them."""
+        self._matcher: TopicMatcher | None = None
         self._topics_polled_at = 0.0
 
-    async def start(self, topics: Sequence[str], pattern: re.Pattern[str] | None) -> None:
+    async def start(
+        self, topics: Sequence[str], selects: Callable[[str], bool] | None = None
+    ) -> None:
         """Connect and join the group; retry without end until brokers answer.
+
+        `selects`: selects topics instead of `topics`; `poll` raises its errors.
 
         Raises:
             LogNotUsable: the brokers refuse the client.
@@ -139,24 +141,26 @@ class GroupConsumer:
             except (KafkaError, OSError, LogUnavailable):
                 await asyncio.sleep(next(pauses))
         listener = _AssignmentListener(self._revoked, self._assigned)
-        if pattern is None:
+        if selects is None:
             self._topics = topics
             self._consumer.subscribe(topics=[*topics], listener=listener)
         else:
-            # aiokafka matches the beginning of a name, Kafka the whole name.
-            self._consumer.subscribe(pattern=rf"(?:{pattern.pattern})\Z", listener=listener)
+            self._matcher = TopicMatcher(selects)
+            subscribe_to_matches(self._consumer, self._matcher, listener)
 
     async def poll(self, timeout_s: float) -> list[Entry]:
         """Return records of the partitions that are not paused; empty after the time-out.
 
         Raises:
             LogNotUsable: the brokers refuse to let this consumer read.
-            Exception: a callback has failed.
+            Exception: a callback has failed, or the selection of topics.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
             await self._run_callbacks()
+            if self._matcher is not None:
+                self._matcher.check()
             self._poll_missing_topics()
             if self._wake_requested:
                 self._wake_requested = False
@@ -417,35 +421,6 @@ class GroupConsumer:
             return 0
         except KafkaError as failure:
             raise _refusal(failure) from failure
-
-
-def _outlast_rebalances(client: Any, rebalance_ms: int) -> None:
-    """Raise the time-out of JoinGroup requests above `rebalance_ms`, as in Kafka's consumer.
-
-    Other members may take `rebalance_ms` to join. A request that times out earlier would start
-    another rebalance. All other requests keep aiokafka's `request_timeout_ms`.
-    """
-    send = client.send
-
-    async def patient_send(node: int, request: Any, **connection_group: Any) -> Any:
-        if not isinstance(request, JoinGroupRequest):
-            return await send(node, request, **connection_group)
-        connection = await client._get_conn(node, **connection_group)  # noqa: SLF001
-        if connection is None:
-            raise NodeNotReadyError(f"no connection to broker {node}")
-        usual_s = connection._request_timeout  # noqa: SLF001
-        try:
-            connection._request_timeout = rebalance_ms / 1_000 + REBALANCE_MARGIN_S  # noqa: SLF001
-            answer = connection.send(request)  # this fixes the time-out of the request
-        finally:
-            connection._request_timeout = usual_s  # noqa: SLF001
-        try:
-            return await answer
-        except TimeoutError as failure:
-            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-            raise RequestTimedOutError from failure
-
-    client.send = patient_send
 
 
 class _AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
