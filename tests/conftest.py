@@ -243,8 +243,8 @@ def histories() -> Path:
 def open_folder() -> Iterator[Path]:
     """Yield a temporary folder that every user may enter.
 
-    The folder is outside of pytest's own folder. Each start of pytest by the same user closes that
-    one to others.
+    A folder below pytest's own would not do. Each start of pytest by the same user closes
+    pytest's folder to other users.
     """
     with TemporaryDirectory() as name:
         folder = Path(name).resolve()

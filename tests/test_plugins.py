@@ -68,7 +68,7 @@ ORDERS = f"{__name__}.Orders"
 
 
 def context(*connectors: type[Connector]) -> Context:
-    """A worker with these connectors, and optional other plugins."""
+    """Context of a worker with these connectors in Python."""
     plugins = catalogued(more=map(described, connectors))
     return Context(profile=Profile.of("kip"), plugins=plugins)
 

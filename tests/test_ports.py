@@ -9,7 +9,7 @@ from tests.ports import HIGHEST, LOWEST, free_ports, ports_of
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 16])
 def test_processes_share_no_port(processes: int) -> None:
-    """Each process has hundreds of ports of its own, all of them in the allowed range."""
+    """Each process has more than a thousand ports of its own, all of them in the allowed range."""
     slices = [ports_of(number, processes) for number in range(processes)]
     ports = list(chain.from_iterable(slices))
     assert len(ports) == len(set(ports))

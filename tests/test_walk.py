@@ -28,7 +28,7 @@ ARCHITECTURE = Path(__file__).parent.parent / "docs/architecture.md"
 
 
 class WalkLength(NamedTuple):
-    """Files that a walk visits in the event loop's process, and its switches between them.
+    """Files that a walk visits in the event loop's thread, and its switches between them.
 
     Lower both when the walk becomes shorter; a longer one needs a reason.
     """

@@ -115,7 +115,7 @@ def test_values_are_written_as_java_prints_them(
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
 async def test_other_folders_are_not_touched(tmp_path: Path, kind: str) -> None:
-    """A path outside of the folders fails the task, also behind a link; no file changes."""
+    """A path that leaves the folders by a link fails the task; no file changes."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()

@@ -177,8 +177,8 @@ async def full_speed() -> None:
     """Do nothing: the next snapshots are written without a delay."""
 
 
-async def test_a_second_cancellation_ends_the_wait(log: ReadCountingLog) -> None:
-    """A second cancellation still closes the plane; the log stays unchanged."""
+async def test_a_cancellation_ends_the_wait_for_snapshots(log: ReadCountingLog) -> None:
+    """A cancellation ends the wait for the closing snapshots: the plane closes without them."""
     begun = asyncio.Event()
 
     async def waiting() -> None:

@@ -278,7 +278,7 @@ async def test_arguments_that_are_no_command_raise_type_error(
 
 
 async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
-    """A tuple becomes a list in JSON; the plane still finds the stored command equal."""
+    """A tuple counts as a list: the plane refuses both within a partition."""
     plugins = catalogued(b'[{"class":"lab.Source","type":"source"}]')
     async with plane_on(log, plugins=plugins) as plane:
         await plane.execute(CreateConnector("one", {"connector.class": "lab.Source"}))

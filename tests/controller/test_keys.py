@@ -77,7 +77,7 @@ async def test_a_retry_in_doubt_runs_no_second_time(tmp_path: Path) -> None:
 async def test_a_deletion_in_doubt_is_completed_under_its_key() -> None:
     """A repeated key completes a deletion in doubt.
 
-    Later its completion would delete the next connector of that name.
+    A later completion would delete the next connector of that name.
     """
     log = BreakingMemory()
     settings = Settings(profile="3.9", limits=IMPATIENT)

@@ -33,7 +33,7 @@ def after(log: SmallLog, *later: Pair | Entry) -> SmallLog:
 
 
 def alter(*changes: tuple[Any, Any]) -> AlterOffsets:
-    """Key and value of an offset of connector `a`."""
+    """Return a command that alters these offsets of connector `a`."""
     return AlterOffsets("a", tuple(OffsetChange(*change) for change in changes))
 
 

@@ -26,7 +26,7 @@ def reported(*states: str) -> list[Entry]:
 
 @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "kip"])
 def test_one_instance_is_restarted_where_it_runs(release: str) -> None:
-    """R1: a restart of one instance writes no record, in any state of the connector (R6)."""
+    """R1: a restart of one instance writes no record, also for a STOPPED connector (R6)."""
     log = [A, *tasks("a", 2), STOPPED]
     plan = planned(log, restart, release)
     assert [step.action for step in plan.steps] == [RestartInstances("a", (None,))]

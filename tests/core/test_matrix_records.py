@@ -1,7 +1,8 @@
 """Records that each release writes: the version matrix of writers.
 
-Only a running worker writes some rows. They are statuses of removed tasks (from 2.5.1), repeated
-task configs after a config change (from 3.7.1), and `putSafe` (0.10.0 against 0.10.1).
+The matrix has more rows, for records that only a running worker writes. They are statuses of
+removed tasks (from 2.5.1), repeated task configs after a config change (from 3.7.1), and `putSafe`
+(0.10.0 against 0.10.1).
 `tests/oracle/test_worker_writes.py` tests these against Kafka's classes.
 """
 

@@ -206,7 +206,7 @@ def test_the_rules_are_valid() -> None:
 
 
 def test_every_alert_has_a_description() -> None:
-    """Each alert has a severity, a summary with instance or connector, and a next step."""
+    """Each alert has a severity, a summary with a label of its series, and a description."""
     for rule in alerts():
         assert rule["labels"]["severity"] in {"warning", "critical"}
         assert "$labels." in rule["annotations"]["summary"]
@@ -244,7 +244,7 @@ async def test_each_panel_of_the_dashboard_shows_something(prometheus: Prometheu
 
 
 def test_the_dashboard_can_be_imported() -> None:
-    """Each panel has an id, a grid position and a selectable data source, as Grafana needs."""
+    """Each panel has an id and a grid position; data source and instance can be selected."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))

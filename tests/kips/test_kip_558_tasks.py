@@ -120,7 +120,7 @@ class TestRecording:
             await until(lambda: active(worker) == ["a", "b", "c"])
 
     async def test_a_topic_is_recorded_once(self) -> None:
-        """A topic in the set is not recorded again, by any task."""
+        """A topic in the set is not recorded again by later records."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))
@@ -173,7 +173,7 @@ class TestRecording:
     async def test_a_record_that_is_not_sent_uses_no_topic(
         self, boundary: str | None, tolerance: str, used: list[str]
     ) -> None:
-        """A source records no topic whose records the log has refused, and none of an abort."""
+        """A source records no topic whose records the log refuses, or whose transaction fails."""
         refused = msgspec.structs.replace(record("a", 2, "refused"), kafka_partition=9)
         script = Script([[record("a", 1), refused]])
         async with scripted(script, PlainSource, boundary=boundary, tolerance=tolerance) as worker:

@@ -98,8 +98,8 @@ class TestNewState:
         assert views.task_ids(connect.state, "orders") == range(0)
 
     @pytest.mark.parametrize("release", [KIP, "3.5", "4.3"])
-    async def test_the_empty_task_set_makes_workers_rebalance(self, release: str) -> None:
-        """The new, empty task set makes workers rebalance."""
+    async def test_the_empty_task_set_calls_the_listener(self, release: str) -> None:
+        """The empty task set calls the listener for task configs: workers then rebalance."""
         log = await running()
         async with serving(log, release) as service:
             await service.ask("PUT", STOP)

@@ -176,7 +176,8 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 1})
             script.polls.append([record("a", 2)])
             await until(lambda: committed(worker) == {"a": 2})
-            assert [shown for shown in script.offsets_shown if shown][-1] == {"a": {"at": 2}}
+            shown = [offsets for offsets in script.offsets_shown if offsets]
+            assert (shown[0], shown[-1]) == ({"a": {"at": 1}}, {"a": {"at": 2}})
 
     async def test_unacknowledged_partitions_are_not_committed(self) -> None:
         """A partition is committed only after a record of it has been acknowledged."""

@@ -230,7 +230,7 @@ async def test_the_hook_waits_until_a_poll_returns_the_yielded_record() -> None:
 
 
 async def test_offsets_are_copied_once_the_hook_is_called() -> None:
-    """The source's thread copies the offsets, a blocked thread none; the event loop never does."""
+    """The source's thread copies the offsets when it calls the hook; the event loop never does."""
     threads: list[str] = []
 
     def offsets() -> OffsetPairs:

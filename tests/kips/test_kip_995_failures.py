@@ -64,7 +64,7 @@ OLD = AlterGroup("new", "connect-new", (("t", 0, 99), ("t", 1, 99)))
 
 
 class Refusing(Beyond):
-    """A Kafka cluster that sets one offset of a group, and then fails."""
+    """A Kafka cluster that alters a group as requested, and then reports a failure."""
 
     async def perform(self, action: AnyAction) -> None:
         """Perform the action; then raise for an alteration other than `OLD`."""

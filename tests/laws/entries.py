@@ -22,7 +22,10 @@ TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-comma
 profiles = st.sampled_from(PROFILES)
 
 LEVELS = 900
-"""Nesting that is legal in every release, and deeper than Python's call stack."""
+"""Nesting that is legal in every release.
+
+A function with two calls per level would exceed Python's recursion limit.
+"""
 
 ACTIVE = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
 

@@ -234,7 +234,7 @@ def test_a_transaction_has_the_output_of_the_hook(plan: LifePlan) -> None:
 def test_a_fenced_task_commits_nothing(plan: LifePlan, overtaken_s: float) -> None:
     """X3: once another process has taken over, the task writes nothing.
 
-    The task fails if it has records to commit; without records it does not.
+    The task fails if it has records to commit; without records it may end without a failure.
     """
     world = SourceWorld(plan, exactly_once)
     failure = simulated(world.zombie(overtaken_s))

@@ -268,7 +268,7 @@ def _without_words(row: DefinitionRow) -> DefinitionRow:
 
 
 def _mirrored(answers: _ReleaseAnswers, name: str | None = None) -> list[_Definition]:
-    """Keys defined by one of MirrorMaker's connectors only or, without `name`, by all of them.
+    """Keys of one of MirrorMaker's connectors that another one lacks; without `name`, those of all.
 
     Up to 3.3 each of them defined all keys: a key belongs to the connector that kept it later.
     """
@@ -415,7 +415,7 @@ def _text(begin: str, pieces: Iterable[str], end: str) -> str:
 
 
 def main() -> int:
-    """Write the files, or print whether they are current."""
+    """Write the files, or with `--check` only compare them; return the exit code."""
     check = "--check" in sys.argv[1:]
     current = True
     for name, text in documents().items():

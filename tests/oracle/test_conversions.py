@@ -48,7 +48,7 @@ def test_conversions_are_kafkas_proved(part: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: row.reason)
 def test_examples_of_deviations_differ(row: Deviation) -> None:
-    """The example of a deviation has different answers, for this reason alone."""
+    """The example of a deviation has different answers, for this reason."""
     (theirs,) = kafkas_answers([row.example])
     ours = our_answer(row.example)
     assert comparable(theirs) != comparable(ours) or row.is_of_old_jdks
@@ -56,7 +56,7 @@ def test_examples_of_deviations_differ(row: Deviation) -> None:
 
 
 def test_questions_are_of_every_sort() -> None:
-    """Each kind of question gets values and errors; simple headers get values only."""
+    """Each kind of question gets values and errors; simple headers need no errors."""
     sorts = Counter(
         (
             question["op"],

@@ -42,7 +42,7 @@ class TailOnlyLog(Cable):
 async def test_a_tail_alone_reaches_the_end(log: MemoryLog, markers: int) -> None:
     """A tail alone reaches an end after transaction markers, which are not delivered.
 
-    The follower of a release records its position, too.
+    The state has the same end, too.
     """
     cable = TailOnlyLog(log)
     async with Follower(cable, limits=QUICK) as follower:

@@ -141,7 +141,7 @@ async def _law(
 
 
 def lived(first: int, count: int) -> list[Entry]:
-    """A cluster's records in one second: connectors, with offsets and statuses of their tasks."""
+    """A cluster's records, one set per second: a connector's config, its offset and its status."""
     entries = []
     for n in range(first, first + count):
         name, time_ms = b"c%d" % (n % 7), 1_000 * n
@@ -304,7 +304,7 @@ def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
 async def test_young_records_are_in_no_snapshot(log: SqliteLog) -> None:
     """Young records are in no snapshot: an older record of another partition may still arrive."""
     await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
-    # The last eleven records are too young. Clocks differ by at most `lateness_ms`.
+    # The last ten records are too young. Clocks differ by at most `lateness_ms`.
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
 
 

@@ -41,7 +41,7 @@ def test_a_new_leader_after_a_roll_completes_the_command() -> None:
 
 
 def test_a_roll_starts_a_stopped_worker() -> None:
-    """A roll starts a worker that was down, as leader if it was."""
+    """A roll starts a worker that was down; a leader leads again."""
     text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w1 to=3.9\n----\n"
     assert printed(text)[:3] == ["w1 kip -> 3.9", "leader w1@3.9", "stop orders: repeated"]
     assert printed(f"{text}\n{STOP}")[0] == "204"

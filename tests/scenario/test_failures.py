@@ -115,7 +115,7 @@ class CountingFold:
 
 
 def test_a_batch_fold_runs_once_for_all_scenarios() -> None:
-    """A batch fold runs once per log and reader; its states are compared like others."""
+    """A batch fold runs once, for every log and reader; its states are compared like others."""
     scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
     spark = CountingFold(first_wins)
     played = play_all(scenarios, Folds(batch={"spark": spark}))

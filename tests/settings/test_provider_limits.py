@@ -33,7 +33,7 @@ def of_variables(pattern: str | None, *names: str) -> Providers:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory: folders with a file `k` each; `in` has a link to `out`."""
+    """The current directory: folders with a file `k` each; `in` has a link to `out/below`."""
     monkeypatch.chdir(tmp_path)
     for name in ("in", "in2", "out", "out/below"):
         (tmp_path / name).mkdir()

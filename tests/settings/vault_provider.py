@@ -13,6 +13,6 @@ class Vault(ConfigProvider):
         self._settings = settings
 
     def get(self, path: str, key: str) -> ProvidedValue | None:
-        """Return a setting behind the path."""
+        """Return the path, followed by the setting of this key."""
         value = self._settings.get(key)
         return None if value is None else ProvidedValue(f"{path}{value}", ttl_ms=60_000)

@@ -194,9 +194,9 @@ def pure_core(source: SourceFile) -> Iterator[Offence]:
     """`core/` imports msgspec and the pure part of the standard library."""
     if not source.inside("controlplane/core/"):
         return
-    foreign = set(sys.stdlib_module_names) - IMPURE | {"msgspec", "controlplane"}
+    allowed = set(sys.stdlib_module_names) - IMPURE | {"msgspec", "controlplane"}
     for line, module in imports(source):
-        if module.split(".")[0] not in foreign:
+        if module.split(".")[0] not in allowed:
             yield Offence(line, f"core may not import {module}")
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in PRESENT:

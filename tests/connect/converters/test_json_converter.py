@@ -210,7 +210,7 @@ def test_a_value_within_itself_is_refused() -> None:
         plain(endless)
 
 
-def test_schemas_are_kept_up_to_a_number() -> None:
+def test_the_size_of_the_schema_cache_changes_no_answer() -> None:
     """`schemas.cache.size` changes no answer, 0 included."""
     schemas = [STRING.replace(version=version) for version in range(4)] * 2
     for size in ("0", "1", "3", "1000"):

@@ -265,7 +265,7 @@ def test_a_connector_with_equal_offsets_keeps_running() -> None:
 
 
 def test_a_stopped_connector_with_tasks_is_stopped_again() -> None:
-    """A connector whose tasks can still commit is stopped again, if a foreign record stopped it."""
+    """If a foreign record stopped a connector that still has tasks, the undo stops it again."""
     wished = ("target-state-a", TARGETS["STOPPED"])
     command = restoration(at(life(OLD, "STOPPED"), *THEN), "a", offsets=True)
     plan = plan_of(at([OLD, *tasks("a", 2), wished], *NOW), command)

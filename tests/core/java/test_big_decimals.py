@@ -79,7 +79,7 @@ def test_a_double_is_rounded_once(number: float) -> None:
 
 @given(FLOATS.filter(math.isfinite), st.fractions(-1, 1))
 def test_decimals_become_the_nearest_float(number: float, part: Fraction) -> None:
-    """The result is the nearest float, where rounding twice would miss it."""
+    """The result is the nearest float, also where rounding twice would miss it."""
     step = Fraction(math.ulp(number)) * 2**29
     exact = Decimal(number) + Decimal(float(step * part))
     rounded = round_to_float(exact)

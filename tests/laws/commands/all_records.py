@@ -1,4 +1,4 @@
-"""A3 to A5, active topics; G1 to G7, laws about every written record."""
+"""A3 to A5, active topics; G1 to G7 without G5, laws about every written record."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -90,7 +90,7 @@ def g3(life: Life) -> Iterator[None]:
 
 
 def g4(life: Life) -> Iterator[None]:
-    """Only the current leader writes; records of other writers commute with its own."""
+    """A displaced leader writes nothing. Records of other workers commute with the leader's."""
     for displaced in life.journal.displaced:
         before, after = displaced.records
         assert displaced.noticed

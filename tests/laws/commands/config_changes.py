@@ -34,7 +34,7 @@ def u1(life: Life) -> Iterator[None]:
 
 
 def u2(life: Life) -> Iterator[None]:
-    """The task set changes only if tasks are published or stopped, or the connector is deleted."""
+    """Only a publication of tasks, a stop, a deletion or a restoration changes the task set."""
     for act in life.acts:
         if not isinstance(act.command, SETS_TASKS) and act.before.config(act.name) is not None:
             for moment in act.moments:

@@ -54,7 +54,7 @@ class Fuse:
         self._steps, self._blown = deque(steps), False
 
     def mend(self) -> None:
-        """Let the next process run: steps no longer raise Crash."""
+        """Let the next process run: steps raise Crash only after the next number of steps."""
         self._blown = False
 
     async def __call__(self, _asked: CommandRequest, step: Step) -> None:
@@ -213,7 +213,7 @@ class Living:
         return self._again.popleft() if self._again else next(self._events, None)
 
     def _is_back(self, plane: ControlPlane) -> None:
-        """Note the state after recovery, which ends when the log is open."""
+        """Note the state after recovery, which ends before the plane is open."""
         self._cluster.fuse.set(())
         if self._died_ms is not None:
             self.journal.died.append(Died(self._died_ms, plane.state))

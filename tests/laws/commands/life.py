@@ -1,7 +1,8 @@
 """A life: the history in a log, record by record, with the state known at each record.
 
-Everything is derived from the log, except answers, crashes and external actions: they come from the
-journal. So the log of a killed process can be checked, too.
+Everything is derived from the log, except answers, crashes and external actions. Answers and
+crashes come from the journal, external actions from the simulated cluster. So the log of a killed
+process can be checked, too.
 """
 
 from bisect import bisect_right
@@ -197,7 +198,7 @@ class CommandRun(NamedTuple):
         )
 
     def keys(self) -> list[str]:
-        """Records that the command wrote into Connect's topics."""
+        """Keys of the records that the command wrote into Connect's topics."""
         return [moment.key for moment in self.moments]
 
     def of(self, kind: str) -> list[ObservedRecord]:

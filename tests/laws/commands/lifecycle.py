@@ -133,7 +133,7 @@ def t4(life: Life) -> Iterator[None]:
 
 
 def t5(life: Life) -> Iterator[None]:
-    """After the answer to the stop, both records precede those of every later command."""
+    """A stop is answered once the log has its commit and its target state, in this order."""
     for act, _ in life.acts_of(StopConnector):
         if act.succeeded():
             commit, state = act.of("commit-")[-1], act.of("target-state-")[-1]

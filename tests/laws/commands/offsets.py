@@ -1,4 +1,4 @@
-"""O1 to O9, altering and resetting offsets; G5, no other command writes offsets."""
+"""O1 to O9, altering and resetting offsets; G5, the connectors whose offsets commands may write."""
 
 from collections.abc import Iterator
 

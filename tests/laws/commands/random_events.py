@@ -123,7 +123,8 @@ class Drawing:
         if self._chance.random() > _AWAY:
             return None
         behind, batches = self._chance.randint(0, 2), self._chance.randint(1, 2)
-        # A retry stores the batch again. In releases, a second commit would find no deferred tasks.
+        # A retry stores the batch again. A release commits tasks in a batch of its own, and the
+        # second commit would find no deferred tasks.
         written = self._profile.writes_atomically and self._chance.choice((True, False))
         return Outage(behind, batches, written)
 

@@ -56,7 +56,7 @@ class BreakingMemory(FaultInjection, MemoryLog):
 
 
 class SeparateBatches(BreakingMemory):
-    """Log in memory for which a command writes its own records as separate batches, as on Kafka."""
+    """Log in memory with separate batches for *accepted*, each step and *finished*, as on Kafka."""
 
     has_fast_batches = True
 
@@ -84,7 +84,7 @@ def in_memory(kind: type[BreakingMemory] = BreakingMemory) -> LogOpener:
 
 
 def in_file(path: Path) -> LogOpener:
-    """A new log in a SQLite file."""
+    """Log in a SQLite file, which is created if it is missing."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[EmbeddedLog]:

@@ -32,7 +32,7 @@ class UnsteadyLog(MemoryLog):
         super().__init__()
         self._fates: Iterator[AppendFate] = cycle(fates or [AppendFate("done")])
         self._appended = appended
-        """Called with each batch just before it is appended."""
+        """Called with each batch just after it is appended."""
         self.steady = False
         """True: every append works at once."""
         self.refusable: frozenset[str] = frozenset()
@@ -114,7 +114,7 @@ class UnsteadyProducer:
         return await self._producer.transact(records, offsets)
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets without a fault."""
+        """Append offsets: only the log can fail or delay this append."""
         await self._producer.write_offsets(offsets)
 
     async def close(self) -> None:

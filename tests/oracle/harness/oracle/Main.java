@@ -15,8 +15,8 @@ import java.nio.charset.StandardCharsets;
  * another: int32 number of records, int32 number of records before the store has started, int32
  * number of batches and the int32 size of each (no batches: each record is read for itself), and per
  * record int8 store (see {@link Log#STORES}), int64 log offset, key and value, each an int32 length
- * (-1: null) and bytes. Standard output: one line of JSON per log, then, after the last of a chunk,
- * nothing. A chunk is read whole before the first answer, so that no pipe can fill up both ways.
+ * (-1: null) and bytes. Standard output: one line of JSON per log; nothing marks the end of a
+ * chunk. A chunk is read whole before the first answer, so that no pipe can fill up both ways.
  */
 public final class Main {
     /** The JVM's default stack on Linux, on which Kafka's log thread parses JSON. */
