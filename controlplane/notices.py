@@ -8,11 +8,11 @@ class Notices(Protocol):
     """Receives notices for operators; a structlog logger fits."""
 
     def info(self, event: str, **facts: Any) -> Any:
-        """Report a recovery; `facts` are the fields of the log event."""
+        """Report a normal event; `facts` are the fields of the log event."""
         ...
 
     def warning(self, event: str, **facts: Any) -> Any:
-        """Report a failure; `facts` are the fields of the log event."""
+        """Report a problem; `facts` are the fields of the log event."""
         ...
 
 

@@ -35,14 +35,15 @@ _NAME_BYTES = 200
 
 
 class BadFileMode(SettingsError):
-    """`CONTROLPLANE_FILE_MODE` is no octal mode, or denies access to the owner."""
+    """`CONTROLPLANE_FILE_MODE` is no octal mode, or one that `file_mode` refuses."""
 
 
 def file_mode() -> int:
     """Return the mode of new files.
 
     Raises:
-        BadFileMode: the variable is no octal mode, or denies the owner reading or writing.
+        BadFileMode: the variable is no octal mode, denies the owner reading or writing, or permits
+            execution.
     """
     text = os.environ.get(MODE, "").strip()
     if not text:
@@ -50,7 +51,8 @@ def file_mode() -> int:
     mode = int(text[-3:], 8) if _OCTAL.fullmatch(text) else 0
     if mode & 0o700 != _PRIVATE or mode & 0o111:
         raise BadFileMode(
-            f"{MODE} is {text!r}: use an octal mode that lets the owner read and write, like 0640"
+            f"{MODE} is {text!r}: use an octal mode like 0640, with reading and writing for the "
+            "owner, and execution for nobody"
         )
     return mode
 

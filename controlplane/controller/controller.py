@@ -421,7 +421,7 @@ class Controller:
         if recovery.rejected is None:
             plan = await self._decider.with_complete_outcome(state, request.command, recovery.plan)
             await self._execution.perform(request, plan, accepted=True)
-        else:  # a command that is given up has no steps to take back
+        else:  # a command that is given up has no steps: only its refusal is recorded
             await self._execution.take_back(request, recovery.plan.steps, recovery.rejected)
         self._world.notices.warning(
             "command_recovered",

@@ -225,7 +225,7 @@ class PlanExecution:
             if step.action is None:
                 await self._append(request, step.records)
             else:
-                # An older process must not act for the newer one, such as fence its tasks.
+                # A fenced writer must not act any more: it could fence the tasks of the newer one.
                 await self._writer.check_claim()
                 await self._outside.perform(step.action)
         except Fenced:

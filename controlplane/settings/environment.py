@@ -4,7 +4,7 @@
 - `CONNECT_GROUP_ID`: Confluent's images, and images with the same convention. `_` is a dot, `__` an
   underscore, `___` a dash.
 - `GROUP_ID`: Debezium's image has names without a prefix for some keys. These variables win over
-  prefixed ones.
+  `CONNECT_` variables.
 - `KAFKA_CONNECT_CONFIGURATION`: older images of Strimzi hold a whole file in it; later ones mount
   the file.
 """

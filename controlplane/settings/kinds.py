@@ -116,7 +116,7 @@ def extra(kind: inspect.Type, name: str) -> Any:
 
 
 REFUSED: Final = Meta(extra={"empty": "refused"})
-"""Annotation of a text that must not be empty, by Kafka's rules or at a worker's start."""
+"""Annotation of a text that must not be empty: Kafka refuses it, or a worker would not start."""
 
 
 PATH: Final = Meta(extra={"path": True})

@@ -79,7 +79,7 @@ def properties_in(text: str) -> Iterator[Property]:
     - `=`, `:` or white space separates key and value; `#` and `!` begin comments.
     - A line that ends in an odd number of backslashes continues in the next.
     - `\t`, `\n`, `\r`, `\f` and `\uXXXX` are escapes; any other backslash is dropped.
-    - Java decodes such a file as ISO-8859-1; the caller must do so too.
+    - The caller decodes the text: a worker's file as ISO-8859-1, a provider's file as UTF-8.
 
     Raises:
         BadLine: `\u` without four hexadecimal digits.

@@ -111,8 +111,8 @@ class ConfigResolver:
         """Return task configs with references in place of the values of the connector's providers.
 
         Earlier values of a provider are replaced, too: its next value may be different. Kafka's
-        `AbstractHerder#reverseTransform` also replaces values that the connector has changed. It
-        leaves values under keys that the connector config lacks; this method replaces them, too.
+        `AbstractHerder#reverseTransform` differs in two points. It replaces even a value that the
+        connector has changed. It keeps the values under keys that the connector config lacks.
 
         Raises:
             ConnectError: a provider fails, or a value appears in a form that cannot be replaced.
@@ -205,11 +205,11 @@ class PrivateNotices:
         self._hidden = hidden
 
     def info(self, event: str, **facts: Any) -> None:
-        """Pass on the notice of a recovery, without secrets."""
+        """Pass on the notice of a normal event, without secrets."""
         self._notices.info(event, **self._without_secrets(facts))
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Pass on the notice of a failure that will be retried, without secrets."""
+        """Pass on the notice of a problem, without secrets."""
         self._notices.warning(event, **self._without_secrets(facts))
 
     def _without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class JsonConverter(PlainConverter):
         self.configure({}, is_key=False)
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:  # noqa: ARG002
-        """Take the settings `schemas.enable`, `decimal.format`, `replace.null.with.default`.
+        """Take the settings `schemas.*`, `decimal.format` and `replace.null.with.default`.
 
         Raises:
             ConnectError: a setting is invalid.

@@ -28,7 +28,8 @@ _ByteCount = Annotated[int, Meta(ge=0, le=INT_MAX)]
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a task's producer. Defaults are Connect's (`Worker#baseProducerConfigs`).
 
-    The producer is always idempotent, waits for all replicas, and sends one request per broker.
+    The producer is always idempotent, waits for all replicas, and has one request per broker in
+    flight.
     """
 
     client_id: str = ""

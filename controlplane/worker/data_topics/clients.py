@@ -63,7 +63,7 @@ class OffsetWriter(Protocol):
         """Append offsets; durable when this returns.
 
         Raises:
-            ProducerFailure, ProducerFenced: nothing was appended.
+            ProducerFailure, ProducerFenced: some or all were not appended.
         """
         ...
 

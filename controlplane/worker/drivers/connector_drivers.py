@@ -191,7 +191,8 @@ class OneClassDriver:
         if self._watch is not None:
             (thread, watching), self._watch = self._watch, None
             watching.cancel()
-            # The thread gets the cancellation first: asyncio logs one that finds a closed loop.
+            # The thread gets the cancellation before its end: asyncio would log a cancellation for
+            # a loop that is closed already.
             watching.add_done_callback(lambda _: thread.abandon())
 
     def abandon(self) -> None:

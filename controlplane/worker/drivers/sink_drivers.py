@@ -179,7 +179,7 @@ class ClassicSinkDriver:
         await self._thread.call(self._task.put, [*records])
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
-        """Call `pre_commit`; if the task leaves it out, call `flush`."""
+        """Call `pre_commit`; if it returns None, call `flush`."""
         check = partial(_checked, self._task)
         returned = await self._thread.checked_call(check, self._task.pre_commit, dict(offsets))
         if returned is None:
@@ -217,7 +217,7 @@ class OneClassSinkDriver:
         await self._thread.call(self._sink.put, self.context, [*records])
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
-        """Call `pre_commit`; if the sink leaves it out, call `flush`."""
+        """Call `pre_commit`; if it returns None, call `flush`."""
         returned = await self._thread.checked_call(
             partial(_checked, self._sink), self._sink.pre_commit, self.context, dict(offsets)
         )

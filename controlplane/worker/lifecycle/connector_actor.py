@@ -57,7 +57,7 @@ class ConnectorActor:
         self._closing = asyncio.Event()
         self._connector: ConnectorInstance | None = None
         self._restart_awaited = asyncio.Event()
-        """Set while a caller waits for a restart; a command that waits keeps others waiting."""
+        """Set while a caller waits for a restart: its command holds up the connector's others."""
         self._tasks = RunningTasks(name, around, self._restart_awaited)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None

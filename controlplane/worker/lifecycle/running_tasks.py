@@ -69,8 +69,9 @@ class RunningTasks:
     async def _prepared(self, assignment: Assignment) -> bool:
         """Make ready for the tasks; return False if that is interrupted.
 
-        An outage of the log must not hold up the connector's end. With exactly-once support, a
-        preparation is a command, which waits for a command that waits for a restart.
+        An outage of the log must not hold up the connector's end. With exactly-once support, the
+        preparation runs a command, which waits for a restart command before it. The restart waits
+        for the actor, so it must interrupt the preparation.
 
         Raises:
             ConnectError: the log has more tasks than `tasks.max` permits; a release without that

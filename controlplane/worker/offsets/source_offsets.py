@@ -200,7 +200,7 @@ async def write_offsets(
     """Commit offsets without records. The caller writes the copy (`write_copy`).
 
     Raises:
-        ProducerFailure, ProducerFenced: they are not committed.
+        ProducerFailure, ProducerFenced: some or all are not committed.
     """
     # The order of `OffsetBatches`: a crash between two appends revives no old offset.
     await producer.write_offsets(batches.removals_of_copy)

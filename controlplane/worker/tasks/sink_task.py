@@ -53,7 +53,7 @@ class LoadedSinkTask(NamedTuple):
     async def converted(
         self, entries: Sequence[Entry], dead_letters: Producer | None
     ) -> list[tuple[Entry, SinkRecord | None]]:
-        """Transform and convert records in the author's thread, and report those that failed.
+        """Convert and transform records in the author's thread, and report those that failed.
 
         None: the record is dropped.
 
