@@ -58,9 +58,9 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may continue an ordered prefix, whose timestamps are unknown here. These timestamps
-    can raise ranks only in the partition of the prefix's last record. The entries there whose rank
-    is too low come first. They would also come first with the right rank, so the order is right.
+    The entries may follow earlier records of this order, whose timestamps are unknown here. Only
+    entries in the partition of the last earlier record can then have too low a rank. Such entries
+    come first, as they would with the right rank.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

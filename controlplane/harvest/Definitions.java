@@ -37,7 +37,7 @@ public final class Definitions {
         "connectors", "sinkConnectors", "sourceConnectors", "transformations", "predicates",
         "converters", "headerConverters");
 
-    /** A transformation of every release: with it, Connect adds the keys of all transformations. */
+    /** A transformation that every release has. Connect adds the keys that all transformations share. */
     private static final Map<String, String> TRANSFORMED = Map.of(
         "transforms", "a", "transforms.a.type", "org.apache.kafka.connect.transforms.RegexRouter");
 

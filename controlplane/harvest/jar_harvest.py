@@ -105,7 +105,9 @@ def jars_in(folder: Path) -> list[Path]:
 
 
 def from_jars(jars: Sequence[Path], own: KafkaPlugins, release: str | None = None) -> Harvest:
-    """Harvest the classes in these jars; `release` stands in for an unknown version of Kafka.
+    """Harvest the classes in these jars.
+
+    `release`: the release of Kafka on which they are based; None: that of their version.
 
     Raises:
         NoJava: there is no JDK, or one that is too old.
@@ -219,7 +221,7 @@ def _definitions(
     by_scope = {name: _plain(getattr(output, name)) for name in ("connector", *CLIENTS)}
     for kind in ("source", "sink"):
         by_scope[kind] = _plain(key for key in getattr(output, kind) if key.name not in connector)
-    # Keys of `transforms.t.…`: those that Connect defines for every transformation are kept.
+    # Keys of `transforms.a.…`: those that Connect defines for every transformation are kept.
     implied = {key.name for key in all_known(own, profile).definition("transformation")}
     transformed = (
         msgspec.structs.replace(key, name=key.name.rpartition(".")[2])

@@ -10,7 +10,8 @@ class FollowerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a follower (`follower.`)."""
 
     profiles_kept: int = 8
-    """Maximum releases followed at once: each costs a state, and time for every entry."""
+    """Maximum releases followed at once, besides pinned ones (`Follower.pinned`): each costs a
+    state, and time for every entry."""
     gather_ms: Annotated[int, Meta(ge=0)] = 20
     """Window in which entries are gathered, to be folded together and in order (`core.order`)."""
     batches_pending: int = 256

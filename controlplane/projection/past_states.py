@@ -204,7 +204,7 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Fi
     own_ends = await log.ends([topic for topic in connector_topics if topic not in stop])
     ends = {**position.ends, **await ends_up_to(log, position.limit, own_ends)}
     cut = FittedEnds(await _padded_cut(log, ends, [*names, *connector_topics]))
-    # Later records prove that a moment has passed: their writer's clock may be ahead of this one.
+    # Records after the moment prove that it has passed, even if this clock has not reached it.
     if cut.ends == await _padded_cut(log, stop, [*names, *connector_topics]):
         check_not_future(moment, now_ms())
     return cut

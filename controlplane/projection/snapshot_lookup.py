@@ -8,8 +8,8 @@ give the same state as reading everything. Three conditions ensure it:
   the timestamp of a slow clock breaks that. So the cut lies some time before the latest record
   (`snapshot_writer.Watermark`). A load checks for late records; after one, it reads the whole
   topic.
-* No record before the cut has been removed. When compaction or retention removes a topic's first
-  record, the log drops that topic's snapshots with it.
+* No record before the cut has been removed. When compaction or retention removes records of a
+  topic, the log drops the topic's snapshots with them.
 * The fold is the same: another release, isolation or fold version is another kind.
 
 A damaged snapshot is ignored. `snapshot_writer` creates snapshots; `moment_search` uses them to

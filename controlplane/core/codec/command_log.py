@@ -112,7 +112,7 @@ def _draft(topic: str, record: CommandRecord) -> Draft:
 
 
 def _without_answer(outcome: Outcome) -> Outcome:
-    """The outcome without the fields that `decide.with_complete_outcome` sets."""
+    """The outcome without `release`, `connector` and `status` (`decide.with_complete_outcome`)."""
     return msgspec.structs.replace(outcome, release=None, connector=None, status=None)
 
 

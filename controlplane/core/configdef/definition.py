@@ -17,7 +17,7 @@ from controlplane.core.records import Properties
 
 
 class KeyVisit(NamedTuple):
-    """A key and the number of times it is checked: once for each key it depends on.
+    """A key and the number of its checks: once for each key it depends on, at least once.
 
     Kafka reports the same errors again at each check.
     """

@@ -5,8 +5,8 @@ the plan removes those first, then writes the requested ones, and writes the con
 No task starts before the config is there.
 
 A crash in between may lose the earlier connector's offsets. But no connector of this name, now or
-later, starts from a mixture of old and requested offsets. A creation that is taken back leaves the
-old offsets or none.
+later, starts from a mixture of old and requested offsets. A creation whose steps are undone
+(`Step.undo`) leaves the old offsets or none.
 """
 
 import msgspec

@@ -98,8 +98,8 @@ class StatusFold:
             return
         if self._connectors.drop(name) is not None:
             self._note_change(name, Aspect.STATUS)
-        # Removes all tasks read so far. Their records are in other partitions, so the order between
-        # partitions decides which tasks those are.
+        # Removes all tasks read so far. Their records may be in other partitions. Then the order
+        # between partitions decides which tasks those are.
         for task in self._tasks.drop(name) or {}:
             self._note_change(name, Aspect.TASK_STATUS, task)
 

@@ -3,7 +3,7 @@
 Kafka: `StringSerializer`, `StringDeserializer`, `JsonConverter` and Jackson's trees beneath it.
 Each release reads JSON differently (fields `json_*` of a `Profile`). So do Python's parsers. The
 parser msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads the
-rest: JSON that msgspec refuses, or reads differently according to checks.
+rest: JSON that msgspec refuses or, by the checks below, may read differently.
 """
 
 import math

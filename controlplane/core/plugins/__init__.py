@@ -64,8 +64,8 @@ class Plugins:
         running_here: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue. For each kind that it lists, it must also list Kafka's own
-        plugins that a worker may lack."""
+        """Plugins of a catalogue. If it lists a kind, a worker lacks Kafka's own plugins of that
+        kind, unless they are listed or bundled."""
         self.own = own or KafkaPlugins()
         """Kafka's own plugins and definitions."""
         self.added = tuple(more)
@@ -150,7 +150,7 @@ def parse_catalogue(
     *,
     trusting: bool = False,
 ) -> Plugins:
-    """Plugins of a catalogue file, and those of Kafka's own that every worker has.
+    """Plugins of a catalogue file, and Kafka's own that a worker has besides (`Plugins.listed`).
 
     Documentation in the file replaces the descriptions of Kafka's own settings, for every release.
 

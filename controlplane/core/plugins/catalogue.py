@@ -216,7 +216,7 @@ def decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CatalogueError(f"not a list of objects with class and type: {error}") from None
+        raise CatalogueError(f"not the JSON of a catalogue: {error}") from None
 
 
 def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:

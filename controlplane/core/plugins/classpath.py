@@ -1,4 +1,4 @@
-"""The plugins that a worker of one release has, and its lookup by name."""
+"""The plugins that a worker of one release has, and their lookup by name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property

@@ -62,7 +62,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     removal_drops_deferred: bool
     """A connector tombstone also drops its deferred task configs."""
     commit_needs_config: bool
-    """A task commit without a connector config removes the tasks; `ConfigState.applied` is kept."""
+    """A task commit without a connector config removes the tasks. The fold fills
+    `ConfigState.applied`."""
     commit_needs_deferred: bool
     """A task commit with nothing deferred is poison (NullPointerException)."""
     connector_properties_required: bool

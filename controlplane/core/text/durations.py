@@ -18,7 +18,7 @@ def duration_text(duration_ms: int) -> str:
 
 
 def since_text(time: str, now_ms: int | None) -> str:
-    """Add its distance from now to a time: `2026-11-20T12:00:00.000Z (3 h)`.
+    """A time followed by its distance from now: `2026-11-20T12:00:00.000Z (3 h)`.
 
     `now_ms` None, or a time that is unknown: the time alone.
     """
