@@ -41,7 +41,7 @@ from tests.kafka.real_kafka import Broker, KafkaWorker
 RELEASE = "3.9.1"
 KEYS = 200_000
 GOAL = 10
-"""Required ratio to a worker's time."""
+"""Required ratio of a worker's time to ours."""
 
 LOG_WHEN_READ = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.util.KafkaBasedLog=info"
 """Option of a JVM with which a worker logs `READ_LINE`."""

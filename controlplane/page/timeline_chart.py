@@ -1,7 +1,7 @@
 """Timeline chart as inline SVG: time from left to right, in per cent of the width.
 
-The chart fills the available width, while texts and marks keep their size. No state is shown by
-colour alone: FAILED, RUNNING, PAUSED and STOPPED differ in height, the highest first.
+The chart fills the available width, while texts and marks keep their size. FAILED, RUNNING, PAUSED
+and STOPPED differ in height as well as in colour, the highest first.
 """
 
 from collections.abc import Sequence

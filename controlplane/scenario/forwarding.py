@@ -39,8 +39,8 @@ _REJECTED_AT_ONCE: Mapping[type, frozenset[Reason]] = {
 def forwards(command: AnyCommand, profile: Profile) -> bool:
     """Return True if a worker that does not lead forwards this command.
 
-    A restart that writes no record goes to the worker that runs the connector or task. The leader
-    knows that worker.
+    This includes a restart that writes no record: the leader knows the worker that runs the
+    connector or task.
     """
     return not (profile.any_worker_writes and isinstance(command, _UNPRIVILEGED))
 

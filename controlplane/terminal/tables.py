@@ -36,7 +36,9 @@ def table(
     *,
     spare: Sequence[str] = (),
 ) -> None:
-    """Print a table; `styles` by row number. Cells are made safe; empty heads are left out.
+    """Print a table; `styles` by row number.
+
+    Cells are made safe. If all heads are empty, they are left out.
 
     `spare` names columns that may be left out in a narrow terminal, the least important first. The
     JSON output must have their values.

@@ -247,8 +247,8 @@ async def _add(
 async def _assumed(log: SqliteLog, inputs: Sequence[ImportedInput]) -> set[str]:
     """Topics that may have more partitions than the log has after the import.
 
-    The import adds only topics that are new in the log. A topic leaves the set if an input knows
-    its number of partitions.
+    The import adds to this set only topics that are new in the log. A topic leaves the set if an
+    input knows its number of partitions.
     """
     fresh = {topic for source in inputs for topic in source.assumed} - {*await log.topics()}
     definite = {topic for source in inputs for topic in source.partitions.keys() - source.assumed}

@@ -64,9 +64,9 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """Run a standalone worker, and create the connectors of files: connect-standalone.sh in Python.
 
     WORKER_PROPERTIES is the worker's .properties file. Its plugin.path names the modules and
-    directories whose connectors may run, offset.storage.file.filename the file of source offsets. A
-    CONNECTOR_FILE is .properties, or JSON: a config with its name, or the body of POST /connectors.
-    The body may have initial_state and initial_offsets.
+    directories whose connectors may run. Its offset.storage.file.filename names the file of source
+    offsets. A CONNECTOR_FILE is .properties, or JSON: a config with its name, or the body of POST
+    /connectors. The body may have initial_state and initial_offsets.
 
     Configs and statuses end with the process. Source offsets stay in their file, which Java's
     standalone worker reads, too. Topics are on the brokers bootstrap.servers, unless records.log

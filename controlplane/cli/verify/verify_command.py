@@ -155,8 +155,8 @@ _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
     "--before",
     metavar="LOG",
     shell_complete=complete_files,
-    help="Log before the story's step `compacted`: workers that started before that step have read "
-    "it. [default: LOG]",
+    help="Log as it was before the story's step `compacted`. Workers that started earlier have "
+    "read its records, too. [default: LOG]",
 )
 @click.option(
     EXACTLY_ONCE,

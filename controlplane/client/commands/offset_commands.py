@@ -93,7 +93,7 @@ async def _known_progress(api: Api, name: str) -> ProgressAnswer | None:
 
 @read_command("progress", name_argument, output_option)
 async def show_progress(api: Api, name: str, output: str) -> None:
-    """Show the lag of a sink, or when each offset of a source has changed.
+    """Show the lag of a sink, or when each offset of a source last changed.
 
     For a sink: the committed offset and the end of each partition, and the number of records in
     between. For a source: the time, the age and the record of the last change of each offset.

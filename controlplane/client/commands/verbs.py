@@ -48,10 +48,10 @@ ALIKE_RESOURCE = 0.75
 """Similarity (`difflib`) from which a connector's name counts as a misspelt resource."""
 
 _WORD = "controlplane.client.commands.verbs.word"
-"""Key of the first word after a verb, if it is no resource."""
+"""Key in `Context.meta` of the first word after a verb, if it is no resource."""
 
 _WORDS = "controlplane.client.commands.verbs.words"
-"""Key of the words after a verb during shell completion, if none of them is a resource."""
+"""Key in `Context.meta` of the words after a verb during completion, if none is a resource."""
 
 _EXTRA = "unexpected extra argument"
 """Words of click's error about too many names."""

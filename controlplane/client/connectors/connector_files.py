@@ -155,7 +155,7 @@ class _Literal(float):
 class _Yaml(yaml.SafeLoader):
     """Loader of YAML with JSON's types: a date is a text, and numbers keep their text.
 
-    Aliases are expanded, as JSON has none; their number is limited.
+    Aliases are expanded, as JSON has none; the number of values that they add is limited.
     """
 
     def get_single_node(self) -> yaml.Node | None:

@@ -42,7 +42,10 @@ comes first: the connector must not run in both."""
 
 
 class StepGaps(NamedTuple):
-    """Names of the gaps around the effect of a step; the journal is written outside of them."""
+    """Names of the gaps around the effect of a step.
+
+    The journal is written before the first gap, and after the second one.
+    """
 
     before: str
     after: str

@@ -125,7 +125,7 @@ class MigrationRun:
         """Undo what was done, unless the copy works already.
 
         Raises:
-            ClickException: always; it is `failure`, with the outcome in its message.
+            ClickException: always; its message has that of `failure`, and the outcome.
         """
         if step is MigrationStep.DELETE:
             raise _with_words(
