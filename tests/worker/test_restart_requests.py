@@ -1,13 +1,15 @@
 """Requests for restarts of a connector that wait for the actor of the connector (KIP-745)."""
 
+import asyncio
 from itertools import product
 
 import pytest
 
-from controlplane.core.records import RestartRequest
+from controlplane.core.records import RestartRequest, Target
+from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import SHORT, BadSource, create_bad, plan
 from tests.worker.noted_reports import reports
-from tests.worker.worker_fixture import running, until_state
+from tests.worker.worker_fixture import RecordedNotices, running, until_state
 
 FAILED_CONNECTOR = RestartRequest("bad", include_tasks=False, only_failed=True)
 FAILED_INSTANCES = RestartRequest("bad", include_tasks=True, only_failed=True)
@@ -51,3 +53,26 @@ async def test_the_pending_request_of_highest_impact_is_carried_out(
         await actor.restart(())  # follows the pending request
         restarted = [instance for instance, report in reports if report == "RESTARTING put"]
         assert restarted == RESTARTED[max(requests, key=BY_IMPACT.index)]
+
+
+async def test_a_restart_follows_a_change_that_cannot_be_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A defect while the assignment is applied is reported; the waiting restart is carried out."""
+
+    def refuse(**_: bool) -> None:
+        raise RuntimeError("the tasks cannot be paused")
+
+    notices = RecordedNotices()
+    async with running(BadSource, runtime=SHORT, notices=notices) as worker:
+        await create_bad(worker, BadSource)
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        actor = worker._actors["bad"]
+        assignment = actor._assigned
+        assert assignment is not None
+        monkeypatch.setattr(actor._tasks, "go", refuse)
+        actor.assign(assignment._replace(target=Target.PAUSED))
+        async with asyncio.timeout(PATIENCE_S):
+            await actor.restart((None,))
+        (notice,) = notices.of("connector_not_run")
+        assert notice["reason"] == "RuntimeError('the tasks cannot be paused')"

@@ -6,7 +6,7 @@ that a connector that hangs can still be stopped.
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -187,16 +187,20 @@ class ConnectorActor:
         if self._assigned is None:
             await self._remove()
             return True
-        try:
-            await self._follow(self._assigned)
-            # A newer assignment is applied before the requests, which may rely on it.
-            while self._requests and self._applied is self._assigned:
-                await self._answer(self._requests.popleft())
-            if self._is_reload_due:
-                await self._reload()
-        except Exception as failure:  # noqa: BLE001 - the next change must find a running actor
-            self._report_connector(failure)
+        await self._attempt(self._follow(self._assigned))
+        # A newer assignment is applied before the requests, which may rely on it.
+        while self._requests and self._applied is self._assigned:
+            await self._attempt(self._answer(self._requests.popleft()))
+        if self._is_reload_due:
+            await self._attempt(self._reload())
         return False
+
+    async def _attempt(self, step: Awaitable[None]) -> None:
+        """Await a step; report its error, so that the actor continues."""
+        try:
+            await step
+        except Exception as failure:  # noqa: BLE001 - the next step must find a running actor
+            self._report_connector(failure)
 
     def _report_connector(self, failure: Exception) -> None:
         """Report a connector that cannot be run as FAILED."""
@@ -208,11 +212,8 @@ class ConnectorActor:
 
     async def _stop_all(self) -> None:
         """Stop the connector and its tasks, also if one of these stops fails."""
-        for stop in (self._stop_connector, self._tasks.stop_all):
-            try:
-                await stop()
-            except Exception as failure:  # noqa: BLE001 - the end must be reported
-                self._report_connector(failure)
+        await self._attempt(self._stop_connector())
+        await self._attempt(self._tasks.stop_all())
 
     async def _remove(self) -> None:
         """End a deleted connector; then no status and no active topic of it is left (KIP-558).
