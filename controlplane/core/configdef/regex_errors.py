@@ -51,6 +51,10 @@ def matches(pattern: str, text: str) -> bool:
         return False
 
 
+_PLAIN = re.compile(r"[^\\\[()|*+?]+")
+"""Characters without a meaning outside of a class."""
+
+
 class _PatternScanner:
     """Scanner of a pattern's groups, classes and quantifiers.
 
@@ -100,8 +104,15 @@ class _PatternScanner:
                 self._at += self._pattern[self._at : self._at + 1] in {"?", "+"}
                 self._repeatable = False
             case _:
+                self._skip(_PLAIN)
                 self._repeatable = True
         return None
+
+    def _skip(self, characters: re.Pattern[str]) -> None:
+        """Skip the characters that follow, if they match."""
+        skipped = characters.match(self._pattern, self._at)
+        if skipped is not None:
+            self._at = skipped.end()
 
     def _escape(self, start: int) -> tuple[str, int | None] | None:
         r"""Skip an escape, or a quotation `\Q…\E`."""

@@ -17,7 +17,7 @@ Positions = int
 """Set of positions; bit p stands for position p."""
 
 STEPS_MAX: Final = 50_000
-"""Limit of the steps of one match, which take about 0.1 s. A usual one needs 50."""
+"""Limit of the steps of one match, which take about 0.1 s. A usual one needs 100."""
 
 _SHOWN_LENGTH_MAX: Final = 249
 """Longest text in an error: the longest name of a topic."""
@@ -129,6 +129,7 @@ class Character(PatternNode):
         if positions is None:
             positions = 0
             for char, own_positions in match.letters.items():
+                match.take_step()
                 if char in self._characters:
                     positions |= own_positions
             match.conditions[self] = positions

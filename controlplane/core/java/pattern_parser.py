@@ -1,6 +1,7 @@
 """Parser of Java's regular expressions."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from controlplane.core.java.character_sets import (
@@ -30,7 +31,8 @@ _DEPTH_MAX: Final = 50
 """Limit of nested groups and classes: a deeper pattern would exceed Python's stack."""
 
 _SIZE_MAX: Final = 100_000
-"""Limit of the nodes of a pattern, and of the ranges in its classes. `\\pL` has hundreds."""
+"""Limit of the characters of a pattern, and of its nodes with the ranges of their characters.
+The class `\\pL` has hundreds of ranges."""
 
 _REPEATS_MAX: Final = 2**31 - 1
 
@@ -56,6 +58,9 @@ _HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF")
 _FLAGS: Final = frozenset("ims")
 _SURROGATES: Final = range(0xD800, 0xE000)
 _SIGNS: Final = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_QUANTIFIERS: Final = frozenset("*+?{")
+_DIGITS: Final = frozenset("0123456789")
+_OCTAL_DIGITS: Final = frozenset("01234567")
 
 
 class _Symbols:
@@ -111,7 +116,9 @@ class _Symbols:
 
     def takes(self, text: str) -> bool:
         """Move on if this text follows, and none of it is literal."""
-        if all(self.peek(ahead) == char for ahead, char in enumerate(text)):
+        if self.peek() == text[0] and all(
+            self.peek(ahead) == char for ahead, char in enumerate(text)
+        ):
             self._at += len(text)
             return True
         return False
@@ -125,6 +132,8 @@ class PatternParser:
     """Recursive descent over a pattern; each method takes its part and returns the node."""
 
     def __init__(self, pattern: str) -> None:
+        if len(pattern) > _SIZE_MAX:
+            raise UnsupportedPattern(f"more than {_SIZE_MAX} characters")
         self._symbols = _Symbols(pattern)
         self._flags = frozenset[str]()
         self._depth = 0
@@ -206,14 +215,13 @@ class PatternParser:
 
     def _condition(self, node: PatternNode) -> Sequence[PatternNode]:
         """Return a node that matches no character; a quantifier of it is refused."""
-        if self._symbols.peek() in {*"*+?{"}:
+        if self._symbols.peek() in _QUANTIFIERS:
             raise self._symbols.refused("a repeated anchor")
         self._count(1)
         return (node,)
 
     def _char(self, char: str) -> PatternNode:
-        single = CharacterSet.of(char)
-        return self._character(single.in_any_case() if "i" in self._flags else single)
+        return self._character(_single(char, any_case="i" in self._flags))
 
     def _character(self, characters: CharacterSet) -> PatternNode:
         self._count(max(1, len(characters.ranges)))
@@ -223,13 +231,11 @@ class PatternParser:
 
     def _repeated(self, atom: PatternNode) -> Sequence[PatternNode]:
         """Apply the quantifier that follows an atom."""
-        start = self._symbols.refused("a quantifier in a look-behind")
-        counts = self._quantifier()
-        if counts is None:
+        if self._symbols.peek() not in _QUANTIFIERS:
             return (atom,)
-        least, most = counts
         if self._behind:
-            raise start
+            raise self._symbols.refused("a quantifier in a look-behind")
+        least, most = self._quantifier()
         if self._symbols.takes("?"):
             repeated = _repetition(atom, least, most, is_lazy=True)
         elif self._symbols.takes("+"):
@@ -237,18 +243,16 @@ class PatternParser:
             repeated = _atomic(_repetition(_atomic(atom), least, most, is_lazy=False))
         else:
             repeated = _repetition(atom, least, most, is_lazy=False)
-        if self._symbols.peek() in {*"*+?{"}:
+        if self._symbols.peek() in _QUANTIFIERS:
             raise self._symbols.refused("a quantifier of a quantifier")
         self._count(1)
         return (repeated,)
 
-    def _quantifier(self) -> tuple[int, int | None] | None:
+    def _quantifier(self) -> tuple[int, int | None]:
         """Take a quantifier; return its least and most counts (None: without limit)."""
-        for sign, counts in _SIGNS.items():
-            if self._symbols.takes(sign):
-                return counts
-        if not self._symbols.takes("{"):
-            return None
+        sign = self._symbols.take()
+        if sign in _SIGNS:
+            return _SIGNS[sign]
         least = self._digits()
         most = self._digits() if self._symbols.takes(",") else least
         if not least or not self._symbols.takes("}"):
@@ -259,7 +263,7 @@ class PatternParser:
 
     def _digits(self) -> str:
         digits = ""
-        while self._symbols.peek() in {*"0123456789"}:
+        while self._symbols.peek() in _DIGITS:
             digits += self._symbols.take()
             if len(digits) > len(str(_REPEATS_MAX)):
                 raise self._symbols.refused("a count out of range, before the character")
@@ -380,7 +384,7 @@ class PatternParser:
 
     def _octal(self, refused: UnsupportedPattern) -> str:
         digits = ""
-        while self._symbols.peek() in {*"01234567"} and len(digits) < 3:
+        while self._symbols.peek() in _OCTAL_DIGITS and len(digits) < 3:
             if len(digits) == 2 and digits[0] > "3":
                 break
             digits += self._symbols.take()
@@ -464,6 +468,12 @@ class PatternParser:
         if not self._symbols.is_literal and self._symbols.peek() == "\\":
             return self._escaped()
         return self._symbols.take()
+
+
+@lru_cache(maxsize=1_000)
+def _single(char: str, *, any_case: bool) -> CharacterSet:
+    characters = CharacterSet.of(char)
+    return characters.in_any_case() if any_case else characters
 
 
 def _atomic(node: PatternNode) -> PatternNode:

@@ -8,6 +8,7 @@ refused, and those that are not understood:
 - the flags c, d, u, x and U
 - quantifiers in a look-behind, and repeated anchors
 - classes that Java reads from the right: `[a&&[b]c]`
+- more than 100,000 characters, or more than 50 nested groups
 
 Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
 repeated group. They are found here: `(\A|aa){2}` matches `aa`.
