@@ -126,7 +126,7 @@ class CutOffCommands:
             "command_recovered",
             command=command.__struct_config__.tag,
             **subject_of(command),
-            outcome=facts.get("ended", "failed" if isinstance(answer, Rejected) else "done"),
+            ending=facts.get("ended", "failed" if isinstance(answer, Rejected) else "done"),
             reason=redacted_refusal(answer.sentence) if isinstance(answer, Rejected) else None,
             command_id=request.command_id,
         )
