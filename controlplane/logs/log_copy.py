@@ -68,6 +68,8 @@ class LogCopy:
     async def run(self) -> None:
         """Copy the records that the target lacks, and fence every other writer of it.
 
+        A complete copy stays as it is.
+
         Raises:
             LogNotUsable: a topic of the target has other records or partitions, or the target is
                 an older complete copy; no record was copied.

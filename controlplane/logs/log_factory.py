@@ -146,7 +146,7 @@ def open_dump(path: Path, how: OpenOptions) -> Dump:
 
 
 def unread(dump: Dump) -> list[Problem]:
-    """Problems of the lines that produced no entry."""
+    """Problems of the lines that could not be read."""
     return [problem for problem in dump.problems if not problem.taken]
 
 

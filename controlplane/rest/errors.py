@@ -301,7 +301,7 @@ class _ClosingError(RestError):
 
 
 class BodyTooLarge(_ClosingError):
-    """The body exceeds the byte limit or the value limit."""
+    """The body exceeds a limit: of bytes, of values, or of transforms and predicates."""
 
     status = TOO_LARGE
 

@@ -188,8 +188,8 @@ class Service(NamedTuple):
     planner: Planner | None = None
     """Planner of dry runs for a read-only service; None disables them."""
     groups: SinkGroups | None = None
-    """Reader of consumer groups; None: there is no cluster. `commands`, if any, reads committed
-    offsets instead."""
+    """Reader of consumer groups; None: there is no cluster. A service with `commands` uses it for
+    progress only, because `commands` reads committed offsets."""
     cluster_id: str | None = None
     loggers: Loggers | None = None
     """Loggers of this process; None hides them."""

@@ -1,8 +1,8 @@
 """Names of the folders and files of an archive.
 
 Only manifests decide which files count. A tool that reads the folders as one table must select
-`segment-*.parquet`: files that begin with `_` repeat records. Spark and Arrow skip them by default,
-DuckDB does not.
+`segment-*.parquet`. Files that begin with `_` repeat records, or hold only offsets. Spark and Arrow
+skip them by default, DuckDB does not.
 """
 
 import re

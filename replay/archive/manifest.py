@@ -29,9 +29,9 @@ MERGE_FORMAT = 2
 `replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
-"""Format of merges of earlier versions once retention had removed records. Earlier versions would
-take the removed offsets for holes that the log cleaner has left. So they must refuse this
-format."""
+"""Format of merges of earlier versions once retention had removed records. Versions without
+retention would take the removed offsets for holes that the log cleaner has left. So they must
+refuse this format."""
 
 READINGS_FORMAT = 4
 """Format of the manifest of a merge that names a file with the readings. Such a manifest joins the

@@ -30,7 +30,7 @@ _PLAIN: Final = str.maketrans("-_", "+/", " \t\r\n=")
 
 
 def may_hold_secrets(text: str) -> bool:
-    """False if no run of a text holds a secret, or the name of one.
+    """True if a run of a text may hold a secret, or the name of one.
 
     Only the printable parts of the decoded runs are searched, also after the removal of NULs
     (UTF-16). Ordinary words are no base64: they decode to noise with control characters.
@@ -42,7 +42,7 @@ def may_hold_secrets(text: str) -> bool:
 
 def _decoded(runs: list[str]) -> bytes:
     """Decode runs in each way, joined by `_BETWEEN`."""
-    # A stands for zeros, so runs that begin at multiples of four can be decoded together.
+    # The letter A encodes zeros, so runs that begin at multiples of four can be decoded together.
     plain = "\0".join(runs).translate(_PLAIN).split("\0")
     joined = "".join(run + _ZEROS[len(run) % _QUANTUM :] for run in plain)
     end = len(joined) - _QUANTUM

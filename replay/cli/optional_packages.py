@@ -4,7 +4,7 @@ A command and its options are declared in the module that runs it, which imports
 one is missing, stand-ins replace all of them; code can reference but not use them. `--help` then
 still shows all options, and the command refuses to run before any of its code runs.
 
-A stand-in also replaces an installed pandas, because pyarrow would import it without need.
+An installed pandas is hidden from pyarrow, which would import it without need.
 """
 
 import sys

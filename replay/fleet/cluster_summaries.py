@@ -26,7 +26,7 @@ class StateSummary(msgspec.Struct, frozen=True):
     """None if the cluster is unreadable."""
     as_of: dict[str, list[int]] = {}
     digest_sum: str = "0"
-    """Sum of the hashes of the rows, in decimal digits: MessagePack has no such integers."""
+    """Sum of the hashes of the rows, in decimal digits: it exceeds MessagePack's 64 bits."""
     rows: dict[str, int] = {}
     """Written rows by table; a table that was not written is absent."""
     unreadable: int = 0

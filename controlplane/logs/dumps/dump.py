@@ -61,14 +61,15 @@ class Problem(NamedTuple):
     line: int
     reason: str
     taken: bool = False
-    """True if the line produced an entry nevertheless."""
+    """True if the line was read nevertheless: its entry was stored, or it is a remark."""
     assumed: bool = False
     """True if no content is lost: the format lacks a fact, and the reason names the assumption."""
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """Contents of a file of records. Each non-empty line is an entry, a problem, or a remark.
+    """Contents of a file of records.
 
+    Each non-empty line is an entry, a problem, a remark or the description of the file.
     `entries` are sorted by topic, partition and offset; each position occurs once (equal lines
     count once). `about` holds the description in the file, or the detected columns.
     """

@@ -204,7 +204,7 @@ class AppendedBatch(LazyBatch):
 
 
 class CommitGap(Exception):
-    """Entries of another process lie between the position of a tail and a commit."""
+    """Entries that a commit lacks may lie between the position of a tail and the commit's end."""
 
 
 def batches_after(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[AppendedBatch]:
@@ -213,7 +213,7 @@ def batches_after(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[App
     `at` moves to the ends of these batches.
 
     Raises:
-        CommitGap: other entries lie in between, so the tail must read the file; `at` is unchanged.
+        CommitGap: other entries may lie in between: the tail must read the file. `at` is unchanged.
     """
     by_partition: dict[TopicPartition, list[Entry]] = {}
     for entry in commit:

@@ -35,7 +35,7 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 class OwnHosts:
     """Decides whether a `Host` header names this server.
 
-    A public DNS server can make none of the accepted names resolve here:
+    An attacker's DNS server can make none of the accepted names resolve here:
 
     - names without a dot: a service of a compose file, a machine of the LAN;
     - IP literals, and names in `LOCAL_DOMAINS`;

@@ -6,8 +6,8 @@ from replay.archive.manifest import Segment
 from replay.archive.segments.segment_files import SegmentSizes
 
 GROWTH = 10
-"""A segment is written again only if later segments of its group hold at least a tenth of its
-records. So each record is written again a few times in its life, not by every merge."""
+"""Greatest ratio of the first segment's records to those of the later ones in a merged group. So
+each record is written again a few times in its life, not by every merge."""
 
 GROUP_BYTES = 64 * 1024 * 1024
 """Greatest compressed size of a group in bytes. A merge holds one group in memory, where it is

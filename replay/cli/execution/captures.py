@@ -1,7 +1,8 @@
 """Captures of several logs in parallel, once or continuously.
 
 A failing log does not affect the others. A continuous capture retries it: brokers return, and
-people fix causes. The capture ends if no log at all can be archived.
+people fix causes. The capture ends if its first look archives no log. It also ends if a later look
+archives none, and waiting does not help.
 """
 
 import asyncio

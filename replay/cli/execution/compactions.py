@@ -88,7 +88,7 @@ class ExpectedRemoval(NamedTuple):
 def compact(
     store: ArchiveStore, name: str, options: CompactionOptions, progress: ProgressListener
 ) -> CompactionResult:
-    """Remove what earlier merges have replaced or left, then merge, with a removal by age.
+    """Merge, with a removal by age; also remove replaced files, and leftovers of killed merges.
 
     Raises:
         ReplayError: the cluster is damaged, busy or not writable. A failed merge has no effect.

@@ -100,7 +100,8 @@ class AuditFollower:
     def _begun(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_ResumedAudit":
         """Audits of all records, from the first on."""
         patience_ms = PATIENCE_MS
-        if checkpoint is not None:  # a record was later than the patience
+        # A record was later than the patience, or the stored audits are unusable.
+        if checkpoint is not None:
             patience_ms = min(LONGEST_PATIENCE_MS, 4 * checkpoint.patience_ms)
         records = ordered(self._cluster, plans_between(self._cluster, None, ends))
         return _ResumedAudit(AuditPass(self._subject), records, {}, -1, patience_ms)

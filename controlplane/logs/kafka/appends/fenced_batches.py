@@ -96,7 +96,11 @@ class FencedBatches(ProducerOwner):
         self._confirmed_ms = time.time() * 1_000
 
     def accept(self, appends: Sequence[Sequence[Record]], epoch: int) -> bool:
-        """True if each append goes to one established partition, and the epoch is confirmed."""
+        """True if these appends may be batches (see the class).
+
+        Each must go to one established partition, and its newest record may not be too old. The
+        epoch must be confirmed.
+        """
         now_ms = time.time() * 1_000
         oldest_ms = now_ms - self._limits.confirmation_max_age_ms
         confirmed = epoch <= EPOCH_MAX and oldest_ms < self._confirmed_ms <= now_ms

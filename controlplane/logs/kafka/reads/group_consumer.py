@@ -221,7 +221,8 @@ class GroupConsumer:
         """Commit offsets of the group; aiokafka retries while the brokers are away.
 
         Raises:
-            LogUnavailable: they are not committed; another consumer may have the partitions now.
+            LogUnavailable: some or all may not be committed; another consumer may have the
+                partitions now.
         """
         if not self._is_member:
             # This commit would carry no generation: an empty group would accept it.
