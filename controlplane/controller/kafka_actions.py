@@ -32,8 +32,8 @@ from controlplane.settings.errors import SettingsError
 class KafkaActions:
     """Actions on the clusters that a worker of these settings would use (`ExternalActions`).
 
-    Every action can be repeated. Restarts do nothing here: the workers that run the tasks read the
-    restart records from the log.
+    Every action can be repeated. Restarts do nothing here: they concern no cluster, and a worker
+    performs them itself.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class SharedTopic(ValueError):
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """Names of the topics of one cluster. Any other topic of a log holds a connector's offsets."""
+    """Names of a cluster's topics. Any other topic in a state holds a connector's offsets."""
 
     config: str = "connect-configs"
     offsets: str = "connect-offsets"

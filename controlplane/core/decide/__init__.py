@@ -159,8 +159,8 @@ REQUEST_MAX_BYTES = 1_048_576
 """Size limit of one record with its overhead (default of a producer's `max.request.size`)."""
 
 OVERHEAD_BYTES = 88
-"""Overhead of a record of these sizes (`DefaultRecord#recordSizeUpperBound`). It has batch header
-(61), largest record header (21), lengths of key and value, number of headers."""
+"""Overhead of a record near this limit (`DefaultRecord#recordSizeUpperBound`). Its parts: batch
+header (61), largest record header (21), lengths of key and value, number of headers."""
 
 CONFIG_NOT_WRITTEN = "Error writing connector configuration to Kafka"
 TASKS_NOT_WRITTEN = "Error writing task configurations to Kafka"

@@ -6,8 +6,9 @@ are five exceptions:
 1. A creation or deletion that has taken effect is only finished: the steps after its commit point
    run.
 2. A command that would be refused now, because the connector has changed since, is given up.
-3. An undo is decided anew. It describes a goal, so the present state determines what is left to do.
-   Its offsets must not be written if the connector has been started since.
+3. An undo (`RestoreConnector`) is decided anew. It describes a goal, so the present state
+   determines what is left to do. Its offsets must not be written if the connector has been started
+   since.
 4. A restart is never repeated. It is an event, and its client, which got no success, may repeat it.
 5. A creation with initial offsets is decided anew, because it removes all other offsets, including
    later ones. It is taken back (KIP-995) in two cases:

@@ -30,8 +30,8 @@ _CONVERTER_STACK: Final = 2000
 _PARSER_STACK: Final = 4000
 """Levels beyond which Java's stack (1 MiB) counts as overflowed.
 
-JsonConverter overflows when it walks over the parsed value (measured at 1800 to 2400 levels). A
-recursive parser overflows earlier, while it reads (measured at 3500 to 4900 levels).
+JsonConverter overflows when it walks over the parsed value (measured at 1800 to 2400 levels). With
+more levels, a recursive parser overflows while it reads (measured at 3500 to 4900 levels).
 """
 
 _NAME, _STRING, _INTEGER = TokenKind.NAME, TokenKind.STRING, TokenKind.INTEGER

@@ -240,7 +240,10 @@ def _announcement_events(entry: Entry, profile: Profile) -> Iterator[HistoryEven
 
 _ANNOUNCEMENTS: dict[type, tuple[str, Callable[[Any], str]]] = {
     TaskConfig: ("task config", lambda record: f"of task {record.task} waits for the commit"),
-    TaskCount: ("fencing", lambda record: f"the producers of {record.tasks} tasks are fenced"),
+    TaskCount: (
+        "fencing",
+        lambda record: f"older producers are fenced; {record.tasks} to fence the next time",
+    ),
     RestartRequest: (
         "restart",
         lambda record: (

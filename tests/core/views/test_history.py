@@ -44,6 +44,14 @@ def test_events_of_all_topics_are_in_one_order() -> None:
     assert history(log, "nobody", KIP) == ([], [])
 
 
+def test_a_task_count_tells_what_the_next_fencing_concerns() -> None:
+    """A task count follows the fencing of older tasks, and counts those to fence next (KIP-618)."""
+    log = config(connector("c"), ("tasks-fencing-c", '{"task-count":2}'))
+    *_, last = history(log, "c", KIP).events
+    expected = "older producers are fenced; 2 to fence the next time"
+    assert (last.what, last.words) == ("fencing", expected)
+
+
 def test_texts_hide_secrets() -> None:
     """The texts hide secrets; the event's record, `before` and `after` keep them."""
     log = config(connector("c", password="one-secret"), connector("c", password="other-secret"))
