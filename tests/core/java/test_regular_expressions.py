@@ -85,7 +85,7 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
         ("[a&&]", "an empty operand in a class at index 4"),
         ("[a&&[b]c]", "characters after a class in an operand of '&&' at index 7"),
         ("(" * 51 + ")" * 51, "more than 50 nested groups and classes at index 50"),
-        ("a" * 100_001, "too many characters and classes, counted at index 100000"),
+        ("a" * 100_001, "too many characters and ranges of classes at index 100000"),
     ],
 )
 def test_other_patterns_are_refused(pattern: str, reason: str) -> None:
