@@ -9,7 +9,7 @@ worker of a chosen release does. It runs the commands of Connect's REST API in f
 - as a standalone worker (`controlplane standalone`).
 
 Except when attached, it also runs connectors in Python. docs/architecture.md explains the design.
-The packages; the first four in the order in which a record passes them:
+The packages:
 
     logs/        logs in memory, SQLite, Kafka, and dumps of other tools
     core/        bytes → records → fold → state → views, and command → decide → plan; no I/O

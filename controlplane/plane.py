@@ -76,7 +76,7 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A command was refused, and nothing was written. The message is Connect's wording."""
+    """A command was refused, or has failed and is taken back. The message is Connect's wording."""
 
     def __init__(self, rejected: Rejected) -> None:
         super().__init__(rejected.sentence)
@@ -322,7 +322,7 @@ class ControlPlane:
             TypeError: `command` is no command or holds invalid data, or `principal` or `key` is no
                 text.
             ValueError: the key is empty.
-            Refusal: the command is refused, and nothing was written.
+            Refusal: the command is refused, or has failed and is taken back.
             TooMany: too many commands wait; this call has not begun the command.
             TimedOut, LogError: the outcome is unknown.
         """

@@ -90,7 +90,7 @@ class ListenerKind(NamedTuple):
 MAIN = ListenerKind(
     "listeners", lambda worker: worker.listeners, ListenerSettings, "listeners.https."
 )
-"""Listener of all endpoints; KIP-208 defines its prefix."""
+"""Listener of all endpoints that `ADMIN` does not have; KIP-208 defines its prefix."""
 
 ADMIN = ListenerKind(
     "admin.listeners",

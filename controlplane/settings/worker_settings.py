@@ -154,8 +154,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """KIP-158: true to create topics of source connectors according to their `topic.creation.*`."""
 
     offset_flush_interval_ms: Annotated[int, Meta(ge=0)] = 60_000
-    """Commit interval of source offsets; records since the last commit are repeated after a
-    crash."""
+    """Commit interval of the offsets of sources and sinks; records since the last commit are
+    repeated after a crash."""
 
     offset_flush_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
     """Time limit of a commit of offsets; the next commit repeats a late one. Also the longest wait

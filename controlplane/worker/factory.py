@@ -74,7 +74,8 @@ TOPIC_KEYS = ("topics", TOPICS_REGEX)
 
 OFFSETS_PATIENCE_MS = 60_000
 """Longest wait for the offsets of a source before its tasks start (`default.api.timeout.ms` of
-Kafka's consumer). The connector obeys no command meanwhile, except its deletion."""
+Kafka's consumer). Meanwhile the connector obeys only its deletion, a restart (`RestartInstances`),
+and the end of the worker."""
 
 
 class RuntimeEnvironment(NamedTuple):

@@ -48,7 +48,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     exactly_once: bool = False
     """True: sources commit records and offsets in one transaction (KIP-618)."""
     transaction_max_bytes: int = 256 * 2**20
-    """Maximum bytes of records in one transaction: on a log of our own they wait in memory."""
+    """Maximum bytes of records in one transaction: they wait in memory until it ends."""
     topic_tracking: bool = True
     """KIP-558: record the topics that connectors use."""
     publish_retry_first_ms: int = 250
@@ -58,7 +58,8 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Shortest lifetime of a value from a config provider: one of 0 ms would restart its connector
     without end."""
     connector_stop_timeout_ms: _Ms = 5_000
-    """Time limit for a connector (not its tasks) to start or stop before it is abandoned."""
+    """Time limit for a connector (not its tasks) to stop; then it is abandoned. A restart waits as
+    long for its start."""
     key_converter: str | None = None
     value_converter: str | None = None
     header_converter: str = DecisionSettings().header_converter

@@ -23,7 +23,7 @@ _SHOWN_LENGTH_MAX: Final = 249
 """Longest text in an error: the longest name of a topic."""
 
 _LETTERS_PER_STEP: Final = 10_000
-"""Length of a text that adds a step to each step: its sets are large integers."""
+"""Each step counts once more for this many characters of the text: its sets are large integers."""
 
 
 class MatchLimitExceeded(ValueError):
@@ -346,7 +346,7 @@ class CharacterRepetition(Repetition):
 
 
 class Atomic(PatternNode):
-    """A node of which only the end counts that backtracking finds first: `(?>X)`."""
+    """Node `(?>X)`: from each start, only the end counts that backtracking finds first."""
 
     def __init__(self, node: PatternNode) -> None:
         self._node = node

@@ -182,7 +182,7 @@ class PatternParser:
         """Count nodes or ranges."""
         self._room -= size
         if self._room < 0:
-            raise self._symbols.refused("too many characters and classes, counted")
+            raise self._symbols.refused("too many characters and ranges of classes")
 
     def _item(self) -> Sequence[PatternNode]:
         """Parse one character, class, anchor or group with its quantifier; flags have no node."""

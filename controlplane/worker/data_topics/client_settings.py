@@ -84,9 +84,7 @@ class SinkConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the client that creates topics."""
-
-    request_timeout_ms: _TimeMs = 30_000
+    """Settings of the client that creates topics: none. `ReadLimits` bounds its requests."""
 
 
 TABLES: Mapping[ClientKind, type[msgspec.Struct]] = {

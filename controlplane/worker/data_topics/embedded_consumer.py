@@ -42,8 +42,8 @@ class Membership(NamedTuple):
 class LogConsumer:
     """Reads the partitions that its group assigns to it, from their committed offsets on.
 
-    It reads ahead in a task of its own. This task begins anew whenever the partitions to read, or
-    their positions, change.
+    It reads ahead in a task of its own. This task begins anew whenever the partitions to read
+    change, and after a `seek`.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ def _group(config: Mapping[str, str], name: str) -> _TopicGroup:
 def _pattern(key: str, listed: str) -> JavaPattern:
     """Return the pattern of a list of regular expressions. An empty list matches no topic.
 
-    `key`: its name within the group, which Kafka's error has.
+    `key`: name of the list's setting within the group, as in Kafka's error.
     """
     try:
         return TopicPatterns.of(key, listed).compiled()

@@ -86,7 +86,7 @@ class StatusWriter:
         safe: bool = False,
         version: str | None = None,
     ) -> None:
-        """Report a connector's state; `version` (KIP-891): None if no instance reports."""
+        """Report a connector's state, with the `version` of its class (KIP-891), if given."""
         cached = self._state().status.connectors.get(name)
         if not safe or self._may_replace(cached):
             self._add(ConnectorStatus(name, self._status(state, trace, version)))
@@ -100,7 +100,7 @@ class StatusWriter:
         safe: bool = False,
         version: str | None = None,
     ) -> None:
-        """Report a task's state; `version` (KIP-891): None if no instance reports."""
+        """Report a task's state, with the `version` of its class (KIP-891), if given."""
         cached = self._state().status.tasks.get(task.connector, {}).get(task.number)
         if not safe or self._may_replace(cached):
             self._add(TaskStatus(task.connector, task.number, self._status(state, trace, version)))

@@ -1,7 +1,7 @@
 """Exactly-once delivery: records and their offsets in one transaction (KIP-618).
 
-Kafka: `ExactlyOnceWorkerSourceTask`. On a log of our own a transaction is one append, so records
-wait in memory until it ends.
+Kafka: `ExactlyOnceWorkerSourceTask`. A transaction is one append here, so its records wait in
+memory until it ends.
 """
 
 import asyncio

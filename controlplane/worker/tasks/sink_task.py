@@ -390,7 +390,7 @@ class SinkTaskRun:
     # --- assignment -------------------------------------------------------------------------------
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open new partitions; a rewind of `open` precedes all records, as in Kafka."""
+        """Open new partitions. A rewind that `open` requests precedes all records, as in Kafka."""
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
         self._committed |= positions

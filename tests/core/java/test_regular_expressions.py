@@ -86,7 +86,7 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
         ("[a&&[b]c]", "characters after a class in an operand of '&&' at index 7"),
         ("(" * 51 + ")" * 51, "more than 50 nested groups and classes at index 50"),
         ("a" * 100_001, "more than 100000 characters"),
-        (r"\pL" * 200, "too many characters and classes, counted at index 465"),
+        (r"\pL" * 200, "too many characters and ranges of classes at index 465"),
     ],
 )
 def test_other_patterns_are_refused(pattern: str, reason: str) -> None:
