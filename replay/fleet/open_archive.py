@@ -67,7 +67,7 @@ class OpenArchive(Generic[FrameT]):
 
     `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end.
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
-    distinct ones.
+    distinct ones. The other methods raise a ValueError for several.
 
     A cluster without an answer has no rows. `clusters()`, `partitions()` and `summaries()` name it
     with the reason; in this process a `SkippedCluster` warning does, too. With `unreadable="raise"`
@@ -155,7 +155,7 @@ class OpenArchive(Generic[FrameT]):
 
         With `to_release` or `to_cluster`, `until` defaults to `since`; a moment of None is the end.
         """
-        (before,), (after,) = self._profiles(release), self._profiles(to_release or release)
+        before, after = self._profile(release), self._profile(to_release or release)
         is_same_moment = to_release is not None or to_cluster is not None
         end = since if until is None and is_same_moment else until
         sides = MomentRelease(since, before), MomentRelease(end, after, to_cluster)
@@ -175,7 +175,7 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             BadThreshold: a threshold is unknown or has an invalid value.
         """
-        question = self._question(as_of, release)
+        question = FleetQuestion(self._source, as_of, (self._profile(release),))
         table = audit_table(question, self.names, thresholds or {}, self._executor)
         return self._small(table.answer(self._unreadable))
 
@@ -195,7 +195,7 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             BadReleaseChange: the mode contradicts the direction.
         """
-        (before,), (after,) = self._profiles(start), self._profiles(goal)
+        before, after = self._profile(start), self._profile(goal)
         question = FleetQuestion(self._source, as_of, (before, after))
         rollout = RolloutMode(mode) if mode else None
         table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)
@@ -270,7 +270,7 @@ class OpenArchive(Generic[FrameT]):
             OtherReading: the checkpoint was written with other options.
             BadThreshold: a threshold is unknown or has an invalid value.
         """
-        (profile,) = self._profiles(release)
+        profile = self._profile(release)
         settings = self._source.settings
         context = FeedContext(
             self._source,
@@ -302,6 +302,12 @@ class OpenArchive(Generic[FrameT]):
 
     def _question(self, as_of: str | None, release: Releases) -> FleetQuestion:
         return FleetQuestion(self._source, as_of, self._profiles(release))
+
+    def _profile(self, release: Releases) -> Profile:
+        profiles = self._profiles(release)
+        if len(profiles) != 1:
+            raise ValueError(f"one release is needed, and {release!r} names {len(profiles)}")
+        return profiles[0]
 
     def _profiles(self, release: Releases) -> tuple[Profile, ...]:
         names = [release] if isinstance(release, str) else release

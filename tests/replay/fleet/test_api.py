@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -248,6 +249,17 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         archive.state(release="nothing")
     with pytest.raises(BadThreshold):
         archive.audit(thresholds={"nothing": "1"})
+    several: Any = ["3.9", "3.6"]
+    tables, checkpoint = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+    message = r"^one release is needed, and \['3.9', '3.6'\] names 2"
+    for ask in (
+        lambda: archive.audit(release=several),
+        lambda: archive.diff(to_release=several),
+        lambda: archive.compat("3.9", several),
+        lambda: archive.follow(tables, checkpoint, release=several),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
     with pytest.raises(BadReleaseChange):
         archive.compat("3.9", "3.4", mode="upgrade")
     with pytest.raises(ValueError, match="there is no Spark session"):
