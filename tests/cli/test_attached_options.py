@@ -39,7 +39,7 @@ def test_contradictions_are_refused(words: tuple[str, ...], sentence: str) -> No
 
 
 def test_flags_beat_settings(tmp_path: Path) -> None:
-    """URLs are split at commas; flags beat `connect.*` of files and the environment."""
+    """URLs are split at commas; flags beat `connect.*` settings."""
     settings = [("--override", "connect.url", "http://a"), ("--override", "connect.retry.ms", "7")]
     configuration = Configuration(flag_values(settings))
     flags = {"url": "http://w1:8083, http://w2:8083", "ca_file": tmp_path / "ca.pem"}

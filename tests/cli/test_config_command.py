@@ -255,7 +255,7 @@ def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:
 
 
 def test_access_settings_matter_only_to_connections(worker: Path, histories: Path) -> None:
-    """Key stores that only Java opens do not matter for a dump; clusters refuse them."""
+    """A key store only for Java does not matter for a dump; clusters and `config` refuse it."""
     with worker.open("a", encoding="ascii") as file:
         file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust\n")
         file.write("ssl.truststore.type=BCFKS\n")

@@ -77,7 +77,7 @@ def test_importing_twice_adds_nothing_and_says_so(histories: Path, tmp_path: Pat
 
 
 def test_an_empty_import_is_reported(tmp_path: Path) -> None:
-    """An empty log has no records to import; its topics are created."""
+    """An empty log has no records to import; the output says so."""
     empty, log = tmp_path / "empty.db", tmp_path / "log.db"
     asyncio.run(empty_log(empty, {"connect-configs": 1}))
     result = call("import", empty, log)

@@ -63,7 +63,7 @@ def test_a_topic_named_by_a_workers_file_must_exist(histories: Path, tmp_path: P
 
 
 def test_a_workers_file_may_repeat_the_usual_names(configs: Path, tmp_path: Path) -> None:
-    """A dump of one topic is readable with a worker's file that has the three default names."""
+    """A dump of one topic is readable with a worker's file that repeats default names."""
     lines = ["config.storage.topic=connect-configs", "status.storage.topic=connect-status"]
     (tmp_path / "worker.properties").write_text("\n".join(lines), "utf-8")
     result = call("inspect", configs, "--worker-properties", tmp_path / "worker.properties")
@@ -72,7 +72,7 @@ def test_a_workers_file_may_repeat_the_usual_names(configs: Path, tmp_path: Path
 
 
 def test_a_dump_of_one_topic_can_be_imported(tmp_path: Path) -> None:
-    """Other files can supply the other topics later."""
+    """The import succeeds: other files can supply the other topics later."""
     line = json.dumps({**json.loads(CONFIGS), "topic": "connect-offsets"})
     (tmp_path / "offsets.json").write_text(line + "\n", "utf-8")
     assert call("import", tmp_path / "offsets.json", tmp_path / "log.db").code == 0

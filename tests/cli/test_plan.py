@@ -291,7 +291,7 @@ def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
 
 
 def test_fencing_is_explained() -> None:
-    """The plan explains fencing for exactly-once support from a flag."""
+    """With `--exactly-once`, the plan names the producers that it would fence."""
     at = ("--exactly-once", "--profile", "3.9", "--signed")
     request = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
     result = plan(*request, log=EXACTLY_ONCE, columns=160)

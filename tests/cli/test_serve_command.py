@@ -150,7 +150,7 @@ async def test_unknown_classes_are_refused_unless_a_flag_trusts_them(tmp_path: P
 
 
 async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path) -> None:
-    """Connectors of undeclared classes are served; their configs cannot be changed."""
+    """A warning at the start names undeclared classes, unless a flag trusts them."""
     log = str(tmp_path / "life.db")
     assert (await asyncio.to_thread(call, "import", LIFE, log)).code == 0
     async with running(log, "--quiet") as service:

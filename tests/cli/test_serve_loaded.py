@@ -41,7 +41,7 @@ async def healthy(service: RunningService) -> None:
 
 @pytest.mark.parametrize("files", [48, 128])
 async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> None:
-    """The service keeps fewer connections than files, and logs one line without a traceback."""
+    """The service keeps fewer connections than files; it logs at most one line, no traceback."""
     async with running(LIFE, files=files) as service:
         writers: list[asyncio.StreamWriter] = []
         lines = await asyncio.gather(*(first_line(service, writers) for _ in range(CLIENTS)))

@@ -336,7 +336,7 @@ class TestConnectorFiles:
         assert "no such host" in message
 
     def test_initial_offsets_are_checked(self, folder: Path) -> None:
-        """The message names the step (KIP-995), and no part of the connector is left."""
+        """The message has the connector's reason (KIP-995); no part of the connector is left."""
         offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": "x"}}]
         request = {"name": "lines", "config": LINES, "initial_offsets": offsets}
         message = declined(ended_worker(folder, write_json(Path("a.json"), request)))

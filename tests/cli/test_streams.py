@@ -103,7 +103,7 @@ def test_a_question_without_a_terminal_names_the_option(log: str) -> None:
 
 
 def test_no_match_is_reported(log: str) -> None:
-    """A command that selects no connector is done, and says that it changed nothing."""
+    """A command that selects no connector is done, and says that none matches."""
     done = call("stop", "--state", "RESTARTING", "-c", log)
     assert (done.code, done.out) == (0, "")
     assert done.err.strip() == "no connector is selected: none matches"

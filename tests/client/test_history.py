@@ -212,7 +212,7 @@ def test_watch_continues_after_the_last_change(changed: ClusterCalls) -> None:
 
 
 def test_watch_continues_after_a_record(changed: ClusterCalls) -> None:
-    """`--after` takes a position like every other option, and answers name no HTTP header."""
+    """`--after` takes a position, as `--as-of` does; the error repeats an unknown one."""
     later = json.loads(changed.output("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
     assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)
     result = changed.ask("watch", "--after", "confg@0")

@@ -30,7 +30,7 @@ def test_a_level_for_all_workers_is_written_to_a_log(cluster: ClusterCalls) -> N
 
 
 def test_an_invalid_level_is_refused_with_the_valid_ones(cluster: ClusterCalls) -> None:
-    """Connect's sentence, and what to give."""
+    """The refusal has Connect's sentence and the valid levels."""
     cluster.create()
     assert cluster.refused("patch", "logger", "root", "FOO") == (
         f"invalid log level 'FOO': give one of {LEVELS}"

@@ -54,8 +54,8 @@ def test_an_unchanged_text_sends_nothing(stopped: ClusterCalls) -> None:
     assert stopped.output("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
-def test_the_editor_reopens_after_a_parse_error(stopped: ClusterCalls) -> None:
-    """After a syntax error the editor opens again with the same text."""
+def test_a_parse_error_offers_another_edit(stopped: ClusterCalls) -> None:
+    """After a syntax error the command asks whether to edit the text again."""
     editor = stopped.editor("{", "")
     result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
     assert result.code == 1
@@ -113,7 +113,7 @@ def test_reset_works_under_both_names(stopped: ClusterCalls, words: tuple[str, .
 
 
 def test_a_connector_is_stopped_for_a_change(stopped: ClusterCalls) -> None:
-    """With `--stop` a running connector is stopped, altered and resumed."""
+    """With `--stop` a running connector is stopped, reset and resumed."""
     stopped.output("resume", "orders")
     stopped.output("offsets", "reset", "orders", "--stop", "--yes")
     events = stopped.json("history", "orders")["events"]

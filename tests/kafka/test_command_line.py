@@ -48,7 +48,7 @@ async def test_a_cluster_is_inspected_and_imported(
 ) -> None:
     """The cluster, its copy and the original file give the same answers.
 
-    Only the cluster has an id, which `GET /` gives.
+    Only the ids in `GET /` differ: cluster and copy have one each, the file has none.
     """
     topics = await copied(broker, new_topic, entries)
     where, copy = f"kafka://{broker.bootstrap}", tmp_path / "copy.db"

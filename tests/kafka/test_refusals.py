@@ -214,8 +214,8 @@ async def test_the_check_reports_unusable_topics(reader: KafkaReader, new_topic:
     assert f"{both} has cleanup.policy=compact,delete" in problems[2]
 
 
-async def test_settings_that_may_not_be_read_are_skipped(broker: Broker, topic: str) -> None:
-    """Settings that this user may not read are skipped, as by a worker."""
+async def test_the_check_names_a_missing_right(broker: Broker, topic: str) -> None:
+    """The check of a topic that this user may not read names the right alone."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
         (problem,) = await reader.check([topic])

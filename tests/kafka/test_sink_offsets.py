@@ -248,7 +248,7 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_lag_is_shown_per_partition_and_in_sum(scene: SinkScene) -> None:
-    """Committed offset, end and lag per partition and in sum; a deleted topic has a reason."""
+    """Committed offset, end and lag per partition and in sum."""
     answer = await scene.service.rest.get("/connectors/running/progress")
     assert answer.is_success, answer.text
     offsets = (await scene.worker.rest.get("/connectors/running/offsets")).json()["offsets"]

@@ -49,7 +49,7 @@ from tests.worker.worker_fixture import (
 )
 
 CYCLES = 300 if PROVE else 20
-"""Cycles of stop, start, restart, pause and reconfiguration of a connector, over three of them."""
+"""Cycles of stop, start, restart, pause and reconfiguration; three connectors take turns."""
 
 FAILURES = 100 if PROVE else 10
 HANGS = 30 if PROVE else 3

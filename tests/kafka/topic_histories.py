@@ -112,7 +112,7 @@ class TopicHistory:
         return by_position(entry for entry in self._written if entry.position in present)
 
     async def write_more(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Write more records to all topics: plain ones, and lastly an aborted transaction."""
+        """Write more records to all topics: plain ones, a committed and an aborted transaction."""
         async with writer(self.broker) as out:
             for number in range(ROUND):
                 name = b"%d" % (number % CONNECTORS)

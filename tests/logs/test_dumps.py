@@ -155,8 +155,11 @@ def test_the_separator_is_detected(read: Read, separator: str, key: str, value: 
 
 def test_a_null_literal_makes_null_an_ordinary_text(read: Read) -> None:
     """With a `null.literal` the text `null` is an ordinary value."""
-    dump = read(b"CreateTime:5\tPartition:0\tOffset:0\tk\t-\n", topic="t", null="-")
-    assert dump.entries == [Entry("t", 0, 0, 5, b"k", None)]
+    lines = (
+        b"CreateTime:5\tPartition:0\tOffset:0\tk\t-\nCreateTime:5\tPartition:0\tOffset:1\tk\tnull\n"
+    )
+    tombstone, text = Entry("t", 0, 0, 5, b"k", None), Entry("t", 0, 1, 5, b"k", b"null")
+    assert read(lines, topic="t", null="-").entries == [tombstone, text]
 
 
 def test_histories_have_base64_headers_and_aborted_marks(read: Read) -> None:
@@ -191,8 +194,8 @@ def test_line_ends_and_byte_order_marks_are_no_content(read: Read) -> None:
     assert read(b"\xef\xbb\xbf" + KCAT.replace(b"\n", b"\r\n")).entries == RECORDS
 
 
-def test_warnings_between_records_are_problems(read: Read) -> None:
-    """Tools print warnings between the records: only these lines are problems."""
+def test_a_warning_of_a_tool_is_a_problem(read: Read) -> None:
+    """A tool prints a warning before the records: only its line is a problem."""
     for text, options in ((KCAT, {}), (CONSOLE_4_3, {"topic": "t"})):
         dump = read(b"Option --property is deprecated.\n\n" + text, **options)
         assert dump.entries == RECORDS

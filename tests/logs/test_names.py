@@ -17,7 +17,7 @@ def test_an_empty_name_is_refused(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["memory:", ":memory:", "sqlite:///:memory:"])
 def test_the_name_of_a_log_in_memory_is_refused(where: str) -> None:
-    """`memory:` is refused where the log would end with the command; no such file is created."""
+    """`memory:` is refused where the log would end with the command."""
     with pytest.raises(LogNotUsable, match=f"^{where} is a log in memory, which ends"):
         path_of(where)
 

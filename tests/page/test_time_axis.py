@@ -45,7 +45,7 @@ def label_lines(time_axis: TimeAxis) -> list[list[str]]:
         (
             "2026-11-20T21:00:00Z",
             "2026-11-21T06:00:00Z",
-            # If every other time is left out, 02:00 follows 22:00.
+            # A narrow screen hides every other label: then 02:00 follows 22:00 and needs its day.
             [["22:00", "11-20"], ["00:00", "11-21"], ["02:00", "11-21"], ["04:00"], ["06:00"]],
         ),
         (

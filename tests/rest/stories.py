@@ -77,7 +77,7 @@ class HistoryReplay:
         """Positions of the recorded entries that the replay's log holds."""
         self._broker = SimulatedBroker()
         self._compacted = False
-        """True while the log was compacted after its last read."""
+        """True from a compaction of the cluster's log until the next worker starts."""
 
     async def __aenter__(self) -> Self:
         await self._make_topics()

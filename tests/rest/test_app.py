@@ -298,10 +298,7 @@ async def test_gaps_of_a_vector_are_noticed(
     client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
 ) -> None:
     """A header lists topics that a vector omits and offsets beyond the log."""
-    for path in (
-        "/connectors",
-        "/connectors/nix",
-    ):  # sent twice: the cached answer has the notice, too
+    for path in ("/connectors", "/connectors/nix"):
         response = await client.get(f"{path}?as_of={vector(ends)}")
         notice = response.headers.get("x-controlplane-notice", "")
         assert notice == "; ".join(notices)

@@ -88,7 +88,7 @@ def _open_files() -> list[str]:
 
 
 def _children() -> list[int]:
-    """Ids of child processes, ended ones that nobody has waited for included; as `_open_files`."""
+    """Ids of child processes, also of unreaped ones; empty on systems without `/proc`."""
     own = str(os.getpid())
     children: list[int] = []
     for status in Path("/proc").glob("[0-9]*/stat"):

@@ -27,7 +27,7 @@ class MirrorSourceTask(SourceTask):
     """Copies the records of its partitions, each from the stored offset on."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Look where each partition was left."""
+        """Read the stored offset of each partition."""
         self._cluster = config["source.cluster.alias"]
         self._next: dict[CopiedPartition, int] = {}
         for assigned in config["task.assigned.partitions"].split(","):
@@ -84,7 +84,7 @@ class RecordedMirror(SourceConnector):
     """Topics of the source cluster that are copied."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Keep the config for those of the tasks."""
+        """Keep the config, which each task config contains."""
         self._config = config
 
     def task_configs(self, limit: int) -> Sequence[Mapping[str, str]]:

@@ -185,7 +185,7 @@ async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
 
 
 async def test_a_busy_loop_does_not_stop_the_worker() -> None:
-    """Code that never yields the interpreter still runs after all commands of the test.
+    """A busy loop still runs after all commands of the test.
 
     REST has answered, another connector has delivered records, and the busy one is deleted.
     """

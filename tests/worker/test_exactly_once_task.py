@@ -96,7 +96,7 @@ async def test_a_pause_commits() -> None:
 
 
 async def test_a_fencing_that_fails_fails_the_task() -> None:
-    """A task is FAILED, and not created, if its older tasks cannot be fenced."""
+    """A task is FAILED, and not started, if earlier tasks of its connector cannot be fenced."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -212,7 +212,7 @@ async def test_dropped_records_are_acknowledged_at_once() -> None:
 
 
 async def test_aborted_records_are_acknowledged() -> None:
-    """The task learns of aborted records without a position, and does not read them again."""
+    """The task learns of aborted records, without a position."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
         await ask(worker, lambda transaction: transaction.abort(), [row(1)])

@@ -95,7 +95,7 @@ class Verbose(Source):
 
 
 async def test_a_text_of_megabytes_is_shortened() -> None:
-    """Status and log line have its beginning and its end."""
+    """Status and log line leave characters out, and say so."""
     notices = RecordedNotices()
     async with with_neighbour(Verbose, notices=notices) as worker:
         await create_bad(worker, Verbose)

@@ -56,7 +56,7 @@ SQLITE_CYCLES = 1_000 if PROVE else 5
 FAILURES = 100 if PROVE else 20
 
 LATE_S = 0.2
-"""Delay of a step of the cancellation of a `watch`, so that two threads meet in one order."""
+"""Delay in the cancellation of a `watch`; it fixes the order in which two threads act."""
 
 
 class PlainTicking(Source):
@@ -197,7 +197,7 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
 async def test_the_end_of_a_watch_logs_nothing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread of `watch` ends after it got its cancellation; asyncio logs a later one."""
+    """The thread of `watch` waits for its cancellation; asyncio would log one after its end."""
     cancel, invoke_callbacks = Future.cancel, Future._invoke_callbacks  # type: ignore[attr-defined]
 
     def cancel_late(future: Future[Any]) -> bool:

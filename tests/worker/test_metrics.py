@@ -107,7 +107,7 @@ async def test_each_interval_of_a_source_counts_as_a_commit() -> None:
 async def test_a_refused_commit_of_a_source_counts_as_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A commit that the log refuses counts as failed, and has no duration."""
+    """A commit that the log refuses counts as failed."""
 
     async def refused(*_: Any) -> None:
         raise ProducerFailure("no space left")

@@ -10,7 +10,7 @@ from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 
 
 async def test_two_tasks_read_at_the_same_time() -> None:
-    """The first reading ends before the second one; neither loses a commit of that time."""
+    """The second reading ends before the first; a commit between their ends is not lost."""
     state = fold([], Profile.of(KIP))
     store = SourceOffsetStore(state, "c", {})
     released = [asyncio.Event(), asyncio.Event()]

@@ -213,7 +213,7 @@ async def test_a_source_fails_without_tolerance() -> None:
 
 
 async def test_a_failed_conversion_is_skipped() -> None:
-    """A value that is no JSON is skipped. Only converted records make a topic active."""
+    """A value that is no JSON is skipped; its dead letter names the converter."""
     converter = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
     plain = {"value.converter.schemas.enable": "false"}
     async with running(KeepingSink) as worker:

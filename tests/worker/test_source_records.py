@@ -122,7 +122,7 @@ async def test_a_topic_that_can_never_be_created_fails_the_task(failing: str) ->
 
 
 async def test_a_topic_that_another_task_creates_meanwhile_is_used() -> None:
-    """A topic that appears between the question and the creation is used as it is."""
+    """A topic that appears after the start of the task is used as it is."""
     log = FaultyLog()
     async with running(ScriptedSource, log=log) as worker:
         await worker.plane.execute(CreateConnector("s", scripted()))

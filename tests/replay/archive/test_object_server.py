@@ -47,8 +47,8 @@ def test_a_name_is_taken_once(server: ObjectServer) -> None:
     check_names_are_taken_once(HadoopSettings(server.bucket.hadoop), "s3a://fleet/names")
 
 
-def test_one_of_several_concurrent_captures_archives(server: ObjectServer) -> None:
-    """One of several captures of a cluster archives it; the others name the reason."""
+def test_concurrent_captures_leave_a_sound_archive(server: ObjectServer) -> None:
+    """Each of several captures succeeds or is refused; the next one leaves a sound archive."""
     url = "s3a://fleet/together"
     words = [sys.executable, "-m", "replay", "capture", LOGS[0], url, *server.bucket.conf()]
     started = [

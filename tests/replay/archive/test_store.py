@@ -111,7 +111,7 @@ def test_a_missing_file_raises_file_not_found(store: ArchiveStore) -> None:
 
 
 def test_only_urls_of_folders_and_buckets_are_accepted(tmp_path: Path) -> None:
-    """The URL of a file names a folder; other URLs than of folders and buckets are refused."""
+    """A `file://` URL names a folder; other URLs than of folders and buckets are refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
     assert open_cluster(FolderStore(str(tmp_path / "x")), NAME).parts
     with pytest.raises(NoArchive, match="no archive can be at nowhere://"):

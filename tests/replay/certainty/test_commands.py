@@ -157,7 +157,7 @@ def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
 
 
 def test_a_report_shows_unknown_spans(compacted: Path, tmp_path: Path) -> None:
-    """The report shows the records around the unknown span; its marks say `first seen`."""
+    """The report shows the records around the unknown span; its marks say `first sight`."""
     file = tmp_path / "page.html"
     call("report", compacted, "--file", file, "--towards", "4.3")
     page = read([file.read_text(encoding="utf-8")])

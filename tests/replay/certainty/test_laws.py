@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment of every cut: with any vector, the end offsets state exactly which records lie before."""
+"""Moment given with every cut: for a vector, the end offsets alone bound the records before it."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:

@@ -1,4 +1,4 @@
-"""Batches killed by `kill -9` at every step count or not; a second run has the rows."""
+"""Batches killed by `kill -9` count whole or not at all; a second run has all rows."""
 
 import shutil
 import subprocess

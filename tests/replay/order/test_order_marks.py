@@ -111,8 +111,8 @@ def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> N
 # --- hazards ------------------------------------------------------------------------------------
 
 
-def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
-    """`replay lint --hazards` prints the sentences of `controlplane inspect --hazards`."""
+def test_lint_shows_the_hazards_of_an_archive(unordered: Path) -> None:
+    """`lint --hazards` has a row per hazard of an archive; `--connector` selects among them."""
     result = call("lint", unordered, "--hazards", "--release", "3.9")
     assert result.code == 0
     assert result.out.splitlines()[-1] == f"a worker of 3.9.2 would meet 2 hazards in {NAME}"

@@ -33,7 +33,7 @@ from tests.replay.archive.archives import NAME, replayed
 from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
-"""Moment of every cut: with any vector, the end offsets state exactly which records lie before."""
+"""Moment given with every cut: for a vector, the end offsets alone bound the records before it."""
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 

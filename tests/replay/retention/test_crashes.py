@@ -1,4 +1,4 @@
-"""Killed retentions and full disks: a retention counts or not; the next one cleans up."""
+"""Killed retentions and full disks: a retention is whole or absent; the next one cleans up."""
 
 import os
 import resource

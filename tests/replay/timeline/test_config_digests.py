@@ -66,7 +66,7 @@ GONE = [
     Entry("connect-configs", 0, 0, 1, b"task-a-0", b'{"properties":{"k":"v"}}'),
     Entry("connect-configs", 0, 1, 1, b"connector-a", None),
 ]
-"""Case since 3.4: waiting tasks of a connector that never existed are removed with it."""
+"""Case: from 3.4 on, a tombstone of an unknown connector removes its waiting task configs."""
 
 
 FENCED = [

@@ -123,7 +123,7 @@ def test_create_keeps_the_place_of_a_null_name() -> None:
 
 
 def test_the_config_definition_decides_about_an_empty_name() -> None:
-    """The config's definition decides whether an empty name is allowed."""
+    """An empty name is no error of the request: the config's definition decides about it."""
     assert command_from("POST", "/connectors", {"config": {}}) == commands.CreateConnector(
         "", {"name": ""}
     )

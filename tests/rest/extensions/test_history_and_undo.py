@@ -26,7 +26,7 @@ def events_of_first_record(events: list[Any]) -> int:
 
 
 async def test_pages_are_the_whole_history() -> None:
-    """Events of one record stay on one page; the pages together are the whole history."""
+    """Pages of one event are together the whole history; `after=` skips all events of a record."""
     async with orders_plane() as (_, client):
         for state in ("pause", "resume", "pause"):
             await client.put(f"/connectors/orders/{state}")

@@ -252,7 +252,7 @@ async def test_a_role_allows_its_requests_and_those_below(
 
 
 async def test_the_principal_is_on_record(tmp_path: Path) -> None:
-    """The log and the audit trail have the user's name."""
+    """The audit trail has the user's name."""
     async with ControlPlane.open("memory:") as plane:
         app = protected(plane.app, Protection(auth_settings(tmp_path)))
         transport = httpx.ASGITransport(app)

@@ -98,7 +98,7 @@ async def test_odd_offsets_stay(records: MemoryLog, file: OffsetFile) -> None:
 async def test_offsets_that_cannot_be_written_are_not_appended(
     log: StandaloneLog, file: OffsetFile
 ) -> None:
-    """The log is unavailable, and the worker retries, until the file can be written."""
+    """The append raises `LogUnavailable` until the file can be written."""
     folder, hidden = file.path.parent, file.path.parent.with_name("hidden")
     folder.rename(hidden)
     with pytest.raises(LogUnavailable, match=r"connect\.offsets cannot be written"):

@@ -124,7 +124,7 @@ async def test_a_start_that_takes_too_long_answers_with_the_time_out(tmp_path: P
 
 
 async def test_the_answer_waits_for_a_slow_start(tmp_path: Path) -> None:
-    """The answer waits longer than for a stop: it has the tasks of the started connector."""
+    """The answer waits beyond the time limit of a stop; it has the started connector's tasks."""
     async with standalone(tmp_path, FaultySource) as worker:
         answer = asyncio.create_task(answered_tasks(worker, create(fail="slowly")))
         limit_s = QUICK.connector_stop_timeout_ms / 1_000

@@ -164,7 +164,7 @@ def one_group_that_restarted() -> PlantedLog:
 
 @resembles("two-clusters-one-topic")
 def groups_that_restart() -> PlantedLog:
-    """All workers stop repeatedly; each time the first ones back count from 1."""
+    """All workers stop repeatedly; the first ones that start again count from 1 each time."""
     log = PlantedLog().config("a")
     for turn in range(3):
         log.status("connector-b", "RUNNING", "w2", 40 + turn)

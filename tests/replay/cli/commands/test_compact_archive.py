@@ -71,7 +71,7 @@ def test_replaced_files_stay_for_the_grace_period(small: Path) -> None:
 
 
 def test_one_cluster_is_merged(small: Path) -> None:
-    """`--cluster` merges one cluster and leaves the others; an unknown one is refused."""
+    """`--cluster` selects the cluster to merge; an unknown one is refused."""
     assert "no archive of a cluster other" in refusal(
         call("compact-archive", small, "--cluster", "other")
     )

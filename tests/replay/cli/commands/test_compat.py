@@ -255,8 +255,8 @@ def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: 
     assert "Traceback" not in result.output
 
 
-def test_a_missing_log_is_refused_and_not_created() -> None:
-    """The missing file is neither compared nor created."""
+def test_a_missing_log_is_refused() -> None:
+    """The error names the missing file; no finding is printed."""
     result = run("lint", "nowhere.log.jsonl", "--release", "3.9")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "nowhere.log.jsonl" in result.stderr

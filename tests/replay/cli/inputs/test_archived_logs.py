@@ -76,7 +76,7 @@ def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
 
 
 def test_an_embedded_log_is_captured_again(tmp_path: Path) -> None:
-    """A second capture adds the new records, also while another process has the log open."""
+    """A second capture adds the new records alone."""
     captures = []
     for key in (b"connector-a", b"connector-b"):
         asyncio.run(write_config(tmp_path / "cluster.db", key))
