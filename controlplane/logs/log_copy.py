@@ -25,7 +25,7 @@ COPY_MARK = b"controlplane-copy"
 key shows that the topics are this project's own (`check_own_topics`)."""
 
 CopyProgress = Callable[[int, int], None]
-"""Receives the number of copied offsets, and the number of all offsets."""
+"""Receives the number of copied records, and the sum of all end offsets, which counts gaps, too."""
 
 
 class LogCopy:

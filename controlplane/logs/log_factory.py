@@ -93,7 +93,7 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
 
 
 async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
-    """Open a log as `open_log` does, whether or not it has Connect's topics."""
+    """Open a log as `open_log` does; an embedded log or a dump may lack Connect's topics."""
     if is_cluster(where):
         check_form(where, "kafka", how.form)
         reader = await _open_kafka(brokers_of(where), how)

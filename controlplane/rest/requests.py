@@ -83,7 +83,7 @@ def parse_target(raw: str, profile: Profile) -> RequestTarget:
     """Parse a raw request target.
 
     Raises:
-        BadTarget, BadMessage, UnreadableRequest: this release's server refuses the target.
+        ServerRefusal: this release's server refuses the target.
         BadRequest: this project refuses it.
         NoSuchPath: it has an empty segment.
     """

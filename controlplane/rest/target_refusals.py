@@ -116,7 +116,7 @@ def check_path(path: str, profile: Profile) -> None:
     """Refuse a raw path as the server of a release does.
 
     Raises:
-        BadTarget, BadMessage, UnreadableRequest: this release's server refuses the path.
+        ServerRefusal: this release's server refuses the path.
         BadRequest: this project refuses it.
     """
     _REFUSING[profile.rest_server](path, profile)

@@ -70,8 +70,8 @@ class Dump(msgspec.Struct, frozen=True):
     """Contents of a file of records.
 
     Each non-empty line is an entry, a problem, a remark or the description of the file.
-    `entries` are sorted by topic, partition and offset; each position occurs once (equal lines
-    count once). `about` holds the description in the file, or the detected columns.
+    `entries` are sorted by topic, partition and offset; each position occurs once (equal entries
+    of a position count once). `about` holds the description in the file, or the detected columns.
     """
 
     format: str

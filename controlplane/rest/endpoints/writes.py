@@ -144,7 +144,7 @@ def accepted(_: CompletedCommand) -> Answer:
 
 
 def topics_reset(done: CompletedCommand) -> Answer:
-    """Answer 202 as Kafka does, because running tasks add topics again; KIP-558 says 200."""
+    """Answer 202 as Kafka does, because running tasks add topics again; 200 for KIP-558."""
     return Answer(OK if done.profile.rest_kip_topics_reset else ACCEPTED, "", None)
 
 

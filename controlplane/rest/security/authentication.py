@@ -86,7 +86,7 @@ class Authenticator:
         self._decoy = Scrypt.decoy()
 
     async def authenticate(self, credentials: RequestCredentials) -> Principal | None:
-        """Return the caller; None if the request has no credentials.
+        """Return the caller; None: no credentials, and `auth.anonymous.role` is not set.
 
         Raises:
             AuthenticationFailed: the credentials are wrong.

@@ -5,8 +5,8 @@ page send a POST without a body, with its user's credentials. This module theref
 from pages of other hosts.
 
 Each release answers as its server did (`Profile.rest_cross_origin`): Jetty's filter up to 3.9, its
-handler from 4.0 on. Both pass a preflight request on, so that a login refuses it. At the root the
-preflight is answered here, because a browser sends no credentials with it.
+handler from 4.0 on. Both pass a preflight request on, and a required login refuses it. At the root
+the preflight is answered here, because a browser sends no credentials with it.
 """
 
 import re

@@ -31,7 +31,7 @@ from controlplane.logs.kafka.reads.consumer_internals import (
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 CLOSE_S = 5.0
-"""Longest time for a consumer to end a rebalance, before it leaves its group without that."""
+"""Longest wait of `close` for the end of a rebalance; then the consumer leaves at once."""
 
 LEAVE_S = 1.0
 """Longest time for the request to leave the group; afterwards the session expires."""
@@ -250,7 +250,7 @@ class GroupConsumer:
             await self._cluster.close()
 
     async def _drop(self) -> None:
-        """End what a `stop` that did not succeed has left, without waiting for a rebalance.
+        """Finish a `stop` that did not succeed, without waiting for a rebalance.
 
         A consumer that kept its heartbeat would keep its partitions, and nobody would read them.
         """
