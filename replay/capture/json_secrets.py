@@ -263,7 +263,7 @@ class _JsonScan:
 
 
 def _stopping(unit: str) -> str:
-    """A unit that stops each reader at the same place; empty for a broken end.
+    """Unit that stops each reader where `unit` does; `unit` is empty for a broken end.
 
     A zero at the beginning would change the detected encoding. A surrogate half would be read
     differently without its other half.

@@ -108,7 +108,7 @@ class BucketStore:
         begun = monotonic()
         self._write(f"{claims}/{mine}", b"")
         try:
-            # An earlier claimant that has withdrawn since may have written the file.
+            # An earlier claimant may have written the file and removed its claim since.
             if self._claimed_by_others(claims, base_name, mine) or self.size(name) is not None:
                 return False
             if monotonic() - begun > HESITATION_S:

@@ -1,7 +1,7 @@
 """Restart storms: repeated requests to restart a connector (KIP-745).
 
-Only restarts of a connector together with its tasks leave a record. Other restarts go directly to
-the owning worker.
+Only restarts with `includeTasks` or `onlyFailed` leave a record. Other restarts go directly to the
+owning worker.
 """
 
 from collections.abc import Iterator

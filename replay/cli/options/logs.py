@@ -17,7 +17,7 @@ from replay.cli.inputs.log_input import LogInput, ReadOptions
 from replay.errors import NoArchive, no_archive
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
-"""URL schemes that can hold archives; a folder can, too."""
+"""URL schemes of archives, of which `open_store` refuses some; a folder is an archive, too."""
 
 
 def logs_argument(command: Decorated) -> Decorated:

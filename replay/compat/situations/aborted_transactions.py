@@ -106,7 +106,7 @@ class _CommittedAndAborted:
             self.wrong.pop(entry.key, None)
 
     def order(self, entry: Entry) -> tuple[int, int]:
-        """Order of records to write: target state, config, tasks, in their original order."""
+        """Sort key of records to write: target state, config, tasks, commit; in each by offset."""
         kind = type(self.decoded[entry.key])
         return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), entry.offset
 
