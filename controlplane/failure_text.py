@@ -45,6 +45,12 @@ def trace_of(failure: BaseException) -> str:
     return _text(_formatted, failure, f"{_class_of(failure)}: <exception traceback failed>")
 
 
+def place_of(failure: BaseException) -> str:
+    """Return `file:line` of the code that raised an exception."""
+    frames = traceback.extract_tb(failure.__traceback__, limit=-1)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
+
+
 def shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Return a text without its middle if it has more characters than the limit."""
     if len(text) <= limit:

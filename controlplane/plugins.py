@@ -36,7 +36,7 @@ from controlplane.core.plugins import (
     with_descriptions,
 )
 from controlplane.core.text.file_errors import unreadable
-from controlplane.failure_text import description_of, message_of, shortened
+from controlplane.failure_text import description_of, message_of, place_of, shortened
 
 GROUP = "controlplane.connectors"
 
@@ -219,4 +219,4 @@ def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offs
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise  # Ctrl-C: only the main thread gets this signal
         text = f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
-        return HookFailure(text)
+        return HookFailure(text, shortened(f"{description_of(error)} at {place_of(error)}"))

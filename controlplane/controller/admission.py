@@ -38,6 +38,10 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time for which a caller waits; afterwards the command goes on. The default is the
     request timeout of Connect's REST server (`HerderRequestHandler`)."""
 
+    hook_timeout_ms: int = 60_000
+    """Longest time for a connector's own `alter_offsets`; afterwards the command fails. It is less
+    than `request_timeout_ms`, so the caller learns the reason."""
+
     refusal_max_bytes: int = 16_384
     """Maximum size of a refused command's record; a larger one is cut to an excerpt. At 600 records
     a minute that is at most 10 MB a minute."""

@@ -138,7 +138,9 @@ class Controller:
             Fenced: another writer has claimed the log meanwhile.
             LogUnavailable: the log cannot be written.
         """
-        controller = cls(log, reader, Decider(context, world.outside), world, limits)
+        controller = cls(
+            log, reader, Decider(context, world.outside, limits.hook_timeout_ms), world, limits
+        )
         await controller._take_over()
         return controller
 
@@ -294,8 +296,8 @@ class Controller:
         self._closed = True
         for job in self._running.values():
             job.abandon()
-        await self._wait_for_commands()
         self._decider.close()
+        await self._wait_for_commands()
 
     async def _wait_for_commands(self) -> None:
         """Wait for the running commands; stop retrying the unfinished ones."""

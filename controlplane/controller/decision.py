@@ -1,12 +1,12 @@
 """Decisions: answers the questions of `decide` about hooks and groups until it has a plan."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import msgspec
 
+from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActions, remote_reader
+from controlplane.controller.hook_calls import HookCalls
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -60,17 +60,21 @@ def _remote_unreadable(question: AskRemoteOffsets, cause: str) -> Rejected:
 
 
 class Decider:
-    """Decides as one worker does. Hooks that may block run in a separate thread pool."""
+    """Decides as one worker does. Hooks that may block run in threads of their own."""
 
-    def __init__(self, context: Context, outside: ExternalActions, hooks_at_once: int = 8) -> None:
+    def __init__(
+        self,
+        context: Context,
+        outside: ExternalActions,
+        hook_timeout_ms: int = CommandLimits().hook_timeout_ms,
+    ) -> None:
         self.context = context
         self._outside = outside
-        # A separate pool: a slow hook must not delay reads of the log in the default pool.
-        self._threads = ThreadPoolExecutor(hooks_at_once, thread_name_prefix="alter offsets")
+        self._hook_calls = HookCalls(hook_timeout_ms)
 
     def close(self) -> None:
-        """Call no more hooks; do not wait for a running call."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Give running hooks a short time; then cancel the decisions that wait for them."""
+        self._hook_calls.close()
 
     async def decided(
         self,
@@ -145,5 +149,4 @@ class Decider:
         if not plugins.may_block(connector_class):
             call = partial(hook, question.config, question.offsets)
             return await in_thread_if_large(call, len(question.config) + len(question.offsets))
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, hook, question.config, question.offsets)
+        return await self._hook_calls.outcome(hook, question)

@@ -306,6 +306,8 @@ class HookFailure(msgspec.Struct, frozen=True):
     """The hook threw. `text` is the message in the worker's answer; None: it has none."""
 
     text: str | None
+    detail: str | msgspec.UnsetType = msgspec.UNSET
+    """Cause that is only logged; unset: the text has it."""
 
 
 HookOutcome = HookSuccess | HookFailure

@@ -212,7 +212,9 @@ def hook_answer(
     if number >= len(context.hooks):
         return question
     outcome = context.hooks[number]
-    return Rejected(Reason.FAILED, outcome.text) if isinstance(outcome, HookFailure) else outcome
+    if isinstance(outcome, HookFailure):
+        return Rejected(Reason.FAILED, outcome.text, outcome.detail)
+    return outcome
 
 
 def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) -> AskHook:

@@ -1,0 +1,72 @@
+"""Calls of connectors' own `alter_offsets`, which may block, hang or change another system."""
+
+import asyncio
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+
+from controlplane.core.plan import AskHook, HookFailure, HookOutcome
+from controlplane.core.plugins.offset_hooks import Hook
+
+CALLS_AT_ONCE = 8
+"""Maximum calls that run; others wait, up to their time-out."""
+
+CLOSE_S = 5.0
+"""Longest wait of a closing controller for calls, as for tasks that stop."""
+
+
+class HookCalls:
+    """Calls hooks in threads that do not keep the process alive.
+
+    A call cannot be ended. After the time-out it is left behind, and its command fails. The call
+    counts towards `CALLS_AT_ONCE` until it returns.
+    """
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_s = timeout_ms / 1_000
+        self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._calls: set[asyncio.Task[HookOutcome]] = set()
+
+    async def outcome(self, hook: Hook, question: AskHook) -> HookOutcome:
+        """Call a hook; return what it did, or a failure if it does not return in time."""
+        call = asyncio.create_task(self._called(hook, question))
+        self._calls.add(call)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await call
+        except TimeoutError:
+            return HookFailure(
+                f"alter_offsets of connector {question.connector} has not returned in "
+                f"{self._timeout_s:g} s, so no offset is changed here"
+            )
+        finally:
+            self._calls.discard(call)
+
+    def close(self) -> None:
+        """Cancel the waiting commands after `CLOSE_S`; they have written nothing."""
+        if self._calls:
+            asyncio.get_running_loop().call_later(CLOSE_S, self._cancel)
+
+    def _cancel(self) -> None:
+        for call in self._calls:
+            call.cancel()
+
+    async def _called(self, hook: Hook, question: AskHook) -> HookOutcome:
+        await self._slots.acquire()
+        call: Future[HookOutcome] = Future()
+        call.set_running_or_notify_cancel()  # a cancelled waiter does not cancel the call
+        call.add_done_callback(partial(self._release, asyncio.get_running_loop()))
+
+        def run() -> None:
+            try:
+                call.set_result(hook(question.config, question.offsets))
+            except BaseException as error:  # noqa: BLE001 - the caller raises it
+                call.set_exception(error)
+
+        Thread(target=run, name=f"alter_offsets of {question.connector}", daemon=True).start()
+        return await asyncio.wrap_future(call)
+
+    def _release(self, loop: asyncio.AbstractEventLoop, _call: Future[HookOutcome]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self._slots.release)
