@@ -105,7 +105,7 @@ async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
 def test_values_are_written_as_java_prints_them(
     value: Any, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A sink without a file prints each value; bytes have no text in Java, but in Python."""
+    """A sink without a file prints each value; bytes, which have no text in Java, have Python's."""
     sink = shipped([])[f"{FILE}SinkConnector"]()
     assert isinstance(sink, Sink)
     record = SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, value=value)

@@ -109,7 +109,7 @@ def test_source_offsets_of_a_sink_are_refused() -> None:
 
 
 def test_negative_numbers_are_no_offsets() -> None:
-    """Negative offsets are refused before the hook; releases fail after it."""
+    """`kip` refuses negative partitions and offsets. A release fails at the offset alone."""
     message = "Failed to modify offsets for sink connector a"
     assert refused(STOPPED_SINK, alter((at("t", 0), to(-1))), "3.9") == Rejected(
         Reason.FAILED, message

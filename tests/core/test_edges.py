@@ -298,7 +298,7 @@ def test_edge_19_property_values_are_not_type_checked() -> None:
 
 
 def test_edge_20_a_status_tombstone_takes_the_tasks_along_across_partitions() -> None:
-    """The fold uses the one order of partitions; a hazard says that the result depends on it."""
+    """The fold depends on the order of partitions: `in_order` fixes it, and a hazard reports it."""
     task = status(("status-task-a-0", report("RUNNING")), partition=1)
     gone = status(("status-connector-a", None), partition=0, start=5)
     assert read([*task, *gone]).status.tasks == {}

@@ -143,7 +143,7 @@ class TestResponseFormat:
             assert await service.shows(AT) == {"offsets": empty}
 
     async def test_shown_offsets_can_be_sent_back(self, ours: AskedService) -> None:
-        """A request takes offsets in the form of the response, for sources and for sinks."""
+        """A request takes offsets as the response shows them, and those of sinks as in the KIP."""
         shown = await ours.shows(AT)
         assert (await ours.status_and_message("PATCH", AT, shown))[0] == 200
         sink = {"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}

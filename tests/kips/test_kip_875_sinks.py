@@ -64,7 +64,7 @@ async def offsets_of(client: httpx.AsyncClient, name: str) -> Any:
 
 
 def at(offset: int) -> dict[str, Any]:
-    """The one offset of a sink, in the form of the KIP."""
+    """The one offset of a sink, as the service shows it."""
     partition = {"kafka_topic": "t", "kafka_partition": 0}
     return {"sink": [{"partition": partition, "offset": {"kafka_offset": offset}}]}
 

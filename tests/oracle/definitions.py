@@ -268,7 +268,7 @@ def _without_words(row: DefinitionRow) -> DefinitionRow:
 
 
 def _mirrored(answers: _ReleaseAnswers, name: str | None = None) -> list[_Definition]:
-    """Keys of one of MirrorMaker's connectors that another one lacks; without `name`, those of all.
+    """Keys of the MirrorMaker connector `name` that another one lacks; without `name`, shared keys.
 
     Up to 3.3 each of them defined all keys: a key belongs to the connector that kept it later.
     """

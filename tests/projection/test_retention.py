@@ -89,7 +89,7 @@ async def test_records_behind_the_state_stay(log: EmbeddedLog) -> None:
 
 
 async def test_superseded_records_are_removed_if_configured(log: EmbeddedLog) -> None:
-    """Retention keeps the last record of each key, and young records."""
+    """Retention keeps young records, and the last old record of each key."""
     days = [1, 2, 3, 95, 96]
     await log.put(
         [Entry(CONFIG, 0, n, day * DAY_MS, b"connector-c", b"{}") for n, day in enumerate(days)]

@@ -67,7 +67,7 @@ def test_stabilize_replaces_a_lost_leader() -> None:
 
 
 def test_the_next_worker_takes_over_after_a_crash() -> None:
-    """The next worker takes over ten seconds later."""
+    """The next worker takes over and repeats the stop; after its crash, a third worker does."""
     cluster = "cluster w1@kip w2@kip w3@kip"
     text = f"{cluster}\n----\n\n{HALF_STOPPED}crash w2 after=tasks\n----\n\nstabilize\n----\n"
     assert printed(text) == [

@@ -147,7 +147,7 @@ def deferred(source: SourceFile) -> set[int]:
 
 
 def imports(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Each imported module with its line; `from a import b` also yields `a.b`."""
+    """Each imported module with its line; `from a import b` yields `a.b`."""
     for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

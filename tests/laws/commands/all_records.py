@@ -56,7 +56,7 @@ def a5(life: Life) -> Iterator[None]:
 
 
 def g1(life: Life) -> Iterator[None]:
-    """The fold depends on the order only; compaction of our own records changes no view."""
+    """Partitions may be read in any order; compaction of our own records changes no view."""
     assert _folded(life, in_order(sorted(life.entries, key=_place))) == life.final
     if not life.profile.writes_tasks_when_reconfigured:
         return

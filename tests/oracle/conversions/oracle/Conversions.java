@@ -100,7 +100,7 @@ public final class Conversions {
     }
 
     private static void write(ObjectNode answer, SchemaAndValue pair) {
-        // A header converter returns null for the text "null"; Connect's headers have this then.
+        // A header converter returns null for the text "null"; ConnectHeader makes it NULL.
         SchemaAndValue present = pair == null ? SchemaAndValue.NULL : pair;
         answer.set("schema", describe(present.schema()));
         answer.set("value", describe(present.value()));
