@@ -5,7 +5,6 @@ with a file per key, the environment. Installed packages may declare other provi
 (`controlplane.connect.ConfigProvider`).
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,15 +12,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controlplane.failure_text import description_of, shortened
+from controlplane.settings.config_references import (
+    ConfigReference,
+    has_references,
+    replace_references,
+)
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
 from controlplane.settings.provider_limits import NameLimit, PathLimit
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
-"""`${provider:path:key}` or `${provider:key}`."""
 
 GROUP = "controlplane.config_providers"
 """Group of the entry points that declare providers."""
@@ -138,9 +139,9 @@ class Providers:
             BadValue: a provider fails, or lacks the value.
             SettingsError: a provider cannot be loaded.
         """
-        if REFERENCE.search(text):
+        if has_references(text):
             self.load()
-        return REFERENCE.sub(lambda reference: self._required_value(key, reference), text)
+        return replace_references(text, partial(self._required_value, key))
 
     def of_connector(self, key: str, text: str) -> ResolvedText:
         """Replace the references in the config of a connector that starts, as a worker does.
@@ -154,41 +155,41 @@ class Providers:
         ttls_ms: dict[str, int] = {}
         refused: dict[str, str] = {}
 
-        def looked_up(reference: re.Match[str]) -> str:
-            if reference["name"] not in self._classes:
-                return reference[0]
+        def looked_up(reference: ConfigReference) -> str:
+            if reference.provider not in self._classes:
+                return reference.text
             try:
                 provided = self._read_value(key, reference, _INSTALL_ADVICE)
             except _ForbiddenReference as limit:
-                refused[reference[0]] = limit.setting
-                return reference[0]
+                refused[reference.text] = limit.setting
+                return reference.text
             if provided is None:
-                return reference[0]
-            values[provided.value] = reference[0]
+                return reference.text
+            values[provided.value] = reference.text
             if provided.ttl_ms is not None:
-                ttls_ms[f"{reference['name']}:{reference['path'] or ''}"] = provided.ttl_ms
+                ttls_ms[f"{reference.provider}:{reference.path}"] = provided.ttl_ms
             return provided.value
 
-        return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms, refused)
+        return ResolvedText(replace_references(text, looked_up), values, ttls_ms, refused)
 
-    def _required_value(self, key: str, reference: re.Match[str]) -> str:
-        if reference["name"] not in self._classes:
-            return reference[0]
+    def _required_value(self, key: str, reference: ConfigReference) -> str:
+        if reference.provider not in self._classes:
+            return reference.text
         try:
             provided = self._read_value(key, reference, _WRITE_VALUE_ADVICE)
         except _ForbiddenReference as limit:
-            raise BadValue(key, f"is {reference[0]}: {limit.setting} forbids it") from None
+            raise BadValue(key, f"is {reference.text}: {limit.setting} forbids it") from None
         except _Unreadable:
             provided = None
         if provided is None:
             raise BadValue(
                 key,
-                f"is {reference[0]}, and the provider cannot give this value: check the reference "
-                "and the provider",
+                f"is {reference.text}, and the provider cannot give this value: check the "
+                "reference and the provider",
             )
         return provided.value
 
-    def _read_value(self, key: str, reference: re.Match[str], advice: str) -> _CachedValue | None:
+    def _read_value(self, key: str, reference: ConfigReference, advice: str) -> _CachedValue | None:
         """Read a value from a provider; None if it has none.
 
         `advice`: end of the error about a provider that cannot run here.
@@ -198,7 +199,7 @@ class Providers:
             _ForbiddenReference: a limit forbids the reference.
             _Unreadable: the provider cannot read the value.
         """
-        name, path = reference["name"], reference["path"] or ""
+        name, path = reference.provider, reference.path
         provider = self._providers.get(name)
         if provider is None:
             raise BadValue(
@@ -206,15 +207,15 @@ class Providers:
                 f"comes from the config provider {name}, which cannot run here: {advice}",
             )
         try:
-            return provider(path, reference["key"])
+            return provider(path, reference.key)
         except _ForbiddenReference:
             raise
         except (OSError, UnicodeDecodeError, SettingsError):
-            raise _Unreadable(key, f"is {reference[0]}: {path} could not be read") from None
+            raise _Unreadable(key, f"is {reference.text}: {path} could not be read") from None
         except Exception as failure:
             reason = shortened(description_of(failure))
             raise _Unreadable(
-                key, f"is {reference[0]}: the config provider {name} failed: {reason}"
+                key, f"is {reference.text}: the config provider {name} failed: {reason}"
             ) from failure
 
 

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import shortened
 from controlplane.notices import Notices
+from controlplane.settings.config_references import START, replace_references
 from controlplane.settings.errors import BadValue
-from controlplane.settings.providers import REFERENCE, Providers, ResolvedText
-
-_REFERENCE = "${"
+from controlplane.settings.providers import Providers, ResolvedText
 
 SECRET_CHARACTERS = 3
 """Minimum length of a value to hide. Shorter values are too frequent in the text of a trace."""
@@ -80,7 +79,7 @@ class ConfigResolver:
 
     def _resolved_text(self, key: str, text: str) -> ResolvedText:
         """Return a value with its references replaced, and note its secrets."""
-        if _REFERENCE not in text:
+        if START not in text:
             return ResolvedText(text, {}, {}, {})
         try:
             resolved = self._providers.of_connector(key, text)
@@ -120,7 +119,7 @@ class ConfigResolver:
         references = {
             key: (str(value), self._resolved_text(key, str(value)).text)
             for key, value in config.items()
-            if value is not None and _REFERENCE in str(value)
+            if value is not None and START in str(value)
         }
         texts = [text for text, _ in references.values()]
 
@@ -164,10 +163,12 @@ class ConfigResolver:
 
             replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
         # A reference and the text before it may together look like another reference.
-        restored = REFERENCE.sub(lambda match: inserted.get(match[0], match[0]), replaced)
+        restored = replace_references(
+            replaced, lambda reference: inserted.get(reference.text, reference.text)
+        )
         # Line feeds replace each reference, so that the texts before and after it do not join and
         # look like a secret.
-        rest = REFERENCE.sub("\n\n", replaced)
+        rest = replace_references(replaced, lambda _: "\n\n")
         if restored != value or any(form in rest for form in forms):
             raise ConnectError(
                 f"The task config {key} has a value of a config provider that cannot be stored as "

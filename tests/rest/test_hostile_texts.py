@@ -39,6 +39,26 @@ READS = {
         "from controlplane.core.configdef.value_parser import _DOUBLE as pattern;"
         "assert pattern.fullmatch('1' * 1_000_000 + 'x') is None"
     ),
+    "references of config providers without an end": (
+        "from controlplane.settings.config_references import replace_references as replaced;"
+        "texts = [start * 400_000 + end for start in ('${', '${a:', '${a:b:', 'a:${')"
+        " for end in ('', '}')];"
+        "assert [replaced(text, lambda reference: reference.text) for text in texts] == texts"
+    ),
+    "a list of topics with many spaces": (
+        "from controlplane.core.validation.pattern_rules import TopicPatterns as patterns;"
+        "assert patterns.of('include', 'a' + ' ' * 1_000_000 + 'b').patterns[0][-1] == 'b';"
+        "assert patterns.of('include', 'a' + ' ,' * 500_000 + 'b').patterns[-1] == 'b'"
+    ),
+    "long patterns": (
+        "from controlplane.core.validation.pattern_rules import TopicPatterns as patterns;"
+        "from controlplane.core.configdef.regex_errors import matching_error, matches;"
+        "long = [('a', 10**6), ('(a|', 300_000), ('[a-z]', 4_000), ('a?', 9_000)];"
+        "long += [(r'\\PL', 6_000), ('[a' + r'\\PL' * 6_000 + ']', 1), ('[' + r'\\pL&&' * 3_000 + 'a]', 1)];"
+        "letters = ''.join(map(chr, range(300, 5_300)));"
+        "[matches(text * count, letters) or matching_error(text * count) for text, count in long];"
+        "patterns.of('include', 'a,' * 400_000 + 'a')._replace(key='k').joined"
+    ),
     "topics.regex that can match in many ways": (
         "from controlplane.core.configdef.regex_errors import matches;"
         "assert not any(matches(one, 'a' * 60 + '!')"

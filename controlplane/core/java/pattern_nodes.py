@@ -16,8 +16,8 @@ from controlplane.core.java.character_sets import CharacterSet
 Positions = int
 """Set of positions; bit p stands for position p."""
 
-STEPS_MAX: Final = 50_000
-"""Limit of the steps of one match, which take about 0.1 s. A usual one needs 100."""
+STEPS_MAX: Final = 20_000
+"""Limit of the steps of one match, which take about 0.05 s. A usual one needs 100."""
 
 _SHOWN_LENGTH_MAX: Final = 249
 """Longest text in an error: the longest name of a topic."""

@@ -30,9 +30,11 @@ class UnsupportedPattern(ValueError):
 _DEPTH_MAX: Final = 50
 """Limit of nested groups and classes: a deeper pattern would exceed Python's stack."""
 
+LENGTH_MAX: Final = 20_000
+"""Limit of the characters of a pattern: names of 1,000 topics."""
+
 _SIZE_MAX: Final = 100_000
-"""Limit of the characters of a pattern, and of its nodes with the ranges of their characters.
-The class `\\pL` has hundreds of ranges."""
+"""Limit of the nodes of a pattern, and of the ranges of its classes. `\\pL` has hundreds."""
 
 _REPEATS_MAX: Final = 2**31 - 1
 
@@ -132,8 +134,8 @@ class PatternParser:
     """Recursive descent over a pattern; each method takes its part and returns the node."""
 
     def __init__(self, pattern: str) -> None:
-        if len(pattern) > _SIZE_MAX:
-            raise UnsupportedPattern(f"more than {_SIZE_MAX} characters")
+        if len(pattern) > LENGTH_MAX:
+            raise UnsupportedPattern(f"more than {LENGTH_MAX} characters")
         self._symbols = _Symbols(pattern)
         self._flags = frozenset[str]()
         self._depth = 0
@@ -224,7 +226,7 @@ class PatternParser:
         return self._character(_single(char, any_case="i" in self._flags))
 
     def _character(self, characters: CharacterSet) -> PatternNode:
-        self._count(max(1, len(characters.ranges)))
+        self._count(1)
         return self._characters.setdefault(characters.ranges, Character(characters))
 
     # --- quantifiers ----------------------------------------------------------------------------
@@ -357,6 +359,7 @@ class PatternParser:
         match letter:
             case "p" | "P":
                 characters = self._property(start)
+                self._count(len(characters.ranges))
                 return characters if letter == "p" else ~characters
             case "0":
                 return self._octal(start)
@@ -416,6 +419,7 @@ class PatternParser:
         characters: CharacterSet | None = None
         while True:
             operand = self._operand(is_first=characters is None)
+            self._count(len(operand.ranges))
             characters = operand if characters is None else characters & operand
             if symbols.takes("]"):
                 break
@@ -443,6 +447,7 @@ class PatternParser:
             elements.append(self._element())
         if not elements:
             raise symbols.refused("an empty operand in a class")
+        self._count(sum(len(element.ranges) for element in elements))
         return CharacterSet(pair for element in elements for pair in element.ranges)
 
     def _element(self) -> CharacterSet:

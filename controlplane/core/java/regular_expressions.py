@@ -8,7 +8,7 @@ refused, and those that are not understood:
 - the flags c, d, u, x and U
 - quantifiers in a look-behind, and repeated anchors
 - classes that Java reads from the right: `[a&&[b]c]`
-- more than 100,000 characters, or more than 50 nested groups
+- more than 20,000 characters, or more than 50 nested groups
 
 Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
 repeated group. They are found here: `(\A|aa){2}` matches `aa`.
@@ -53,7 +53,7 @@ class JavaPattern:
         return bool(self._root.ends(PatternMatch(text), 1) >> len(text) & 1)
 
 
-_ANSWERS_KEPT: Final = 1_000
+_ANSWERS_KEPT: Final = 10_000
 """Limit of answers that a pattern keeps: a predicate asks about one topic for each record."""
 
 _KEPT_LENGTH_MAX: Final = 249

@@ -8,7 +8,6 @@ patterns must match the whole name of a topic:
 - `topic.creation.GROUP.include` and `.exclude` of a source. Kafka: `TopicCreationGroup`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from controlplane.core.configdef.check_result import KeyChecks, add_errors
 from controlplane.core.configdef.regex_errors import matching_error, pattern_error
 from controlplane.core.configdef.value_parser import InvalidValue, JavaClass
 from controlplane.core.java.java_library import trim
+from controlplane.core.java.pattern_parser import LENGTH_MAX
 from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.validation.subject import ValidationSubject
 
@@ -23,7 +23,13 @@ TOPICS_REGEX = "topics.regex"
 TOPIC_CREATION = "topic.creation."
 
 _MATCHER = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
-_SEPARATOR = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_SPACES = " \t\n\x0b\f\r"
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the items of a list in a config, without the white space around each."""
+    trimmed = trim(text)
+    return tuple(item.strip(_SPACES) for item in trimmed.split(",")) if trimmed else ()
 
 
 class TopicPatterns(NamedTuple):
@@ -36,8 +42,7 @@ class TopicPatterns(NamedTuple):
     @classmethod
     def of(cls, key: str, text: str) -> "TopicPatterns":
         """Read the text of the setting: patterns with commas between them."""
-        trimmed = trim(text)
-        return cls(key, tuple(_SEPARATOR.split(trimmed)) if trimmed else ())
+        return cls(key, _listed(text))
 
     @property
     def joined(self) -> str:
@@ -50,7 +55,8 @@ class TopicPatterns(NamedTuple):
         Raises:
             InvalidValue: it cannot be matched; in Kafka's words if it is invalid.
         """
-        for pattern in (*self.patterns, self.joined):
+        too_long = [self.joined] if len(self.joined) > LENGTH_MAX else []
+        for pattern in (*too_long, *self.patterns, self.joined):
             reason = matching_error(pattern)
             if reason is not None:
                 raise self._invalid(reason)
@@ -85,8 +91,7 @@ def compiled_regex(key: str, pattern: str) -> JavaPattern:
 
 def topic_groups(config: Mapping[str, str | None]) -> Iterator[str]:
     """Names of the groups of `topic.creation.groups`, without the default group."""
-    listed = trim(config.get(f"{TOPIC_CREATION}groups") or "")
-    names = dict.fromkeys(_SEPARATOR.split(listed)) if listed else {}
+    names = dict.fromkeys(_listed(config.get(f"{TOPIC_CREATION}groups") or ""))
     return (name for name in names if name and name != "default")
 
 

@@ -21,6 +21,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.views.group_progress import LogEnd
+from controlplane.event_loop import sliced
 from controlplane.logs.log import Log, LogError, Record
 from controlplane.worker.data_topics.clients import ProducerFailure
 
@@ -211,11 +212,10 @@ class GroupAssignments:
             LogError: the log cannot list its topics.
         """
         topics = await self._topics()
+        selected = [topic async for topic in sliced(sorted(topics)) if selects(topic)]
         members = self._groups[member.group]
         partitions = [
-            (topic, partition)
-            for topic in sorted(filter(selects, topics))
-            for partition in range(topics[topic])
+            (topic, partition) for topic in selected for partition in range(topics[topic])
         ]
         number, count = members.index(member), len(members)
         share = {partition for place, partition in enumerate(partitions) if place % count == number}

@@ -1,12 +1,14 @@
 """Behaviours of Kafka's consumer for which aiokafka's consumer has no option."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.conn import CloseReason
 from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
 from aiokafka.protocol.group import JoinGroupRequest
+
+from controlplane.event_loop import sliced
 
 REBALANCE_MARGIN_S = 5.0
 """Time that a JoinGroup request may take beyond the longest rebalance
@@ -18,10 +20,24 @@ class TopicMatcher:
 
     def __init__(self, selects: Callable[[str], bool]) -> None:
         self._selects = selects
+        self._answers: dict[str, bool] = {}
         self._failure: Exception | None = None
+
+    async def examine(self, topics: Iterable[str]) -> None:
+        """Examine many topics in slices: `match` would hold up the event loop for all of them."""
+        async for topic in sliced(topics):
+            self.match(topic)
 
     def match(self, topic: str) -> bool:
         """Return True if the topic is selected; False after an error, which is kept."""
+        answer = self._answers.get(topic)
+        if answer is None:
+            answer = self._answers[topic] = self._examined(topic)
+        return answer
+
+    def _examined(self, topic: str) -> bool:
+        if self._failure is not None:  # the consumer has failed
+            return False
         try:
             return self._selects(topic)
         except Exception as failure:  # noqa: BLE001 - it would end aiokafka's updates of metadata

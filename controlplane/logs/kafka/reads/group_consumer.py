@@ -146,6 +146,8 @@ class GroupConsumer:
             self._consumer.subscribe(topics=[*topics], listener=listener)
         else:
             self._matcher = TopicMatcher(selects)
+            with suppress(KafkaError):  # the subscription requests them again
+                await self._matcher.examine(await self._consumer.topics())
             subscribe_to_matches(self._consumer, self._matcher, listener)
 
     async def poll(self, timeout_s: float) -> list[Entry]:
