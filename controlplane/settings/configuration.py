@@ -43,9 +43,9 @@ class EffectiveValue(NamedTuple):
 class Configuration:
     """Values from several sources, the strongest first.
 
-    An empty value counts as unset. In a file or flag it is an error where Kafka refuses it, or
-    where a worker would not start. An environment variable may always be empty, because images
-    also pass on unset ones.
+    An empty value counts as unset, except where the setting gives it a meaning (`admin.listeners`).
+    In a file or flag it is an error where Kafka refuses it, or where a worker would not start. An
+    environment variable may always be empty, because images also pass on unset ones.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from controlplane.settings.sources import (
 )
 
 WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
-"""Variable with the path of a worker's file; it replaces the flag."""
+"""Variable with the path of a worker's file; the flag `--worker-properties` wins over it."""
 
 _NOT_SETTINGS = {
     WORKER_FILE,

@@ -1,4 +1,6 @@
-"""Keys of a worker's file without effect here: keys for Java workers only, and misspelt keys.
+"""Keys of a worker's file that no table has: unused keys of Kafka, and misspelt keys.
+
+Most unused keys are for Java workers only. Some have an effect with brokers; their reasons say so.
 
 The keys are those of `DistributedConfig` in all releases; a test compares them with Kafka's
 classes.

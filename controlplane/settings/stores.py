@@ -14,7 +14,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of trusted certificates, and of this process's private key and certificate."""
 
     ssl_truststore_type: str = "JKS"
-    """JKS or PKCS12 (the content decides which), or PEM. The key store has the same types."""
+    """JKS or PKCS12 (the content decides which), or PEM. `ssl.keystore.type` has the same
+    values, but no private key is read from a JKS store."""
 
     ssl_truststore_location: Annotated[str | None, PATH] = None
     """Path; as in Java, relative to the directory in which the process starts. None: the system's

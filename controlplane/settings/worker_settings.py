@@ -141,8 +141,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- connectors that run here ----------------------------------------------------------------
 
     plugin_path: tuple[str, ...] = ()
-    """Python modules, and directories (`./plugins`), whose connectors run here; empty: none runs,
-    and nothing is imported. For a Java worker it is the path of connector jars."""
+    """Python modules, and directories (`./plugins`), whose connectors run here; empty: none runs.
+    Classes that installed packages declare are imported in any case, to validate configs. For a
+    Java worker it is the path of connector jars."""
 
     connectors_folders: tuple[str, ...] = ()
     """This project's own: folders that the connectors for files may touch; empty: none."""
@@ -174,7 +175,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- checked settings without effect so far --------------------------------------------------
 
     worker_sync_timeout_ms: Annotated[_Int, _ONE_WORKER] = 3_000
-    """Time limit for a leader to read to the end of the config topic before it decides."""
+    """Time limit for a worker that is behind to read to the end of the config topic."""
 
     inter_worker_key_ttl_ms: Annotated[_Int, _ONE_WORKER] = 3_600_000
     """KIP-507: lifetime of the key for internal requests."""

@@ -317,6 +317,11 @@ class InstanceFactory:
         check_sink_task(draft.connector_config, self._plane.context)
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
+        group = group_of(draft.identity.connector, draft.connector_config, self._plane.context)
+        subscription = TopicSubscription(
+            [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
+            _topics_regex(draft.config),
+        )
         # From here to the run, no step may fail: only the run closes the transformations.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
@@ -331,11 +336,6 @@ class InstanceFactory:
             note_topic=partial(self._statuses.note_topic, draft.identity),
             notices=self._notices,
             metrics=metrics,
-        )
-        group = group_of(draft.identity.connector, draft.connector_config, self._plane.context)
-        subscription = TopicSubscription(
-            [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
-            _topics_regex(draft.config),
         )
         task_and_config = draft.identity, draft.connector_config
         run = SinkTaskRun(

@@ -2,7 +2,9 @@
 
 A name that can be a module is one: `plugins` is a module, `./plugins` a directory.
 
-A module is imported only if the operator has named it here. No REST request imports anything.
+A module is imported only if the operator has named it here. Classes that installed packages declare
+are the exception: `controlplane.plugins` imports them at the start. No REST request imports
+anything.
 """
 
 import importlib

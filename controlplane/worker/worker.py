@@ -71,10 +71,10 @@ class WorkerActions:
         self.worker: ConnectWorker | None = None
 
     async def perform(self, action: AnyAction) -> None:
-        """Restart instances of this worker, or change a group.
+        """Restart instances of this worker, or perform the action with the clients of tasks.
 
         Raises:
-            ExternalActionFailed: the connector cannot be started, or the group cannot be changed.
+            ExternalActionFailed: the connector cannot be started, or the action fails.
         """
         if isinstance(action, WriteOffsets | FenceProducers) and action.clients is not UNSET:
             clients = await self._resolved(action.clients)

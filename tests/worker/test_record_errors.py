@@ -10,6 +10,9 @@ from controlplane.connect import RetriableError
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.context import DecisionSettings
+from controlplane.plane import Settings
+from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.records.record_errors import (
     ErrorSettings,
@@ -276,6 +279,23 @@ async def test_a_failed_sink_closes_its_transformations() -> None:
         await create_sink(worker, UnmadeSink, **transformed_by(Noting))
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "no sink" in task_trace(worker, "s")
+    assert closed == configured
+
+
+async def test_a_sink_without_a_usable_pattern_leaves_no_transformation_open() -> None:
+    """A config provider gives the pattern, so that only the start of the task checks it."""
+    configured.clear()
+    env = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    async with running(
+        KeepingSink,
+        others=[Noting],
+        providers=Providers({"env": env}, {"P": "("}),
+        settings=Settings(worker=DecisionSettings(config_providers=("env",))),
+    ) as worker:
+        config = config_of(KeepingSink, topics_regex="${env:P}") | transformed_by(Noting)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "Invalid regex" in task_trace(worker, "s")
     assert closed == configured
 
 

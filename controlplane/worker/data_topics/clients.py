@@ -170,7 +170,7 @@ class Consumer(Protocol):
         ...
 
     def wake_up(self) -> None:
-        """Let a waiting `poll` return at once."""
+        """Let a waiting `poll` or `attend` return at once."""
         ...
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -204,7 +204,7 @@ class Consumer(Protocol):
 
 
 class RebalanceCallbacks(Protocol):
-    """Callbacks of a consumer about its partitions; they run within `poll`."""
+    """Callbacks of a consumer about its partitions; they run within `poll` or `attend`."""
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit and close these partitions, before another consumer gets them."""

@@ -137,7 +137,7 @@ class LogProducer:
         await (self._queue.drop() if abandoned else self._queue.close())
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
-        """Append a batch; if that fails because of one record, append them one by one."""
+        """Append a batch; if that fails, append its records singly: one may be the cause."""
         try:
             records = [await self._placed(queued.record) async for queued in sliced(batch)]
             positions = await self._append(records)

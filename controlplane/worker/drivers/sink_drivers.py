@@ -48,7 +48,7 @@ class SinkDriver(Protocol):
         ...
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Tell the task of lost partitions."""
+        """Tell the task of partitions that it no longer consumes."""
         ...
 
     async def stop(self) -> None:

@@ -90,7 +90,7 @@ class SourceDriver(Protocol):
         ...
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
-        """Tell the task of records that are in the log."""
+        """Tell the task of records that are in the log, or were dropped."""
         ...
 
     async def committed(self) -> None:

@@ -37,7 +37,7 @@ class ConfigReloads:
             self._loop.call_soon_threadsafe(self._set, connector, config, dict(ttls_ms))
 
     def cancel(self, connector: str) -> None:
-        """Forget the values of a connector."""
+        """Cancel the timers of a connector."""
         for timer in self._timers.pop(connector, {}).values():
             timer.cancel()
 

@@ -92,7 +92,8 @@ class ConnectorActor:
     async def restart(self, instances: RestartedInstances) -> None:
         """Restart the connector (None) or tasks; return when the tasks have stopped.
 
-        The connector has then been started; tasks start afterwards.
+        The connector has then been started, unless that takes longer than
+        `connector_stop_timeout_ms`. Tasks start afterwards.
 
         Raises:
             Exception: the connector cannot be started.
@@ -130,7 +131,7 @@ class ConnectorActor:
             StartTimedOut: the start takes longer than the time limit.
             Exception: the connector cannot be started.
         """
-        await self.restart(())  # nothing is restarted: the assignment has been applied
+        await self.restart(())  # restarts nothing; returns once the assignment has been applied
         connector = self._connector
         if self._start_failure is None and connector is not None:
             try:

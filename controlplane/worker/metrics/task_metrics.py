@@ -28,7 +28,7 @@ class TaskMetrics:
         self.commit_outcomes = Distribution(clock)
         """1 for a commit that succeeded, 0 for one that failed."""
         self.batch_records = Distribution(clock)
-        """Sizes of batches that were sent, or put."""
+        """Sizes of batches that were polled, or put."""
         self.errors = ErrorMetrics()
 
     def reached(self, state: State) -> None:

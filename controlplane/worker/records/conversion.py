@@ -377,7 +377,7 @@ class Pipelines:
         """Return the connector's converters, or else the worker's."""
         settings = self._settings
         headers = header_converter_for(config.get("header.converter") or settings.header_converter)
-        headers.configure(prefixed(config, "header.converter."), is_key=False)
+        headers.configure(self._converter_settings("header.converter", config), is_key=False)
         return Converters(
             self._converter("key", config, settings.key_converter),
             self._converter("value", config, settings.value_converter),
@@ -385,7 +385,7 @@ class Pipelines:
         )
 
     def _converter(self, role: str, config: Mapping[str, str], default: str | None) -> Converter:
-        """Return the converter of keys or values; its settings are in the config that names it.
+        """Return the converter of keys or values.
 
         Raises:
             ConnectError: neither the connector nor the worker names one.
@@ -397,11 +397,14 @@ class Pipelines:
                 f"Neither the connector nor the worker has a {setting}: set it in the "
                 "connector's config, or in the worker's file"
             )
-        own = prefixed(config, f"{setting}.")
-        of_worker = prefixed(self._settings.converter_settings, f"{setting}.")
         converter: Converter = converter_for(name)
-        converter.configure(own if setting in config else of_worker, is_key=role == "key")
+        converter.configure(self._converter_settings(setting, config), is_key=role == "key")
         return converter
+
+    def _converter_settings(self, setting: str, config: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings of a converter from the config that names it."""
+        naming = config if setting in config else self._settings.converter_settings
+        return prefixed(naming, f"{setting}.")
 
 
 def _close_quietly(plugin: Transformation | Predicate) -> None:

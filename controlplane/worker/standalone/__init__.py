@@ -1,1 +1,1 @@
-"""Standalone worker: its offsets file, its log, and its connectors' files."""
+"""Standalone worker: its offsets file, its log, and its commands."""

@@ -30,7 +30,7 @@ from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 
 POLL_S = 0.5
-"""Longest wait for records: pauses, commits and stops are noticed meanwhile."""
+"""Longest wait for records. A pause or a requested commit takes effect after it; a stop ends it."""
 
 RETRY_S = 1.0
 """Pause before a batch is put again, if the task does not say."""

@@ -1,0 +1,50 @@
+"""Converters of tasks: the connector's, or else the worker's with the worker's settings."""
+
+import pytest
+
+from controlplane.connect import ConnectError, RecordHeader, SourceRecord
+from controlplane.connect.data import INT32
+from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.records.conversion import Pipelines
+from controlplane.worker.settings import RuntimeSettings
+
+
+@pytest.mark.parametrize("missing", ["key.converter", "value.converter"])
+def test_a_missing_converter_is_refused_with_a_remedy(missing: str) -> None:
+    """The message names the setting, and the two places for it."""
+    both = dict.fromkeys(
+        ("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter"
+    )
+    config = {name: value for name, value in both.items() if name != missing}
+    remedy = f"has a {missing}: set it in the connector's config, or in the worker's file"
+    with pytest.raises(ConnectError, match=remedy):
+        Pipelines(ConnectorClasses(), RuntimeSettings()).source(config)
+
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+PLAIN = {"header.converter.schemas.enable": "false"}
+
+
+@pytest.mark.parametrize(
+    ("config", "written"),
+    [
+        ({}, b"7"),
+        ({"header.converter.schemas.enable": "true"}, b"7"),
+        (
+            {"header.converter": JSON},
+            b'{"schema":{"type":"int32","optional":false},"payload":7}',
+        ),
+        ({"header.converter": JSON, **PLAIN}, b"7"),
+    ],
+)
+def test_the_config_that_names_the_header_converter_has_its_settings(
+    config: dict[str, str], written: bytes
+) -> None:
+    """The worker has a JsonConverter for headers without schemas."""
+    worker = RuntimeSettings(
+        key_converter=JSON, value_converter=JSON, header_converter=JSON, converter_settings=PLAIN
+    )
+    record = SourceRecord(topic="t", value="v", headers=(RecordHeader("n", 7, INT32),))
+    converted = Pipelines(ConnectorClasses(), worker).source(config).converted(record)
+    assert converted is not None
+    assert converted.headers == (("n", written),)
