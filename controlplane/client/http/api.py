@@ -36,6 +36,9 @@ _NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
 """Messages about a path or a method that a release lacks."""
 
 
+_VIEW_OPTIONS = {"as_of": "--as-of", "profile": "--release"}
+"""Command-line option for each query parameter of `view`."""
+
 _UNDECIDED_STATUSES = (
     httpx.codes.UNAUTHORIZED,
     httpx.codes.FORBIDDEN,
@@ -115,7 +118,7 @@ class Api:
             str(root["version"]), root.get("kafka_cluster_id"), _is_ours(answer.headers)
         )
         for field in self._view:
-            self.need(f"--{field.replace('_', '-')}")
+            self.need(_VIEW_OPTIONS[field])
 
     def need(self, feature: str, *, in_its_log: bool = True) -> None:
         """Require our own server for a feature, which the error names.
