@@ -225,7 +225,7 @@ class Controller:
             except LogError as error:
                 return error
             except TimeoutError:
-                return LogUnavailable(f"The log has not taken a write for {PROBE_S:g} s")
+                return LogUnavailable(f"The log did not complete a write probe in {PROBE_S:g} s")
         return self.failure
 
     async def plan(
@@ -388,7 +388,7 @@ class Controller:
             await self._execution.refuse(request, rejected, self._limits.refusal_max_bytes)
 
     def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
-        """Log one event about a command that has ended, if the log takes it."""
+        """Report a command that has ended, if the receiver of notices takes `info`."""
         if not self._reports_commands():
             return
         command = job.request.command

@@ -86,7 +86,7 @@ class HasLogEnds(Protocol):
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """End of each partition; partitions with an unknown end are missing.
+        """End of each partition. An unknown end has its reason, or the partition is missing.
 
         Raises:
             ExternalActionFailed: no broker answers.
@@ -209,6 +209,6 @@ class NoExternalSystems:
             )
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """Return no offsets: without a Kafka cluster no group has committed any."""
+        """Return no offsets. Only a worker reads those of the groups in an embedded log."""
         del group, admin
         return ()

@@ -93,7 +93,7 @@ class KafkaActions:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """End of each partition that a group reads; partitions with an unknown end are missing.
+        """End of each partition that a group reads, or the reason why it is unknown.
 
         Raises:
             ExternalActionFailed: no broker answers.

@@ -13,9 +13,9 @@ class FateKind(Enum):
 
     ACCEPTED = "accepted"
     IGNORED = "ignored"
-    """Logged; nothing changes and the previous value stays."""
+    """Logged; nothing changes. Exception: an offset under an unusable key is stored, not listed."""
     UNDECODABLE = "undecodable"
-    """Ignored; in the config topic the worker's offset does not advance either."""
+    """Config topic only: ignored, and the worker's config offset does not advance."""
     LOSES_BATCH = "loses batch"
     """Throws an exception that costs the worker the rest of the poll batch (`KafkaBasedLog#poll`).
     """

@@ -1,4 +1,4 @@
-"""Java's `hashCode`, which decides the order, and `toString` of JSON values.
+"""Java's `hashCode` of JSON values, which decides the order of a HashMap, and their `toString`.
 
 Values are those of Python's JSON. Jackson reads them into `LinkedHashMap`, `ArrayList`, `String`,
 `Double`, `Boolean` and an integer class. Connect's own converter makes every integer a `Long`. No

@@ -46,7 +46,10 @@ class PlanLine(NamedTuple):
     value: str
     """Value of the record, or the action."""
     then: str
-    """Condition for the next step to begin, on the step's last line only."""
+    """Condition for the next step to begin, on the step's last line only.
+
+    For a step that undoes another: the condition of the undo, on its first line.
+    """
 
 
 def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
@@ -97,7 +100,8 @@ def _place(line: PlanLine) -> str:
 def _lines_of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
     """Lines of a step, then those of its undo.
 
-    The first line has the step's name. The last one has the condition for the next step.
+    The first line has the step's name. The last one has the condition for the next step. The first
+    line of the undo has the condition of the undo.
     """
     plan_lines = [_record_line(draft, state) for draft in step.records]
     if step.action is not None:
@@ -108,7 +112,7 @@ def _lines_of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
     if step.undo is not None:
         for line in _lines_of_step(step.undo, state):
             named = f"({line.step})" if line.step else ""
-            yield line._replace(step=named, then="if a later step fails" if named else "")
+            yield line._replace(step=named, then="if a step fails" if named else "")
 
 
 def _record_line(draft: Draft, state: ClusterState) -> PlanLine:

@@ -87,7 +87,7 @@ def text(aspect: Aspect, item: Any, value: Any) -> str:
 
 
 def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
-    """Change of a fact: `PAUSED → STOPPED`; of two maps only the members that differ."""
+    """Change of a fact: `PAUSED → STOPPED`; of two task configs only the keys that differ."""
     if aspect is Aspect.TASK_CONFIG and isinstance(before, Mapping) and isinstance(after, Mapping):
         return _member_changes(before, after)
     if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays_on_worker(before, after):

@@ -1,1 +1,1 @@
-"""Topics, keys and partitions: names, owners of keys, Kafka's partitioner."""
+"""Owners of keys, topics and keys of source offsets, Kafka's partitioner."""

@@ -188,9 +188,9 @@ _TopicValues = tuple[str, Mapping[bytes | None, bytes | None]]
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     """Offsets of every source partition of a connector (`Worker#sourceConnectorOffsets`).
 
-    Partitions that are nested, or whose offset cannot be decoded, are left out. A worker that
-    serialises the parsed key again may look up other bytes than the log has. The offset is then
-    None.
+    Partitions whose offset cannot be decoded are left out. A worker that serialises the parsed key
+    again also leaves out nested partitions. It may look up other bytes than the log has. The offset
+    is then None.
     """
     return all_source_offsets(state, name).shown
 

@@ -44,7 +44,7 @@ class HistoryEvent(NamedTuple):
 
     @property
     def what(self) -> str:
-        """Changed fact as text: `target state`, `config rows`, `task status 0`."""
+        """Changed fact as text: `target state`, `config tasks.max`, `task status 0`."""
         if self.aspect is None:
             return str(self.item)
         return f"{self.aspect.value} {item(self.aspect, self.item)}".strip()

@@ -84,7 +84,7 @@ def test_reads_waits_and_undo_are_named() -> None:
         Step("write", (draft,), read_back=("connect-offsets", "own"), best_effort=True, undo=undo)
     ) == [
         "write         config-0  k  1  (read offsets and own, go on even if it fails)",
-        "(undo-write)  config-0  k  ∅  (if a later step fails)",
+        "(undo-write)  config-0  k  ∅  (if a step fails)",
     ]
 
 

@@ -90,7 +90,7 @@ async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path
             status, message = await health_answer(client)
             other.execute("ROLLBACK")
         assert status == 500
-        assert "has not taken a write" in message
+        assert "did not complete a write probe" in message
         created = await client.put("/connectors/orders/config", json=CONFIG, timeout=None)
         assert created.status_code == 201
         assert (await health_answer(client))[0] == 200
