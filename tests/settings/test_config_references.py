@@ -26,7 +26,7 @@ def test_references_are_kafkas(text: str) -> None:
 
     assert replace_references(text, replaced) == KAFKAS.sub("<>", text)
     assert references == [
-        ConfigReference(found[0], found[1], found[3] or "", found[4])
-        for found in KAFKAS.finditer(text)
+        ConfigReference(reference[0], reference[1], reference[3] or "", reference[4])
+        for reference in KAFKAS.finditer(text)
     ]
     assert has_references(text) is bool(references)
