@@ -126,7 +126,7 @@ class InstanceFactory:
                 config, self._plane.context, exactly_once=self._settings.exactly_once
             )
         resolved = partial(self._resolved_connector, name, connector, config)
-        return driver_of(connector, RunningConnector(name, resolved, requests))
+        return driver_of(connector, RunningConnector(name, resolved, requests), self._notices)
 
     def version(self, config: Mapping[str, Any]) -> str | None:
         """Return the version of a connector's class for its statuses; None: it has none."""
@@ -220,7 +220,7 @@ class InstanceFactory:
         connector = self._classes.named(connector_class(assignment.config))
         identity = TaskIdentity(name, number)
         with task_logs(identity):
-            thread = AuthorThread(f"task {identity}")
+            thread = AuthorThread(f"task {identity}", self._notices)
         control = TaskControl(paused=paused)
         control.when_abandoned(thread.leave_behind)
         is_source = connector.kind == "source"
@@ -257,7 +257,7 @@ class InstanceFactory:
         context = TaskContext(draft.identity, draft.config, offsets, transaction)
         driver = await _source_driver(draft, context)
         # A thread of its own: a generator that blocks must not hold up records that it has yielded.
-        converting = AuthorThread(f"conversion {draft.identity}")
+        converting = AuthorThread(f"conversion {draft.identity}", self._notices)
         draft.control.when_abandoned(converting.leave_behind)
         try:
             pipeline = await converting.call(

@@ -7,18 +7,28 @@ API nor other tasks.
 import asyncio
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from selectors import DefaultSelector
+from types import FrameType
 from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import description_of
+from controlplane.notices import Notices
 from controlplane.worker.process_exits import guard_exits
 
 T = TypeVar("T")
+
+SLOW_CALL_S = 60.0
+"""Time after which a warning names a call that has not returned."""
+
+_STACK_MAX = 20
+"""Maximum calls in such a warning."""
 
 
 class AuthorExit(ConnectError):
@@ -62,7 +72,11 @@ class AuthorThread:
     keep the process alive.
     """
 
-    def __init__(self, name: str, context: Context | None = None) -> None:
+    def __init__(
+        self, name: str, notices: Notices | None = None, context: Context | None = None
+    ) -> None:
+        """`notices`: receives a warning for each call that does not return in `SLOW_CALL_S`."""
+        self._notices = notices
         self._loop = asyncio.SelectorEventLoop(_OwnSelector())
         self._left_behind = False
         context = context or copy_context()
@@ -97,8 +111,26 @@ class AuthorThread:
         If the function returns an awaitable, the thread awaits it. The future fails with what the
         function raises, and with `AuthorExit` for `SystemExit` and its like.
         """
+        if self._notices is None:
+            return self.submit_wait(function, *arguments)
+        call = _WatchedCall(function, partial(self._warn, self._notices))
+        result = self.submit_wait(call, *arguments)
+        result.add_done_callback(call.end)
+        return result
+
+    def submit_wait(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
+        """Begin a call as `submit` does, without a warning: it may wait for a source's records."""
         call = asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
         return asyncio.wrap_future(call)
+
+    def _warn(self, notices: Notices) -> None:
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - as faulthandler
+        notices.warning(
+            "call_not_returned",
+            thread=self._thread.name,
+            waited_s=SLOW_CALL_S,
+            stack=" < ".join(_author_calls(frame)),
+        )
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result. A cancelled caller cancels an `async def`.
@@ -142,6 +174,11 @@ class AuthorThread:
         result: T = await self.submit(_checked, check, function, arguments)
         return result
 
+    async def checked_wait(self, check: Callable[[Any], T], function: Callable[[], Any]) -> T:
+        """Call a function as `checked_call` does, without a warning (`submit_wait`)."""
+        result: T = await self.submit_wait(_checked, check, function, ())
+        return result
+
     def abandon(self) -> None:
         """End the thread as soon as it is idle; do not wait for it. A second call does nothing."""
         with suppress(RuntimeError):  # its loop is closed
@@ -150,6 +187,44 @@ class AuthorThread:
     def _stop_soon(self) -> None:
         """Stop the loop once all calls that were submitted before have begun."""
         self._loop.call_soon(self._loop.stop)
+
+
+class _WatchedCall:
+    """A function that is called in a thread; warns if it does not return in time.
+
+    The wait for the thread does not count: an earlier call may wait for records.
+    """
+
+    def __init__(self, function: Callable[..., Any], warn: Callable[[], None]) -> None:
+        self._function = function
+        self._warn = warn
+        self._begun = False
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(SLOW_CALL_S, self._look)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function, in the thread."""
+        self._begun = True
+        return self._function(*arguments)
+
+    def end(self, _result: "asyncio.Future[Any]") -> None:
+        """Cancel the warning."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._begun:
+            self._warn()
+        else:
+            self._timer = self._loop.call_later(SLOW_CALL_S, self._look)
+
+
+def _author_calls(frame: FrameType | None) -> list[str]:
+    """Return the calls below this module, the innermost first; empty if the thread waits in it."""
+    calls: list[str] = []
+    while frame is not None and frame.f_code.co_filename != __file__ and len(calls) < _STACK_MAX:
+        calls.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
+        frame = frame.f_back
+    return [] if frame is None else calls
 
 
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import ResolvedConfig, Source, SourceConnector
+from controlplane.notices import Notices
 from controlplane.worker.connector_classes import AnyConnectorClass
 from controlplane.worker.drivers.author_thread import AuthorThread
 
@@ -93,12 +94,15 @@ class ClassicDriver:
     """Runs a `SourceConnector` or `SinkConnector`, in a thread of its own."""
 
     def __init__(
-        self, connector: type[SourceConnector | SinkConnector], context: RunningConnector
+        self,
+        connector: type[SourceConnector | SinkConnector],
+        context: RunningConnector,
+        notices: Notices,
     ) -> None:
         self._class = connector
         self._connector: SourceConnector | SinkConnector | None = None
         self._context = context
-        self._thread = AuthorThread(f"connector {context.name}")
+        self._thread = AuthorThread(f"connector {context.name}", notices)
 
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""
@@ -140,11 +144,13 @@ class ClassicDriver:
 class OneClassDriver:
     """Runs the connector's side of a `Source` or `Sink`: `split` and `watch`."""
 
-    def __init__(self, connector: type[Source | Sink], context: RunningConnector) -> None:
+    def __init__(
+        self, connector: type[Source | Sink], context: RunningConnector, notices: Notices
+    ) -> None:
         self._class = connector
         self._connector: Source | Sink | None = None
         self._context = context
-        self._thread = AuthorThread(f"connector {context.name}")
+        self._thread = AuthorThread(f"connector {context.name}", notices)
         self._watch: tuple[AuthorThread, asyncio.Future[Any]] | None = None
 
     async def make(self) -> None:
@@ -162,7 +168,7 @@ class OneClassDriver:
         if self._class.watch is base.watch:
             return
         thread = AuthorThread(f"watch {self._context.name}")
-        watching = thread.submit(self._connector.watch, self._context)
+        watching = thread.submit_wait(self._connector.watch, self._context)
         watching.add_done_callback(self._watched)
         self._watch = thread, watching
 
@@ -202,11 +208,16 @@ class OneClassDriver:
             self._watch[0].abandon()
 
 
-def driver_of(connector: AnyConnectorClass, context: RunningConnector) -> ConnectorDriver:
-    """Return the driver for a connector of either form; it makes the connector itself."""
+def driver_of(
+    connector: AnyConnectorClass, context: RunningConnector, notices: Notices
+) -> ConnectorDriver:
+    """Return the driver for a connector of either form; it makes the connector itself.
+
+    `notices`: receives warnings about calls that do not return.
+    """
     if issubclass(connector, Source | Sink):
-        return OneClassDriver(connector, context)
-    return ClassicDriver(connector, context)
+        return OneClassDriver(connector, context, notices)
+    return ClassicDriver(connector, context, notices)
 
 
 def checked_configs(connector: type, configs: Any) -> list[dict[str, str | None]]:

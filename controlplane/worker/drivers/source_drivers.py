@@ -121,7 +121,7 @@ class PollingDriver:
         """Return the records of one `poll`."""
         origin = partial(method_of, self._task, "poll")
         check = partial(checked, origin, self._items)
-        return await self._thread.checked_call(check, self._task.poll)
+        return await self._thread.checked_wait(check, self._task.poll)
 
     def _items(self, polled: Any) -> Sequence[PolledItem]:
         """Return what `poll` has returned, with the requested boundaries.
@@ -234,7 +234,7 @@ class GeneratorDriver:
         pulling = self._pulling
         if pulling is None:
             self._arrived.clear()
-            pulling = self._pulling = self._thread.submit(self._pull)
+            pulling = self._pulling = self._thread.submit_wait(self._pull)
         arrival = asyncio.ensure_future(self._arrived.wait())
         try:
             await asyncio.wait([pulling, arrival], return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,50 @@
+"""Warnings about calls of a connector's code that do not return."""
+
+import asyncio
+
+import pytest
+
+from controlplane.worker.drivers import author_thread
+from tests.worker.bad_connectors import SHORT, BadSink, BadSource, calls, create_bad, plan
+from tests.worker.worker_fixture import RecordedNotices, running, until
+
+SOON_S = 0.02
+
+
+@pytest.mark.parametrize(
+    ("where", "thread"),
+    [
+        ("connector.start", "connector bad"),
+        ("connector.task_configs", "connector bad"),
+        ("task.start", "task bad-0"),
+        ("sink.put", "task bad-0"),
+    ],
+)
+async def test_a_call_that_does_not_return_is_logged(
+    monkeypatch: pytest.MonkeyPatch, where: str, thread: str
+) -> None:
+    """The warning has the lines of the calls, the innermost first."""
+    monkeypatch.setattr(author_thread, "SLOW_CALL_S", SOON_S)
+    plan.update(where=where, how="hang")
+    notices = RecordedNotices()
+    async with running(BadSource, BadSink, runtime=SHORT, notices=notices) as worker:
+        await create_bad(worker, BadSink if where.startswith("sink") else BadSource)
+        await until(lambda: notices.of("call_not_returned"))
+        notice = notices.of("call_not_returned")[0]
+        assert (notice["thread"], notice["waited_s"]) == (thread, SOON_S)
+        places = notice["stack"].split(" < ")
+        assert "threading.py" in places[0]
+        method = where.partition(".")[2]
+        assert any("bad_connectors.py" in place and method in place for place in places)
+
+
+async def test_a_poll_may_wait_for_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source's `poll` that waits is no problem."""
+    monkeypatch.setattr(author_thread, "SLOW_CALL_S", SOON_S)
+    plan.update(where="task.poll", how="hang")
+    notices = RecordedNotices()
+    async with running(BadSource, runtime=SHORT, notices=notices) as worker:
+        await create_bad(worker, BadSource)
+        await until(lambda: calls)
+        await asyncio.sleep(10 * SOON_S)
+        assert not notices.of("call_not_returned")
