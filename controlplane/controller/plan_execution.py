@@ -147,7 +147,7 @@ class PlanExecution:
                 )
                 if failed is not None and accepted_drafts and not self._written[request.command_id]:
                     raise NotAccepted(failed)
-            else:  # the step may fail, but the other records must be written: no batch has both
+            else:  # the step may fail, so the command's records are batches of their own
                 failed = await self._write(request, step, accepted_drafts)
                 if failed is not None:
                     raise NotAccepted(failed)

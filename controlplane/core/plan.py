@@ -284,7 +284,7 @@ class AskRemoteOffsets(msgspec.Struct, frozen=True):
 
     @property
     def refusal(self) -> "Rejected":
-        """Refusal of a control plane that cannot read or write there."""
+        """Refusal by a control plane that cannot read or write on that cluster."""
         text = (
             f"The offsets of connector {self.connector} lie on another Kafka cluster, "
             f"{self.servers}: use its control plane, or remove "

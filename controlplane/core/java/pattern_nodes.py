@@ -23,7 +23,7 @@ _SHOWN_LENGTH_MAX: Final = 249
 """Longest text in an error: the longest name of a topic."""
 
 _LETTERS_PER_STEP: Final = 10_000
-"""Each step counts once more for this many characters of the text: its sets are large integers."""
+"""A step counts as 1 + the text's length // this number: sets of positions are large integers."""
 
 
 class MatchLimitExceeded(ValueError):
@@ -121,7 +121,7 @@ class Character(PatternNode):
     def run_ends(self, match: PatternMatch, starts: Positions) -> Positions:
         """Return where runs of such characters end, from these positions; runs may be empty."""
         positions = self._positions(match)
-        # The addition carries each start over the ones of its run, which changes their bits.
+        # The addition carries each start over the 1 bits of its run, and so changes these bits.
         return starts | (positions + (starts & positions)) ^ positions
 
     def _positions(self, match: PatternMatch) -> Positions:

@@ -66,7 +66,7 @@ _OCTAL_DIGITS: Final = frozenset("01234567")
 
 
 class _Symbols:
-    r"""The characters of a pattern, and the next one; those between `\Q` and `\E` are literal."""
+    r"""Cursor over the characters of a pattern; those between `\Q` and `\E` are literal."""
 
     def __init__(self, pattern: str) -> None:
         self._symbols: list[tuple[str, int, bool]] = []
