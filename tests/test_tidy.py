@@ -234,7 +234,7 @@ def test_sentences_of_docstrings_are_short(python: list[SourceFile]) -> None:
 
 
 def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
-    """A module or class has a noun as name that says of what it is."""
+    """A module's name is a noun; a class's name is more than a vague noun."""
     check(module_names, python)
     check(class_names, python)
 

@@ -9,7 +9,8 @@ run line for line:
   Without lines below, only the exit code is checked.
 - The exit code is 0, or the one at the end of a comment behind the command: `# exit code 1`.
 - `controlplane serve …`, `controlplane standalone …`, `make run` and `make history` run until the
-  next such command or the end of the document. The document calls their free port 8083.
+  next such command or the end of the document. They listen on a free
+  port, which the document shows as 8083.
 
 A block marked `python` is a command, too: `snippet`. It may use `await` at its top level. A block
 marked `text` right behind it is its output. A block marked `sh` needs a cluster or a special
@@ -108,7 +109,7 @@ class Shell:
     """Shell that runs one command after another.
 
     Its commands come from `commands`, a folder of clients (`command_server`). With None, they are
-    not on the PATH. In a clone, the folder holds what a clone does, with the environment of
+    not on the PATH. With `clone`, the folder has the files of a clone, and the environment of
     `make setup`.
     """
 

@@ -111,7 +111,7 @@ LAWFUL = [
 
 
 def legal(profile: Profile) -> LifeStep:
-    """The step without which compaction is legal, for a release with one of the defects."""
+    """The step that shows a release's defect; without it, compaction changes no view."""
     return LifeStep.RECONFIGURE if profile.commit_needs_config else LifeStep.DELETE
 
 

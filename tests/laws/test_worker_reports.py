@@ -277,7 +277,7 @@ class TopicModel:
 
     def __init__(self) -> None:
         self.possible: set[str] = set()
-        """Topics in use since their tombstone, or with a record under way when it was appended."""
+        """Topics used since the last tombstone, or whose record was under way at that time."""
         self.certain: set[str] = set()
         self._under_way: set[str] = set()
         """Topics with a record that may not be written yet."""

@@ -453,7 +453,7 @@ async def test_looking_for_topics_does_not_read_the_log_again() -> None:
 
 
 async def test_a_waiting_command_ends_the_gather_window(log: MemoryLog) -> None:
-    """A waiting command ends the window in which records are collected, even a started one."""
+    """A waiting command ends the window that collects records, even after the window has begun."""
     hour = msgspec.structs.replace(QUICK, gather_ms=3_600_000)
     async with Follower(log, limits=hour) as follower:
         await follower.state(NEW)

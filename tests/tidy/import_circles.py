@@ -61,7 +61,7 @@ def documented_orders(document: str) -> dict[str, list[list[str]]]:
 
 
 def disorder(sources: list[SourceFile], orders: Mapping[str, list[list[str]]]) -> list[str]:
-    """Imports against the documented order of a package, and parts that it lacks or invents."""
+    """Imports against a package's documented order; parts that it omits, or that do not exist."""
     modules = _module_imports(sources)
     problems = []
     for package, groups in orders.items():

@@ -19,8 +19,8 @@ ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 def status_codes(source: SourceFile) -> Iterator[Offence]:
     """A number that is an HTTP status is suspicious, unless it is the value of another name.
 
-    `LIMIT = 500`, `size: int = 200` and `wait(timeout_ms=500)` are something else;
-    `if status == 404`, `Answer(404)` and `NOT_FOUND_STATUS = 404` are not.
+    `LIMIT = 500`, `size: int = 200` and `wait(timeout_ms=500)` are allowed;
+    `if status == 404`, `Answer(404)` and `NOT_FOUND_STATUS = 404` are offences.
     """
     if not source.in_package or source.inside(STATUS_HOME):
         return

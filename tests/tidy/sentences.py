@@ -40,7 +40,10 @@ def long_sentences(source: SourceFile) -> Iterator[Offence]:
 
 
 def long_docstring_sentences(source: SourceFile) -> Iterator[Offence]:
-    """A sentence of a docstring is as short, also in that of an attribute; lists do not count."""
+    """A sentence of a docstring has at most `MOST_WORDS` words.
+
+    Docstrings of attributes count, too; lists do not.
+    """
     for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):

@@ -18,7 +18,7 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_both_encoders_write_the_same_bytes(value: Any) -> None:
-    """A value within 20 lists needs the slow encoder, which writes it as the fast one does."""
+    """The slow encoder writes a value within 20 lists as the fast one writes the value alone."""
     deep = value
     for _ in range(20):
         deep = [deep]

@@ -181,7 +181,7 @@ def d3(life: Life) -> Iterator[None]:
 
 
 def d4(life: Life) -> Iterator[None]:
-    """A second deletion is refused with no such connector, and writes nothing."""
+    """A second deletion is refused, because the connector is gone, and writes nothing."""
     for _, again in life.repeated(DeleteConnector):
         assert isinstance(again.answer, Rejected)
         assert again.answer.reason is Reason.NO_SUCH_CONNECTOR

@@ -11,12 +11,20 @@ import java.nio.charset.StandardCharsets;
 /**
  * Feeds logs to the stores of one Kafka release, and prints their state.
  *
- * <p>Standard input: chunks, each an int32 length and so many bytes, in which logs follow one
- * another: int32 number of records, int32 number of records before the store has started, int32
- * number of batches and the int32 size of each (no batches: each record is read for itself), and per
- * record int8 store (see {@link Log#STORES}), int64 log offset, key and value, each an int32 length
- * (-1: null) and bytes. Standard output: one line of JSON per log; nothing marks the end of a
- * chunk. A chunk is read whole before the first answer, so that no pipe can fill up both ways.
+ * <p>Standard input: chunks. A chunk is an int32 length and so many bytes, which hold several logs.
+ * A log consists of:
+ *
+ * <ul>
+ *   <li>int32 number of records
+ *   <li>int32 number of records before the store has started
+ *   <li>int32 number of batches, and the int32 size of each; without batches, each record is read
+ *       alone
+ *   <li>per record: int8 store (see {@link Log#STORES}), int64 log offset, key and value, each an
+ *       int32 length (-1: null) and bytes
+ * </ul>
+ *
+ * <p>Standard output: one line of JSON per log; nothing marks the end of a chunk. A chunk is read
+ * whole before the first answer, so that no pipe can fill up both ways.
  */
 public final class Main {
     /** The JVM's default stack on Linux, on which Kafka's log thread parses JSON. */
