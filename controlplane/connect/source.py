@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import (
     OffsetFields,
     OffsetPair,
@@ -175,9 +176,19 @@ class SourceRun:
         """Return a record for `topic` (default: the task's config `topic`).
 
         `fields` are further fields of a `SourceRecord`: schemas, headers, timestamp.
+
+        Raises:
+            ConnectError: neither `topic` nor the config names a topic.
         """
+        if topic is None:
+            topic = self.config.get("topic")
+        if topic is None:
+            raise ConnectError(
+                "The record has no topic: set topic in the connector's config, or pass topic= to "
+                "task.record"
+            )
         return SourceRecord(
-            topic=self.config["topic"] if topic is None else topic,
+            topic=topic,
             value=value,
             key=key,
             source_partition=partition,
