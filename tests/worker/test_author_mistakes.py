@@ -3,13 +3,15 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from controlplane.connect import Source
+import pytest
+
+from controlplane.connect import RecordHeader, Source
 from controlplane.connect.source import SourceRun
-from tests.worker.bad_connectors import create_bad
+from tests.worker.bad_connectors import BadSource, create_bad, plan, record
 from tests.worker.worker_fixture import running, task_trace, until_state
 
 
-async def trace_of(source: type[Source]) -> str:
+async def trace_of(source: type[Any]) -> str:
     """Run a source whose task fails; return the trace of the task."""
     async with running(source) as worker:
         await create_bad(worker, source)
@@ -33,3 +35,41 @@ async def test_a_record_without_a_topic_is_refused() -> None:
         "ConnectError: The record has no topic: set topic in the connector's config, or pass "
         "topic= to task.record"
     )
+
+
+class WithHeaders(Source):
+    """Yields a record with the headers of the plan."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the record."""
+        yield task.record("x", topic="t", headers=plan["headers"])  # the author's line
+
+
+INVALID_HEADERS = 'Headers must be a list of RecordHeader("name", "value").'
+
+
+@pytest.mark.parametrize("headers", [{"a": "b"}, [("a", "b")], "a", None, 5], ids=repr)
+async def test_invalid_headers_are_refused_in_the_authors_line(headers: Any) -> None:
+    """`task.record` refuses all but `RecordHeader`; the trace has the author's line."""
+    plan["headers"] = headers
+    trace = await trace_of(WithHeaders)
+    assert "the author's line" in trace
+    assert trace.splitlines()[-1].endswith(f"Invalid headers: {headers!r}. {INVALID_HEADERS}")
+
+
+async def test_invalid_headers_of_a_poll_name_the_method() -> None:
+    """A record that `task.record` has not made is refused with class and method."""
+    plan.update(where="task.poll", how="return", returned=[record(headers={"a": "b"})])
+    last_line = (await trace_of(BadSource)).splitlines()[-1]
+    assert "BadTask.poll: Invalid headers: {'a': 'b'}" in last_line
+
+
+async def test_a_generator_of_headers_is_valid() -> None:
+    """`headers` may be any iterable of `RecordHeader`."""
+    made = SourceRun.record(
+        None,  # type: ignore[arg-type] - the record has a topic
+        "x",
+        topic="t",
+        headers=(RecordHeader(name, "1") for name in "ab"),
+    )
+    assert [header.name for header in made.headers] == ["a", "b"]
