@@ -7,8 +7,8 @@ import pytest
 
 from controlplane.connect import RecordHeader, Source
 from controlplane.connect.source import SourceRun
-from tests.worker.bad_connectors import BadSource, create_bad, plan, record
-from tests.worker.worker_fixture import running, task_trace, until_state
+from tests.worker.bad_connectors import BadSink, BadSource, create_bad, plan, record
+from tests.worker.worker_fixture import RecordedNotices, running, task_trace, until, until_state
 
 
 async def trace_of(source: type[Any]) -> str:
@@ -73,3 +73,26 @@ async def test_a_generator_of_headers_is_valid() -> None:
         headers=(RecordHeader(name, "1") for name in "ab"),
     )
     assert [header.name for header in made.headers] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (5, "5, not offsets by (topic, partition)"),
+        ({"t": 1}, "'t', which is no pair (topic, partition)"),
+        ({("t", 0): 1, ("t",): 1}, "('t',), which is no pair (topic, partition)"),
+        ({("t", 0): 1, ("t", 1): -5}, "-5 for t-1: Invalid negative offset"),
+        ({("t", 0): "1"}, "'1' for t-0: an offset must be an int"),
+        ({("t", 0): None}, "None for t-0: an offset must be an int"),
+    ],
+    ids=repr,
+)
+async def test_a_refused_pre_commit_names_the_wrong_entry(returned: Any, reason: str) -> None:
+    """The log line names the first wrong entry, a negative offset in Kafka's words."""
+    notices = RecordedNotices()
+    plan.update(where="sink.pre_commit", how="return", returned=returned)
+    async with running(BadSink, notices=notices) as worker:
+        await create_bad(worker, BadSink)
+        await until(lambda: notices.of("sink_not_flushed"))
+    logged = notices.of("sink_not_flushed")[0]["reason"]
+    assert f"BadSinkTask.pre_commit returned {reason}" in logged
