@@ -8,7 +8,15 @@ import pytest
 from controlplane.connect import RecordHeader, Source
 from controlplane.connect.source import SourceRun
 from tests.worker.bad_connectors import BadSink, BadSource, create_bad, plan, record
-from tests.worker.worker_fixture import RecordedNotices, running, task_trace, until, until_state
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    entries_in,
+    running,
+    task_trace,
+    until,
+    until_state,
+    until_values,
+)
 
 
 async def trace_of(source: type[Any]) -> str:
@@ -66,13 +74,12 @@ async def test_invalid_headers_of_a_poll_name_the_method() -> None:
 
 async def test_a_generator_of_headers_is_valid() -> None:
     """`headers` may be any iterable of `RecordHeader`."""
-    made = SourceRun.record(
-        None,  # type: ignore[arg-type] - the record has a topic
-        "x",
-        topic="t",
-        headers=(RecordHeader(name, "1") for name in "ab"),
-    )
-    assert [header.name for header in made.headers] == ["a", "b"]
+    plan["headers"] = (RecordHeader(name, "1") for name in "ab")
+    async with running(WithHeaders) as worker:
+        await create_bad(worker, WithHeaders)
+        await until_values(worker.plane.log, "t", [b"x"])
+        [entry] = await entries_in(worker.plane.log, "t")
+    assert entry.headers == (("a", b"1"), ("b", b"1"))
 
 
 @pytest.mark.parametrize(
