@@ -59,6 +59,8 @@ class ResolvedText(NamedTuple):
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
     refused: Mapping[str, str]
     """References that stay because a limit forbids them: the setting by reference."""
+    unresolved: Mapping[str, str]
+    """References that stay because no provider has their value: the reason by reference."""
 
 
 class Providers:
@@ -153,9 +155,11 @@ class Providers:
         values: dict[str, str] = {}
         ttls_ms: dict[str, int] = {}
         refused: dict[str, str] = {}
+        unresolved: dict[str, str] = {}
 
         def looked_up(reference: re.Match[str]) -> str:
             if reference["name"] not in self._classes:
+                unresolved[reference[0]] = f"config.providers does not name {reference['name']}"
                 return reference[0]
             try:
                 provided = self._read_value(key, reference, _INSTALL_ADVICE)
@@ -163,13 +167,14 @@ class Providers:
                 refused[reference[0]] = limit.setting
                 return reference[0]
             if provided is None:
+                unresolved[reference[0]] = f"the provider {reference['name']} has no such value"
                 return reference[0]
             values[provided.value] = reference[0]
             if provided.ttl_ms is not None:
                 ttls_ms[f"{reference['name']}:{reference['path'] or ''}"] = provided.ttl_ms
             return provided.value
 
-        return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms, refused)
+        return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms, refused, unresolved)
 
     def _required_value(self, key: str, reference: re.Match[str]) -> str:
         if reference["name"] not in self._classes:

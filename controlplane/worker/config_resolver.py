@@ -44,7 +44,7 @@ class ConfigResolver:
     """Resolves the configs of connectors and tasks."""
 
     def __init__(self, providers: Providers, notices: Notices | None = None) -> None:
-        """`notices`: receives a warning for each reference that a limit forbids."""
+        """`notices`: receives a warning for each reference that stays."""
         self._providers = providers
         self._notices = notices
         self._secrets: dict[str, deque[str]] = {}
@@ -68,20 +68,26 @@ class ConfigResolver:
             resolved = self._resolved_text(key, str(value))
             values[key] = resolved.text
             ttls_ms |= resolved.ttls_ms
-            self._warn(key, resolved.refused)
+            self._warn(key, resolved)
         return ResolvedReferences(values, ttls_ms)
 
-    def _warn(self, key: str, refused: Mapping[str, str]) -> None:
-        if self._notices is not None:
-            for reference, limit in refused.items():
-                self._notices.warning(
-                    "config_reference_refused", key=key, reference=reference, limit=limit
-                )
+    def _warn(self, key: str, resolved: ResolvedText) -> None:
+        """Warn about the references that stay in a value."""
+        if self._notices is None:
+            return
+        for reference, limit in resolved.refused.items():
+            self._notices.warning(
+                "config_reference_refused", key=key, reference=reference, limit=limit
+            )
+        for reference, reason in resolved.unresolved.items():
+            self._notices.warning(
+                "config_reference_unresolved", key=key, reference=reference, reason=reason
+            )
 
     def _resolved_text(self, key: str, text: str) -> ResolvedText:
         """Return a value with its references replaced, and note its secrets."""
         if _REFERENCE not in text:
-            return ResolvedText(text, {}, {}, {})
+            return ResolvedText(text, {}, {}, {}, {})
         try:
             resolved = self._providers.of_connector(key, text)
         except BadValue as failure:

@@ -263,26 +263,35 @@ async def test_a_removed_file_fails_the_task(tmp_path: Path, providers: Provider
         assert "secrets.properties could not be read" in task_trace(worker, "s")
 
 
+NO_VALUE = "the provider {} has no such value"
+
+
 @pytest.mark.parametrize(
-    "reference",
+    ("reference", "reason"),
     [
-        "${file:{folder}/secrets.properties:missing}",
-        "${dir:{folder}/folder:missing}",
-        "${dir:{folder}/folder:../secrets.properties}",
-        "${env:MISSING}",
-        "${unknown:x:y}",
-        "${password}",
+        ("${file:{folder}/secrets.properties:missing}", NO_VALUE.format("file")),
+        ("${dir:{folder}/folder:missing}", NO_VALUE.format("dir")),
+        ("${dir:{folder}/folder:../secrets.properties}", NO_VALUE.format("dir")),
+        ("${env:MISSING}", NO_VALUE.format("env")),
+        ("${unknown:x:y}", "config.providers does not name unknown"),
+        ("${password}", None),
     ],
 )
 async def test_a_missing_key_leaves_the_reference(
-    tmp_path: Path, providers: Providers, reference: str
+    tmp_path: Path, providers: Providers, reference: str, reason: str | None
 ) -> None:
-    """The author gets the reference itself, as from Kafka's ConfigTransformer."""
+    """The author gets the reference itself, as from Kafka's ConfigTransformer; the log warns."""
     reference = reference.replace("{folder}", str(tmp_path))
-    async with running(LeakingSource, providers=providers) as worker:
-        config = config_of(LeakingSource, topic="t", password=reference)
+    notices = RecordedNotices()
+    async with running(LeakingSource, providers=providers, notices=notices) as worker:
+        config = config_of(LeakingSource, topic="${env:PASSWORD}", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
         await until(lambda: [config["password"] for config in received_configs] == [reference])
+    events = notices.of("config_reference_unresolved")
+    warned = {"key": "password", "reference": reference, "reason": reason}
+    assert events == ([] if reason is None else [warned] * len(events))
+    assert bool(events) is (reason is not None)
+    assert not [form for form in forms() if form in str(notices.lines)]
 
 
 async def test_the_log_names_references_that_a_limit_forbids(tmp_path: Path) -> None:
