@@ -46,7 +46,8 @@ PATTERN = "allowlist.pattern"
 """Parameter of the provider of environment variables: a pattern for their names."""
 
 _WRITE_VALUE_ADVICE = "use a copy of the file with the value written into it"
-_INSTALL_ADVICE = f"install a package that declares its class (entry point {GROUP})"
+INSTALL_ADVICE = f"install a package that declares its class (entry point {GROUP})"
+"""Advice about a provider whose class no package declares."""
 
 
 class ResolvedText(NamedTuple):
@@ -162,7 +163,7 @@ class Providers:
                 unresolved[reference[0]] = f"config.providers does not name {reference['name']}"
                 return reference[0]
             try:
-                provided = self._read_value(key, reference, _INSTALL_ADVICE)
+                provided = self._read_value(key, reference, INSTALL_ADVICE)
             except _ForbiddenReference as limit:
                 refused[reference[0]] = limit.setting
                 return reference[0]

@@ -248,6 +248,19 @@ async def test_a_failing_provider_fails_the_connector(
         assert sentence.replace("{folder}", str(tmp_path)) in trace
 
 
+async def test_the_log_says_what_to_do_about_a_missing_provider(providers: Providers) -> None:
+    """The worker starts; a warning names the provider, its class and the remedy."""
+    notices = RecordedNotices()
+    async with running(LeakingSource, providers=providers, notices=notices):
+        [missing] = notices.of("config_provider_missing")
+    assert missing == {
+        "provider": "vault",
+        "provider_class": "org.example.VaultConfigProvider",
+        "advice": "correct config.providers.vault.class, or install a package that declares its "
+        "class (entry point controlplane.config_providers)",
+    }
+
+
 async def test_a_removed_file_fails_the_task(tmp_path: Path, providers: Providers) -> None:
     """A task that starts later than the connector fails with the same message."""
     reference = f"${{file:{tmp_path}/secrets.properties:password}}"
