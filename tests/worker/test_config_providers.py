@@ -20,8 +20,10 @@ from controlplane.connect import (
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector
+from controlplane.core.context import DecisionSettings
 from controlplane.logs.log import Log
 from controlplane.logs.memory import MemoryLog
+from controlplane.plane import Settings
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver
 from controlplane.worker.worker import ConnectWorker
@@ -335,6 +337,30 @@ async def test_the_log_names_references_that_a_limit_forbids(tmp_path: Path) -> 
     events = notices.of("config_reference_refused")
     assert events[:2] == warned
     assert all(event in warned for event in events)
+
+
+class ProvidedCount(Source):
+    """Keeps its config, which has a number."""
+
+    config = (key("count", "INT"),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Keep the config, then wait."""
+        received_configs.append(dict(task.config))
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_a_value_of_a_provider_is_not_validated() -> None:
+    """The worker accepts the reference; the task gets a value that is no number."""
+    providers = Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"COUNT": "many"})
+    settings = Settings(worker=DecisionSettings(config_providers=("env",)))
+    async with running(ProvidedCount, providers=providers, settings=settings) as worker:
+        await worker.plane.execute(
+            CreateConnector("s", config_of(ProvidedCount, count="${env:COUNT}"))
+        )
+        await until(lambda: received_configs)
+    assert received_configs[0]["count"] == "many"
 
 
 def test_the_text_around_references_stays(providers: Providers) -> None:
