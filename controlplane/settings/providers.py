@@ -272,6 +272,8 @@ def _loaded(name: str, point: "EntryPoint", parameters: Mapping[str, str]) -> Pr
         answer = instance.get(path, key)
         if answer is None:
             return None
+        if not isinstance(answer, list | tuple) or len(answer) != 2:
+            raise TypeError(f"get returned {type(answer).__name__}, not a ProvidedValue or None")
         value, ttl_ms = answer
         if not isinstance(value, str) or not (ttl_ms is None or isinstance(ttl_ms, int)):
             kinds = f"({type(value).__name__}, {type(ttl_ms).__name__})"
