@@ -144,7 +144,7 @@ def described(connector: type[Any]) -> Plugin:
     own_name = f"{connector.__module__}.{connector.__qualname__}"
     name: str = getattr(connector, "java_name", own_name)
     try:
-        kind, version, config = connector.kind, connector.version, tuple(connector.config)
+        kind, version, config = connector.kind, connector.version, _listed_keys(connector.config)
         _check(kind, version, config)
         checked_keys(config)
     except (AttributeError, TypeError, CatalogueError) as error:
@@ -165,6 +165,20 @@ def described(connector: type[Any]) -> Plugin:
 _KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
 """Kafka's words for the boolean attributes of a class about transactions (KIP-618)."""
+
+
+def _listed_keys(config: Any) -> tuple[Any, ...]:
+    """Return the keys of a class, which may be of any type.
+
+    Raises:
+        TypeError: they are no list.
+    """
+    if not isinstance(config, Iterable):
+        raise TypeError(
+            f"its config is {config!r:.200}, which is no list of ConfigKey: "
+            'write it like config = (key("topic"),)'
+        )
+    return tuple(config)
 
 
 def _check(kind: object, version: object, config: tuple[object, ...]) -> None:

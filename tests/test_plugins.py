@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from controlplane.connect import key
 from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.context import Context
 from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
@@ -229,9 +230,26 @@ class Listing(Silent):
     config = ("k",)  # type: ignore[assignment]
 
 
+class Counted(Silent):
+    """Connector whose keys are a number."""
+
+    config = 5  # type: ignore[assignment]
+
+
+class Unlisted(Silent):
+    """Connector with a key in place of a list of keys."""
+
+    config = key("k")  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("connector", "message"),
     [
+        (
+            Counted,
+            r"its config is 5, which is no list of ConfigKey: write it like config = \(key\(",
+        ),
+        (Unlisted, r"its config is ConfigKey\(.*, which is no list of ConfigKey"),
         (Numbered, "its version is 1, which is no text"),
         (Listing, "its config holds 'k', which is no ConfigKey"),
         (Lamp, "its kind is 'lamp', not source or sink"),

@@ -1,11 +1,12 @@
 """Records between connectors and the runtime (`SourceRecord`, `SinkRecord`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from controlplane.connect.data import Schema
+from controlplane.connect.errors import ConnectError
 
 Primitive = str | int | float | bool | bytes | None
 """Value in a source partition or offset; Connect allows no other types there."""
@@ -26,6 +27,22 @@ class RecordHeader(NamedTuple):
     name: str
     value: Any
     schema: Schema | None = None
+
+
+def checked_headers(headers: object) -> tuple[RecordHeader, ...]:
+    """Return the headers of a record as a tuple.
+
+    Raises:
+        ConnectError: `headers` is no list of `RecordHeader`.
+    """
+    if isinstance(headers, Iterable):
+        checked = tuple(headers)
+        if all(isinstance(header, RecordHeader) for header in checked):
+            return checked
+    raise ConnectError(
+        f"Invalid headers: {headers!r:.200}. Headers must be a list of "
+        'RecordHeader("name", "value").'
+    )
 
 
 class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):

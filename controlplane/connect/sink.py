@@ -54,7 +54,10 @@ class SinkTaskContext(Protocol):
         ...
 
     def rewind(self, offsets: KafkaOffsets) -> None:
-        """Consume these partitions from these offsets on; takes effect after the present call."""
+        """Consume these partitions from these offsets on; takes effect after the present call.
+
+        A partition that is not in `assignment` then makes the task FAILED.
+        """
         ...
 
     def retry_after(self, seconds: float) -> None:

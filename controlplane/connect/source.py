@@ -7,17 +7,20 @@ Methods may be `async def` or plain `def`. The runtime calls the methods of one 
 another, in a thread of the task's own. A blocking call delays no other task.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import (
     OffsetFields,
     OffsetPair,
     PartitionFields,
+    RecordHeader,
     RecordMetadata,
     SourceRecord,
+    checked_headers,
 )
 from controlplane.core.configdef.key_definition import ConfigKey
 
@@ -162,7 +165,7 @@ class SourceRun:
         """Return the committed offsets of several source partitions, in their order."""
         return self._context.offsets(partitions)
 
-    def record(
+    def record(  # noqa: PLR0913 - fields of a record
         self,
         value: Any,
         partition: PartitionFields | None = None,
@@ -170,18 +173,32 @@ class SourceRun:
         *,
         topic: str | None = None,
         key: Any = None,
+        headers: Iterable[RecordHeader] = (),
         **fields: Any,
     ) -> SourceRecord:
         """Return a record for `topic` (default: the task's config `topic`).
 
-        `fields` are further fields of a `SourceRecord`: schemas, headers, timestamp.
+        `fields` are further fields of a `SourceRecord`: schemas, Kafka's partition, timestamp (in
+        ms since 1970).
+
+        Raises:
+            ConnectError: neither `topic` nor the config names a topic, or the headers are no list
+                of `RecordHeader`.
         """
+        if topic is None:
+            topic = self.config.get("topic")
+        if topic is None:
+            raise ConnectError(
+                "The record has no topic: set topic in the connector's config, or pass topic= to "
+                "task.record"
+            )
         return SourceRecord(
-            topic=self.config["topic"] if topic is None else topic,
+            topic=topic,
             value=value,
             key=key,
             source_partition=partition,
             source_offset=offset,
+            headers=checked_headers(headers),
             **fields,
         )
 

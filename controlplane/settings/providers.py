@@ -47,7 +47,8 @@ PATTERN = "allowlist.pattern"
 """Parameter of the provider of environment variables: a pattern for their names."""
 
 _WRITE_VALUE_ADVICE = "use a copy of the file with the value written into it"
-_INSTALL_ADVICE = f"install a package that declares its class (entry point {GROUP})"
+INSTALL_ADVICE = f"install a package that declares its class (entry point {GROUP})"
+"""Advice about a provider whose class no package declares."""
 
 
 class ResolvedText(NamedTuple):
@@ -60,6 +61,8 @@ class ResolvedText(NamedTuple):
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
     refused: Mapping[str, str]
     """References that stay because a limit forbids them: the setting by reference."""
+    unresolved: Mapping[str, str]
+    """References that stay because no provider has their value: the reason by reference."""
 
 
 class Providers:
@@ -154,23 +157,27 @@ class Providers:
         values: dict[str, str] = {}
         ttls_ms: dict[str, int] = {}
         refused: dict[str, str] = {}
+        unresolved: dict[str, str] = {}
 
         def looked_up(reference: ConfigReference) -> str:
             if reference.provider not in self._classes:
+                unresolved[reference.text] = f"config.providers does not name {reference.provider}"
                 return reference.text
             try:
-                provided = self._read_value(key, reference, _INSTALL_ADVICE)
+                provided = self._read_value(key, reference, INSTALL_ADVICE)
             except _ForbiddenReference as limit:
                 refused[reference.text] = limit.setting
                 return reference.text
             if provided is None:
+                unresolved[reference.text] = f"the provider {reference.provider} has no such value"
                 return reference.text
             values[provided.value] = reference.text
             if provided.ttl_ms is not None:
                 ttls_ms[f"{reference.provider}:{reference.path}"] = provided.ttl_ms
             return provided.value
 
-        return ResolvedText(replace_references(text, looked_up), values, ttls_ms, refused)
+        resolved = replace_references(text, looked_up)
+        return ResolvedText(resolved, values, ttls_ms, refused, unresolved)
 
     def _required_value(self, key: str, reference: ConfigReference) -> str:
         if reference.provider not in self._classes:
@@ -267,6 +274,8 @@ def _loaded(name: str, point: "EntryPoint", parameters: Mapping[str, str]) -> Pr
         answer = instance.get(path, key)
         if answer is None:
             return None
+        if not isinstance(answer, list | tuple) or len(answer) != 2:
+            raise TypeError(f"get returned {type(answer).__name__}, not a ProvidedValue or None")
         value, ttl_ms = answer
         if not isinstance(value, str) or not (ttl_ms is None or isinstance(ttl_ms, int)):
             kinds = f"({type(value).__name__}, {type(ttl_ms).__name__})"

@@ -6,6 +6,7 @@ The log keeps the references. The values appear in no answer, status or trace.
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from controlplane.notices import Notices
 from controlplane.settings.config_references import START, replace_references
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import Providers, ResolvedText
+
+WARNED_MAX = 10
+"""Maximum references of one value in warnings of one kind."""
 
 SECRET_CHARACTERS = 3
 """Minimum length of a value to hide. Shorter values are too frequent in the text of a trace."""
@@ -43,7 +47,7 @@ class ConfigResolver:
     """Resolves the configs of connectors and tasks."""
 
     def __init__(self, providers: Providers, notices: Notices | None = None) -> None:
-        """`notices`: receives a warning for each reference that a limit forbids."""
+        """`notices`: receives a warning for each reference that stays."""
         self._providers = providers
         self._notices = notices
         self._secrets: dict[str, deque[str]] = {}
@@ -67,20 +71,26 @@ class ConfigResolver:
             resolved = self._resolved_text(key, str(value))
             values[key] = resolved.text
             ttls_ms |= resolved.ttls_ms
-            self._warn(key, resolved.refused)
+            self._warn(key, resolved)
         return ResolvedReferences(values, ttls_ms)
 
-    def _warn(self, key: str, refused: Mapping[str, str]) -> None:
-        if self._notices is not None:
-            for reference, limit in refused.items():
-                self._notices.warning(
-                    "config_reference_refused", key=key, reference=reference, limit=limit
-                )
+    def _warn(self, key: str, resolved: ResolvedText) -> None:
+        """Warn about references that stay in a value, up to a limit."""
+        if self._notices is None:
+            return
+        for reference, limit in islice(resolved.refused.items(), WARNED_MAX):
+            self._notices.warning(
+                "config_reference_refused", key=key, reference=reference, limit=limit
+            )
+        for reference, reason in islice(resolved.unresolved.items(), WARNED_MAX):
+            self._notices.warning(
+                "config_reference_unresolved", key=key, reference=reference, reason=reason
+            )
 
     def _resolved_text(self, key: str, text: str) -> ResolvedText:
         """Return a value with its references replaced, and note its secrets."""
         if START not in text:
-            return ResolvedText(text, {}, {}, {})
+            return ResolvedText(text, {}, {}, {}, {})
         try:
             resolved = self._providers.of_connector(key, text)
         except BadValue as failure:

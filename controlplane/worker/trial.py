@@ -134,8 +134,18 @@ class ConnectorTrial:
             if failing and (trace := self._trace()) is not None:
                 raise AssertionError(f"The connector failed:\n{trace}")
             if loop.time() > deadline:
-                raise AssertionError(f"waited {PATIENCE_S:g} s in vain for {awaited}")
+                raise AssertionError(
+                    f"waited {PATIENCE_S:g} s in vain for {awaited}: {self._reported_states()}"
+                )
             await asyncio.sleep(POLL_S)
+
+    def _reported_states(self) -> str:
+        """Return the states of connector and tasks, with the last line of each trace."""
+        statuses = self.plane.state.status
+        tasks = statuses.tasks.get(NAME, {})
+        named = {"the connector": statuses.connectors.get(NAME)}
+        named |= {f"task {number}": tasks[number] for number in sorted(tasks)}
+        return ", ".join(f"{name} {_state_text(status)}" for name, status in named.items())
 
     def _trace(self) -> str | None:
         """Return the trace of the connector or of a task that has failed."""
@@ -144,6 +154,13 @@ class ConnectorTrial:
         if NAME in status.connectors:
             reported.append(status.connectors[NAME])
         return next((each.trace for each in reported if each.state is State.FAILED), None)
+
+
+def _state_text(status: Status | None) -> str:
+    if status is None:
+        return "has no status"
+    reason = (status.trace or "").rstrip().rpartition("\n")[2]
+    return f"is {status.state.value} ({reason})" if reason else f"is {status.state.value}"
 
 
 @asynccontextmanager

@@ -41,6 +41,7 @@ from controlplane.event_loop import cancel_all
 from controlplane.failure_text import message_of, shortened
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
+from controlplane.settings.providers import INSTALL_ADVICE
 from controlplane.worker.background_tasks import background_task
 from controlplane.worker.claim_probe import ClaimProbe
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
@@ -213,7 +214,10 @@ class ConnectWorker:
             actions.worker = worker
             for name, provider in sorted(environment.providers.missing.items()):
                 worker._notices.warning(
-                    "config_provider_missing", provider=name, provider_class=provider
+                    "config_provider_missing",
+                    provider=name,
+                    provider_class=provider,
+                    advice=f"correct config.providers.{name}.class, or {INSTALL_ADVICE}",
                 )
             async with worker._running():
                 yield worker

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from controlplane.settings import Configuration, ValueSource, WorkerSettings
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import environment_values, key_of
-from controlplane.settings.errors import SettingsError
+from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.known_settings import GUESSES, unknown
-from controlplane.settings.providers import GROUP
+from controlplane.settings.providers import GROUP, Providers
 from controlplane.settings.sources import file_values, flag_values
+from tests.settings.vault_provider import Vault
 
 
 def configuration(
@@ -323,6 +325,31 @@ def test_a_package_can_declare_a_provider(file: Path, monkeypatch: pytest.Monkey
     assert resolved.text == "xa${env:CLUSTER}"
     assert {*resolved.secrets} == {"a${env:CLUSTER}"}
     assert resolved.ttls_ms == {"vault:a": 60_000}
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        (5, "get returned int, not a ProvidedValue or None"),
+        ("s3cret", "get returned str, not a ProvidedValue or None"),
+        (("s3cret",), "get returned tuple, not a ProvidedValue or None"),
+        (("s3cret", "1"), r"get returned \(str, str\), not a text and milliseconds"),
+    ],
+)
+def test_a_provider_that_returns_no_pair_is_named(
+    monkeypatch: pytest.MonkeyPatch, returned: Any, sentence: str
+) -> None:
+    """The error names the provider and the type that it returned, not the value."""
+    point = metadata.EntryPoint("vault", "tests.settings.vault_provider:Vault", GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
+    monkeypatch.setattr(Vault, "get", lambda *_: returned)
+    providers = Providers({"vault": "tests.settings.vault_provider.Vault"}, {})
+    providers.load()
+    with pytest.raises(
+        BadValue, match=f"the config provider vault failed: .*{sentence}"
+    ) as failure:
+        providers.of_connector("password", "${vault:a:id}")
+    assert "s3cret" not in str(failure.value)
 
 
 def test_a_dollar_is_just_text_without_providers(file: Path) -> None:

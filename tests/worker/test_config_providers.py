@@ -20,8 +20,10 @@ from controlplane.connect import (
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector
+from controlplane.core.context import DecisionSettings
 from controlplane.logs.log import Log
 from controlplane.logs.memory import MemoryLog
+from controlplane.plane import Settings
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver
 from controlplane.worker.worker import ConnectWorker
@@ -248,6 +250,19 @@ async def test_a_failing_provider_fails_the_connector(
         assert sentence.replace("{folder}", str(tmp_path)) in trace
 
 
+async def test_the_log_says_what_to_do_about_a_missing_provider(providers: Providers) -> None:
+    """The worker starts; a warning names the provider, its class and the remedy."""
+    notices = RecordedNotices()
+    async with running(LeakingSource, providers=providers, notices=notices):
+        [missing] = notices.of("config_provider_missing")
+    assert missing == {
+        "provider": "vault",
+        "provider_class": "org.example.VaultConfigProvider",
+        "advice": "correct config.providers.vault.class, or install a package that declares its "
+        "class (entry point controlplane.config_providers)",
+    }
+
+
 async def test_a_removed_file_fails_the_task(tmp_path: Path, providers: Providers) -> None:
     """A task that starts later than the connector fails with the same message."""
     reference = f"${{file:{tmp_path}/secrets.properties:password}}"
@@ -263,26 +278,35 @@ async def test_a_removed_file_fails_the_task(tmp_path: Path, providers: Provider
         assert "secrets.properties could not be read" in task_trace(worker, "s")
 
 
+NO_VALUE = "the provider {} has no such value"
+
+
 @pytest.mark.parametrize(
-    "reference",
+    ("reference", "reason"),
     [
-        "${file:{folder}/secrets.properties:missing}",
-        "${dir:{folder}/folder:missing}",
-        "${dir:{folder}/folder:../secrets.properties}",
-        "${env:MISSING}",
-        "${unknown:x:y}",
-        "${password}",
+        ("${file:{folder}/secrets.properties:missing}", NO_VALUE.format("file")),
+        ("${dir:{folder}/folder:missing}", NO_VALUE.format("dir")),
+        ("${dir:{folder}/folder:../secrets.properties}", NO_VALUE.format("dir")),
+        ("${env:MISSING}", NO_VALUE.format("env")),
+        ("${unknown:x:y}", "config.providers does not name unknown"),
+        ("${password}", None),
     ],
 )
 async def test_a_missing_key_leaves_the_reference(
-    tmp_path: Path, providers: Providers, reference: str
+    tmp_path: Path, providers: Providers, reference: str, reason: str | None
 ) -> None:
-    """The author gets the reference itself, as from Kafka's ConfigTransformer."""
+    """The author gets the reference itself, as from Kafka's ConfigTransformer; the log warns."""
     reference = reference.replace("{folder}", str(tmp_path))
-    async with running(LeakingSource, providers=providers) as worker:
-        config = config_of(LeakingSource, topic="t", password=reference)
+    notices = RecordedNotices()
+    async with running(LeakingSource, providers=providers, notices=notices) as worker:
+        config = config_of(LeakingSource, topic="${env:PASSWORD}", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
         await until(lambda: [config["password"] for config in received_configs] == [reference])
+    events = notices.of("config_reference_unresolved")
+    warned = {"key": "password", "reference": reference, "reason": reason}
+    assert events == ([] if reason is None else [warned] * len(events))
+    assert bool(events) is (reason is not None)
+    assert not [form for form in forms() if form in str(notices.lines)]
 
 
 async def test_the_log_names_references_that_a_limit_forbids(tmp_path: Path) -> None:
@@ -313,6 +337,30 @@ async def test_the_log_names_references_that_a_limit_forbids(tmp_path: Path) -> 
     events = notices.of("config_reference_refused")
     assert events[:2] == warned
     assert all(event in warned for event in events)
+
+
+class ProvidedCount(Source):
+    """Keeps its config, which has a number."""
+
+    config = (key("count", "INT"),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Keep the config, then wait."""
+        received_configs.append(dict(task.config))
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_a_value_of_a_provider_is_not_validated() -> None:
+    """The worker accepts the reference; the task gets a value that is no number."""
+    providers = Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"COUNT": "many"})
+    settings = Settings(worker=DecisionSettings(config_providers=("env",)))
+    async with running(ProvidedCount, providers=providers, settings=settings) as worker:
+        await worker.plane.execute(
+            CreateConnector("s", config_of(ProvidedCount, count="${env:COUNT}"))
+        )
+        await until(lambda: received_configs)
+    assert received_configs[0]["count"] == "many"
 
 
 def test_the_text_around_references_stays(providers: Providers) -> None:

@@ -12,6 +12,7 @@ from controlplane import Refusal
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import PauseConnector
+from controlplane.worker import trial
 from controlplane.worker.blocking_trial import StartTrial
 from tests.worker.failing_records import ValuesSource
 
@@ -68,6 +69,31 @@ def test_a_failed_task_fails_the_test(connector_trial: StartTrial) -> None:
     run = connector_trial(FailingAfterIdle, {})
     with pytest.raises(AssertionError, match="OSError: no device"):
         run.records("t", 1)
+
+
+def test_a_time_out_names_the_failures(
+    connector_trial: StartTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message has the states of connector and tasks, and the last line of a trace."""
+    run = connector_trial(FailingAfterIdle, {})
+    run.status("RUNNING", "FAILED")
+    monkeypatch.setattr(trial, "PATIENCE_S", 0.01)
+    with pytest.raises(
+        AssertionError,
+        match=r"in vain for .*: the connector is RUNNING, task 0 is FAILED \(OSError: no device\)$",
+    ):
+        run.status("RUNNING", "RUNNING")
+
+
+def test_a_time_out_without_a_failure_names_the_states(
+    connector_trial: StartTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connector that runs without tasks is told from one that has no records."""
+    run = connector_trial(ValuesSource, {"topic": "t", "values": "a"})
+    run.status("RUNNING", "RUNNING")
+    monkeypatch.setattr(trial, "PATIENCE_S", 0.01)
+    with pytest.raises(AssertionError, match=r"the connector is RUNNING, task 0 is RUNNING$"):
+        run.records("t", 2)
 
 
 def test_an_invalid_config_is_refused(connector_trial: StartTrial) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from controlplane.connect.converters.json_reader import JsonReader, schemaless
-from controlplane.connect.converters.json_writer import JsonWriter
+from controlplane.connect.converters.json_writer import JsonWriter, UntypedValue
 from controlplane.connect.converters.plain_converter import PlainConverter, setting
 from controlplane.connect.data import Schema, SchemaAndValue
 from controlplane.connect.errors import DataError
@@ -86,6 +86,8 @@ class JsonConverter(PlainConverter):
             payload = json_codec.encode(self._writer.value(datum.schema, datum.value))
         except RecursionError as error:
             raise DataError(_NOT_WRITTEN) from error
+        except UntypedValue as untyped:
+            raise DataError(f"{untyped}{untyped.advice(datum.value)}") from None
         return b'{"schema":%b,"payload":%b}' % (schema, payload) if schema else payload
 
     def _schema_json(self, schema: Schema | None) -> bytes:

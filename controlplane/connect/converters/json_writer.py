@@ -42,6 +42,47 @@ _LOGICAL_TYPES: Final = {
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
+class UntypedValue(DataError):
+    """A value without a schema is of a class for which Connect has no type."""
+
+    def __init__(self, value: Any) -> None:
+        kind, name = type(value), java_class(value)
+        is_python = name == f"class {kind.__module__}.{kind.__qualname__}"
+        language = "Python" if is_python else "Java class"
+        super().__init__(f"{language} {name} does not have corresponding schema type.")
+        self._value = value
+
+    def advice(self, record: Any) -> str:
+        """Return sentences that name the field of the value in a key or value of a record."""
+        path = _path(record, self._value, "")
+        place = f" It is in the field {path:.200}." if path else ""
+        return (
+            f"{place} Convert it to a text, number, list or dict, or give the record a schema "
+            "(value_schema=, key_schema=)."
+        )
+
+
+def _path(container: Any, value: Any, path: str) -> str | None:
+    """Return the path of a value in dicts and lists, that of its dict for a key; None: not found.
+
+    The order is that of the writer, so this recursion is not deeper than that of the writer.
+    """
+    if container is value:
+        return path
+    if isinstance(container, dict):
+        for key, member in container.items():
+            if _path(key, value, "") is not None:
+                return path
+            name = f"{path}.{key}" if path else str(key)
+            if (found_path := _path(member, value, name)) is not None:
+                return found_path
+    elif isinstance(container, list | tuple):
+        for number, member in enumerate(container):
+            if (found_path := _path(member, value, f"{path}[{number}]")) is not None:
+                return found_path
+    return None
+
+
 class JsonWriter:
     """Values and schemas as JSON values that `json_codec.encode` encodes as Jackson does."""
 
@@ -59,7 +100,8 @@ class JsonWriter:
         """A value as JSON data for `json_codec.encode`.
 
         Raises:
-            DataError: the value does not fit its schema, or Connect has no type for it.
+            DataError: the value does not fit its schema.
+            UntypedValue: the value, or a part of it, has neither a schema nor a type in Connect.
         """
         if value is None:
             return self._null(schema)
@@ -167,7 +209,7 @@ def _schemaless_type(value: Any) -> SchemaType:
             return kind
     if isinstance(value, int) and fits(value, BITS[SchemaType.INT64]):
         return SchemaType.INT64
-    raise DataError(f"Java class {java_class(value)} does not have corresponding schema type.")
+    raise UntypedValue(value)
 
 
 _TYPES_BY_CLASS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (

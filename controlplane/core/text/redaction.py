@@ -200,7 +200,7 @@ def text_without(text: str, hide: HideSecret) -> str:
         return text
     pieces: list[str] = []
     copied = 0
-    for start, end in _merged(_secret_spans(text)):
+    for start, end in _without_closing_braces(text, _merged(_secret_spans(text))):
         pieces += text[copied:start], replaced(text[start:end], hide)
         copied = end
     return "".join(pieces) + text[copied:]
@@ -233,6 +233,22 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         elif start < end:
             merged.append((start, end))
     return merged
+
+
+def _without_closing_braces(
+    text: str, spans: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Leave out the `}` of a reference in which a span begins: `${file:/etc/passwd:root}`."""
+    references = _REFERENCE.finditer(text)
+    reference = next(references, None)
+    for start, end in spans:
+        while reference is not None and reference.end() <= start:
+            reference = next(references, None)
+        if reference is not None and reference.start() < start and reference.end() <= end:
+            yield start, reference.end() - 1
+            yield reference.end(), end
+        else:
+            yield start, end
 
 
 def may_hold_secrets(text: str) -> bool:

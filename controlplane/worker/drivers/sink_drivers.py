@@ -247,13 +247,19 @@ def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
 
 
 def _checked_offsets(origin: str, offsets: Any) -> dict[KafkaPartition, int]:
-    if isinstance(offsets, Mapping) and all(map(_is_offset, offsets.items())):
-        return dict(offsets)
-    raise ConnectError(f"{origin} {offsets!r:.200}, not offsets by (topic, partition)")
+    if not isinstance(offsets, Mapping):
+        raise ConnectError(f"{origin} {offsets!r:.200}, not offsets by (topic, partition)")
+    return dict(_checked_offset(origin, *item) for item in offsets.items())
 
 
-def _is_offset(item: tuple[Any, Any]) -> bool:
-    match item:
-        case ((str(), int()), int() as offset):
-            return offset >= 0
-    return False
+def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPartition, int]:
+    match partition:
+        case (str(topic), int(number)):
+            name = f"{topic}-{number}"
+        case _:
+            raise ConnectError(f"{origin} {partition!r:.200}, which is no pair (topic, partition)")
+    if not isinstance(offset, int):
+        raise ConnectError(f"{origin} {offset!r:.200} for {name}: an offset must be an int")
+    if offset < 0:
+        raise ConnectError(f"{origin} {offset} for {name}: Invalid negative offset")
+    return partition, offset

@@ -3,14 +3,14 @@
 The traceback of a failed check has no line of the author, so its message names the origin.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import GeneratorType
 from typing import Any, TypeVar
 
 import msgspec
 
 from controlplane.connect.errors import ConnectError, DataError
-from controlplane.connect.records import OffsetPair, SourceRecord
+from controlplane.connect.records import OffsetPair, SourceRecord, checked_headers
 from controlplane.failure_text import message_of
 from controlplane.worker.offsets.source_offsets import plain_fields
 
@@ -51,7 +51,7 @@ def checked_record(record: object) -> SourceRecord:
     """Return a record whose partition and offset no longer belong to the author.
 
     Raises:
-        ConnectError: it is no record.
+        ConnectError: it is no record, or has no topic or invalid headers.
         DataError: its partition or offset is not made of primitive values.
     """
     if not isinstance(record, SourceRecord):
@@ -66,16 +66,8 @@ def checked_record(record: object) -> SourceRecord:
         record,
         source_partition=None if partition is None else plain_fields(partition),
         source_offset=None if offset is None else plain_fields(offset),
-        headers=_checked_headers(record.headers),
+        headers=checked_headers(record.headers),
     )
-
-
-def _checked_headers(headers: object) -> tuple[Any, ...]:
-    if not isinstance(headers, Iterable):
-        raise ConnectError(
-            f"The source returned a record with {type(headers).__name__} instead of headers"
-        )
-    return tuple(headers)
 
 
 def checked_offsets(offsets: Any) -> list[OffsetPair] | None:

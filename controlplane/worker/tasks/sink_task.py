@@ -181,6 +181,8 @@ class SinkTaskRun:
         await self._commit(closing=False)
         paused(True)
         while control.paused and not control.stopping:
+            # Before a rebalance can take the partitions away, as in Kafka.
+            await self._rewind(self._loaded.driver.context.take_rewinds())
             await self._attended(POLL_S, control.while_paused())
         if not control.stopping:
             paused(False)
@@ -256,9 +258,19 @@ class SinkTaskRun:
             await asyncio.gather(poll, stop, return_exceptions=True)
 
     async def _rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Consume from other offsets on, as the task requested."""
+        """Consume from other offsets on, as the task requested.
+
+        Raises:
+            ConnectError: a partition is not assigned to the task.
+        """
         if not offsets:
             return
+        for topic, partition in offsets:
+            if (topic, partition) not in self._consumer.assignment:
+                raise ConnectError(
+                    f"No current assignment for partition {topic}-{partition}: task.rewind takes "
+                    "only partitions of task.assignment"
+                )
         await self._consumer.seek(offsets)
         self._consumed |= {
             partition: offset

@@ -1,9 +1,12 @@
 """JsonConverter: values that it writes, reads and refuses."""
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -183,7 +186,7 @@ def test_bad_documents_are_refused(document: bytes, message: str) -> None:
         ("x", INT32, "Invalid type for INT32: class java.lang.String"),
         (300, INT8, "Invalid type for INT8: class java.lang.Long"),
         (None, INT8, "Conversion error: null value for field that is required"),
-        ({1}, None, "Java class class builtins.set does not have corresponding schema type."),
+        ({1}, None, "Python class builtins.set does not have corresponding schema type."),
         (2**63, None, "Java class class java.math.BigInteger does not have corresponding"),
         (5, DATE, "Invalid type for Date, expected Date but was class java.lang.Long"),
         (Decimal("1.5"), Schema.decimal(2), "Decimal value has mismatching scale"),
@@ -200,6 +203,47 @@ def test_bad_values_are_refused(value: Any, schema: Schema | None, message: str)
     with pytest.raises(DataError) as caught:
         converter().from_connect("t", SchemaAndValue(value, schema))
     assert str(caught.value).startswith(message)
+
+
+@dataclass(frozen=True)
+class Residence:
+    """Value that is neither a dict nor a `Struct`."""
+
+    town: str
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (frozenset({1}), "Python class builtins.frozenset"),
+        (UUID(int=1), "Python class uuid.UUID"),
+        (Residence("Ulm"), f"Python class {__name__}.Residence"),
+        (Decimal("1.5"), "Java class class java.math.BigDecimal"),
+        (datetime(2024, 1, 1, tzinfo=UTC), "Java class class java.util.Date"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("container", "place"),
+    [
+        (lambda value: value, ""),
+        (lambda value: {value: 1}, ""),
+        (lambda value: {"a": value}, " It is in the field a."),
+        (lambda value: {"n": {}, "o": [None, {"a": 1, "b": value}]}, " It is in the field o[1].b."),
+        (lambda value: [[value]], " It is in the field [0][0]."),
+    ],
+    ids=["alone", "key", "member", "nested", "list"],
+)
+def test_a_value_without_a_schema_type_is_named_with_its_field(
+    container: Callable[[Any], Any], place: str, value: Any, name: str
+) -> None:
+    """Kafka's words name the class; then come the field and the advice to give a schema."""
+    with pytest.raises(DataError) as caught:
+        converter().from_connect("t", SchemaAndValue(container(value)))
+    assert type(caught.value) is DataError
+    assert str(caught.value) == (
+        f"{name} does not have corresponding schema type.{place} Convert it to a text, number, "
+        "list or dict, or give the record a schema (value_schema=, key_schema=)."
+    )
 
 
 def test_a_value_within_itself_is_refused() -> None:

@@ -109,6 +109,8 @@ def test_references_stay_visible(value: str, shown: str) -> None:
         ("amqp://me:${env:PASSWORD}@host/x", "amqp://me:${env:PASSWORD}@host/x"),
         ("amqp://me:${encrypted:Zm-v}@host/x", "amqp://me:[hidden]@host/x"),
         ("what was ${encrypted:Zm-v}", "what was [hidden]"),
+        ("is ${file:/etc/passwd:root}.", "is ${file:/etc/passwd:[hidden]}[hidden]"),
+        ("${DB_PASSWORD:s3cret} x", "${DB_PASSWORD:[hidden]} x"),
         ("X-Api-Key: s3cret", "X-Api-Key: [hidden]"),
         ("Accept: a/b, Authorization: Bearer s3c.r-et", "Accept: a/b, Authorization: [hidden]"),
         ("sent 'Bearer s3c.r-et=='", "sent 'Bearer [hidden]'"),

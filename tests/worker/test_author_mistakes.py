@@ -1,0 +1,105 @@
+"""Mistakes of authors are refused at their place, with a message that says what to do."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from controlplane.connect import RecordHeader, Source
+from controlplane.connect.source import SourceRun
+from tests.worker.bad_connectors import BadSink, BadSource, create_bad, plan, record
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    entries_in,
+    running,
+    task_trace,
+    until,
+    until_state,
+    until_values,
+)
+
+
+async def trace_of(source: type[Any]) -> str:
+    """Run a source whose task fails; return the trace of the task."""
+    async with running(source) as worker:
+        await create_bad(worker, source)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        return task_trace(worker, "bad")
+
+
+class WithoutTopic(Source):
+    """Yields a record without a topic."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the record."""
+        yield task.record("x")  # the author's line
+
+
+async def test_a_record_without_a_topic_is_refused() -> None:
+    """The message names both ways to give a topic; the trace has the author's line."""
+    trace = await trace_of(WithoutTopic)
+    assert "the author's line" in trace
+    assert trace.splitlines()[-1].endswith(
+        "ConnectError: The record has no topic: set topic in the connector's config, or pass "
+        "topic= to task.record"
+    )
+
+
+class WithHeaders(Source):
+    """Yields a record with the headers of the plan."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the record."""
+        yield task.record("x", topic="t", headers=plan["headers"])  # the author's line
+
+
+INVALID_HEADERS = 'Headers must be a list of RecordHeader("name", "value").'
+
+
+@pytest.mark.parametrize("headers", [{"a": "b"}, [("a", "b")], "a", None, 5], ids=repr)
+async def test_invalid_headers_are_refused_in_the_authors_line(headers: Any) -> None:
+    """`task.record` refuses all but `RecordHeader`; the trace has the author's line."""
+    plan["headers"] = headers
+    trace = await trace_of(WithHeaders)
+    assert "the author's line" in trace
+    assert trace.splitlines()[-1].endswith(f"Invalid headers: {headers!r}. {INVALID_HEADERS}")
+
+
+async def test_invalid_headers_of_a_poll_name_the_method() -> None:
+    """A record that `task.record` has not made is refused with class and method."""
+    plan.update(where="task.poll", how="return", returned=[record(headers={"a": "b"})])
+    last_line = (await trace_of(BadSource)).splitlines()[-1]
+    assert "BadTask.poll: Invalid headers: {'a': 'b'}" in last_line
+
+
+async def test_a_generator_of_headers_is_valid() -> None:
+    """`headers` may be any iterable of `RecordHeader`."""
+    plan["headers"] = (RecordHeader(name, "1") for name in "ab")
+    async with running(WithHeaders) as worker:
+        await create_bad(worker, WithHeaders)
+        await until_values(worker.plane.log, "t", [b"x"])
+        [entry] = await entries_in(worker.plane.log, "t")
+    assert entry.headers == (("a", b"1"), ("b", b"1"))
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (5, "5, not offsets by (topic, partition)"),
+        ({"t": 1}, "'t', which is no pair (topic, partition)"),
+        ({("t", 0): 1, ("t",): 1}, "('t',), which is no pair (topic, partition)"),
+        ({("t", 0): 1, ("t", 1): -5}, "-5 for t-1: Invalid negative offset"),
+        ({("t", 0): "1"}, "'1' for t-0: an offset must be an int"),
+        ({("t", 0): None}, "None for t-0: an offset must be an int"),
+    ],
+    ids=repr,
+)
+async def test_a_refused_pre_commit_names_the_wrong_entry(returned: Any, reason: str) -> None:
+    """The log line names the first wrong entry, a negative offset in Kafka's words."""
+    notices = RecordedNotices()
+    plan.update(where="sink.pre_commit", how="return", returned=returned)
+    async with running(BadSink, notices=notices) as worker:
+        await create_bad(worker, BadSink)
+        await until(lambda: notices.of("sink_not_flushed"))
+    logged = notices.of("sink_not_flushed")[0]["reason"]
+    assert f"BadSinkTask.pre_commit returned {reason}" in logged

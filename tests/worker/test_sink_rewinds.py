@@ -1,0 +1,98 @@
+"""Rewinds of partitions that a sink task does not have (`WorkerSinkTask#rewind`)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.connect import Sink, SinkRecord
+from controlplane.connect.sink import KafkaOffsets, KafkaPartition, SinkTaskContext
+from controlplane.core.commands import CreateConnector, PauseConnector, ResumeConnector
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.worker_fixture import (
+    QUICK,
+    config_of,
+    produce,
+    running,
+    task_states,
+    task_trace,
+    until,
+    until_state,
+)
+
+RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
+"""Runtime without commits at intervals."""
+
+rewinds: dict[str, KafkaOffsets] = {}
+"""Offsets that the next call of a method rewinds to."""
+
+puts: list[tuple[str, Any]] = []
+"""Connector and value of each record that was put."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    rewinds.clear()
+    puts.clear()
+
+
+class RewindingSink(Sink):
+    """Sink that rewinds in the methods that the test names."""
+
+    def start(self, task: SinkTaskContext) -> None:
+        """Rewind if the test says so."""
+        self._rewind(task, "start")
+
+    def open(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
+        """Rewind if the test says so."""
+        del partitions
+        self._rewind(task, "open")
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Keep the values; rewind if the test says so."""
+        puts.extend((task.connector, record.value) for record in records)
+        self._rewind(task, "put")
+
+    def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> KafkaOffsets:
+        """Rewind if the test says so; return the offsets."""
+        self._rewind(task, "pre_commit")
+        return offsets
+
+    def _rewind(self, task: SinkTaskContext, method: str) -> None:
+        if method in rewinds:
+            task.rewind(rewinds.pop(method))
+
+
+async def create(worker: ConnectWorker, name: str) -> None:
+    """Create a sink of the topic `t` in a group that all of these sinks share."""
+    config = config_of(RewindingSink, topics="t", consumer_override_group_id="shared")
+    await worker.plane.execute(CreateConnector(name, config))
+
+
+@pytest.mark.parametrize("method", ["start", "open", "put", "pre_commit"])
+async def test_a_rewind_of_an_unassigned_partition_fails_the_task(method: str) -> None:
+    """The trace has the message of Kafka's consumer."""
+    rewinds[method] = {("bad", 9): 0}
+    async with running(RewindingSink) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await create(worker, "s")
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "ConnectError: No current assignment for partition bad-9" in task_trace(worker, "s")
+
+
+async def test_a_rewind_before_a_rebalance_takes_effect_in_a_paused_task() -> None:
+    """A rewind that precedes the loss of a partition does no harm, also while the task pauses."""
+    async with running(RewindingSink, runtime=RARELY) as worker:
+        await produce(worker.plane.log, "t", "a", "b", partitions=2)
+        await create(worker, "s")
+        await until(lambda: sorted(puts) == [("s", "a"), ("s", "b")])
+        rewinds["pre_commit"] = {("t", 0): 0, ("t", 1): 0}  # the pause commits
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await create(worker, "z")
+        await until(lambda: ("z", "b") in puts)
+        await worker.plane.execute(ResumeConnector("s"))
+        await until(lambda: puts.count(("s", "a")) == 2)
+        assert task_states(worker, "s") == ["RUNNING"]
+    assert puts.count(("s", "b")) == 1
