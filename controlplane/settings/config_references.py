@@ -38,8 +38,8 @@ def replace_references(text: str, replacement: Callable[[ConfigReference], str])
 def _located(text: str) -> Iterator[tuple[int, ConfigReference]]:
     """Yield the references with the index of each.
 
-    All starts before an end have the same end, and the first one takes it. Without a colon in
-    between, none of them begins a reference.
+    The first `${` takes the next `}`. Without a colon between the two, neither this `${` nor a
+    later one before that `}` begins a reference.
     """
     start = text.find(START)
     while start >= 0:

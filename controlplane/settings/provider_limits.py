@@ -1,7 +1,7 @@
 """Limits of Kafka's config providers: readable paths, and names of environment variables.
 
 As in Kafka's `AllowedPaths`, paths are compared without `.` and `..`, and symbolic links within an
-allowed path are followed. A pattern is one of Java, and matches as there.
+allowed path are followed. A pattern is a regular expression of Java, and matches as in Java.
 """
 
 import os

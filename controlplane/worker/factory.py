@@ -306,7 +306,7 @@ class InstanceFactory:
     async def _state_with(
         self, offsets_topics: Sequence[str], config: Mapping[str, str]
     ) -> ClusterState:
-        """Return the state once all transactions that these topics have at the call have ended."""
+        """Wait for the end of all transactions that the topics have now; then return the state."""
         own_cluster = [topic for topic in offsets_topics if not is_remote(topic)]
         ends = await until_available(partial(self._clients.offsets.ends, own_cluster))
         await self._plane.follower.wait_for(ends)

@@ -57,7 +57,8 @@ class ConnectorActor:
         self._closing = asyncio.Event()
         self._connector: ConnectorInstance | None = None
         self._restart_awaited = asyncio.Event()
-        """Set while a caller waits for a restart: its command holds up the connector's others."""
+        """Set while a caller waits for a restart. The command of that caller delays all other
+        commands about the connector."""
         self._tasks = RunningTasks(name, around, self._restart_awaited)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None

@@ -22,8 +22,8 @@ class TaskRun(Protocol):
         """Run until the task shall stop.
 
         `started` is called once the author's `start` has returned. `paused` is called with True and
-        False at the beginning and the end of a pause. The end of a pause before the start is the
-        start itself.
+        False at the beginning and the end of a pause. After a pause that precedes the start,
+        `started` is called instead of `paused(False)`.
 
         Raises:
             Exception: the task failed; everything is closed.

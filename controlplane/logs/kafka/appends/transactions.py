@@ -40,7 +40,7 @@ from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
 _FAILURES = (SendFailed, *SEND_FAILURES)
-"""Failures of aiokafka. A deadline of `_in_time` is none: it cancels the attempt."""
+"""Failures of aiokafka. A deadline of `_in_time` is not among them: it cancels the attempt."""
 
 _MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNTRIED = frozenset({ErrorCode.NONE, _MISSING, ErrorCode.OPERATION_NOT_ATTEMPTED})
