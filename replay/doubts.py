@@ -10,7 +10,7 @@ from controlplane.core.text.safe_text import count
 
 MayBeOlder = Callable[[Position], bool]
 """True if the connector whose first config is at this position may be older. For the position of an
-offset: true if the known progress of its source may be older."""
+offset: true if offsets just before it may be missing. The pace of its source is then unknown."""
 
 
 def never_older(_: Position) -> bool:

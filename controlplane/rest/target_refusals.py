@@ -1,4 +1,4 @@
-"""Refusals of request targets: each release's server refuses other malformed paths."""
+"""Refusals of request targets: the malformed paths that a server refuses differ by release."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -175,7 +175,7 @@ class _JsonScan:
         if match is None or name is None:
             return None
         self._at = match.end()
-        # A name that only the lenient decoder reads encodes surrogate halves (`_hidden`).
+        # If only the lenient decoder reads the name, the name encodes surrogate halves (`_hidden`).
         strict = self._names._replace(encoded_surrogates=False)
         halves = self._decoded(strict, match[1]) is None
         hidden = _text_without(name, lambda part: self._hidden_part(part, halves=halves))
@@ -204,7 +204,7 @@ class _JsonScan:
         if text is None:
             return False
         self._at = match.end()
-        # A string that only the lenient decoder reads encodes surrogate halves (`_hidden`).
+        # If only the lenient decoder reads the string, it encodes surrogate halves (`_hidden`).
         strict = self._strings._replace(encoded_surrogates=False)
         halves = self._decoded(strict, body) is None
         hidden = self._hidden(text, name, halves=halves)

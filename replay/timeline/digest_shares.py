@@ -82,7 +82,7 @@ class DigestStep(NamedTuple):
     moments: MomentColumns
     """Moments of the visible records of the chunk, in all shares."""
     places: Sequence[int]
-    """Places of the records that the share has folded among the visible ones."""
+    """Places, among the visible records, of those that the share has folded."""
     found: Sequence[tuple[list[Profile], DigestChanges]]
 
 

@@ -17,7 +17,8 @@ from controlplane.rest.requests import Query
 from controlplane.rest.signatures import Signature
 
 PARSED_FIRST_BYTES = 1 << 13
-"""Longest body of another worker that is parsed before its signature is checked, as in Kafka."""
+"""Longest body of another worker's request that is parsed before the signature is checked. Kafka
+parses a body of any length first."""
 
 
 class CommandInput(NamedTuple):

@@ -61,7 +61,7 @@ class Endpoint(NamedTuple):
     expects: Callable[[Profile], ExpectedMedia] = _json
     """Rule of each release for the `Content-Type` of a body."""
     expected: ExpectedMedia = ExpectedMedia.JSON
-    """Rule of the release for which `offered` lists the endpoint."""
+    """The rule of one release: `offered` sets it in its list for that release."""
     changes: bool = False
     """True if it exists only where commands are run, or as a dry run."""
     media_type: str = "application/json"

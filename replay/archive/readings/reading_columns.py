@@ -128,7 +128,8 @@ def _in_dense_looks(readings: PartitionReadings, dense: Flags) -> Flags:
     """For each reading, True if its look is whole and misses no offset."""
     firsts, lasts = readings.look_bounds()
     adjoins = readings.lost == 0
-    adjoins[firsts[1:]] = True  # a gap before a look lies outside of it, except before the first
+    # A gap before a look lies outside of it. Only the first look includes the gap before it.
+    adjoins[firsts[1:]] = True
     is_dense = np.logical_and.reduceat(dense & adjoins, firsts) & readings.whole[lasts]
     return np.repeat(is_dense, lasts - firsts + 1)
 

@@ -46,7 +46,7 @@ class UnknownSpans(NamedTuple):
         # Missing offsets right before the end of a whole look are markers, so the span ends at the
         # last record. In an unfinished look every missing offset counts.
         until = np.where(looks.whole, missing.end_before(looks.ends), looks.ends)
-        # A look without any record would end before it starts.
+        # For a look without any record, `end_before` may return an offset before its start.
         until = np.maximum(until, looks.starts)
         counts = missing.before(until) - missing.before(looks.starts)
         rows = np.flatnonzero(counts)
