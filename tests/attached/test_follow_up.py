@@ -65,7 +65,7 @@ async def test_only_the_config_topic_is_read_to_its_end() -> None:
 
 
 async def test_a_change_by_others_is_seen() -> None:
-    """A comparison counts config records that come after the planned ones, before it begins."""
+    """A config record after the planned ones, and before the comparison, is a difference."""
     async with followed() as (follow_up, log):
         since = follow_up.ends
         await log.append([Record(TOPICS.offsets, 1, 1, KEY, VALUE)])

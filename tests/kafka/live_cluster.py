@@ -24,7 +24,7 @@ PAUSE_S = 0.1
 """Pause between two requests to a worker that has not finished."""
 
 TRIES = 60
-"""Quiet points at which answers may differ before that counts: see `ComparedWorker.agree`."""
+"""Number of quiet points at which answers may differ before `ComparedWorker.agree` fails."""
 
 BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
 """Statuses of a rebalancing worker; the request can be sent again."""

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-"""Longer than a JVM needs to start beside others and to find the end of a small topic."""
+"""Class of the console consumer."""
 
 COLUMNS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
 

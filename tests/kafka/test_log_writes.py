@@ -290,7 +290,7 @@ async def test_headers_are_kept_out_of_connects_topics(broker: Broker, new_topic
 async def test_a_transaction_to_a_new_topic_waits_for_no_time_out(
     log: KafkaLog, topic: str, new_topic: NewTopic
 ) -> None:
-    """A transaction to a topic of before and a new one waits for no time-out."""
+    """A transaction to a known topic and a new one waits for no time-out."""
     epoch = await log.claim()
     later = await new_topic(1)
     async with asyncio.timeout(WriteLimits().request_timeout_ms / 2_000):

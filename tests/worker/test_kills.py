@@ -83,7 +83,7 @@ class LifeChecks:
         return [(entry.value or b"").decode() for entry in entries]
 
     def _check_source(self, new: list[str], committed: dict[int, int]) -> None:
-        """Check that each task continued at its committed number and committed no missing order."""
+        """Check that each task continued at its committed number; each committed order exists."""
         numbers: defaultdict[int, list[int]] = defaultdict(list)
         for text in new:
             order = json.loads(text)
@@ -98,7 +98,7 @@ class LifeChecks:
                 assert first <= committed.get(task, 0) <= behind
 
     def _check_sink(self, group_offset: int) -> None:
-        """Check that the sink continued at its committed offset, and committed no missing line."""
+        """Check that the sink continued at its committed offset; each committed line exists."""
         text = self._out.read_text("utf-8") if self._out.exists() else ""
         *lines, cut = text[self._read_characters :].split("\n")
         self._read_characters = len(text)

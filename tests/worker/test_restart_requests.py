@@ -28,7 +28,7 @@ RESTARTED = {
 
 
 def test_requests_are_ranked_as_in_kafka() -> None:
-    """A restart of all instances outranks one of failed instances; then one with tasks wins."""
+    """The rank is higher for all instances than for failed ones, and then higher with tasks."""
     assert [request.impact for request in BY_IMPACT] == [0, 1, 2, 3]
 
 

@@ -153,7 +153,7 @@ def test_an_added_offset_waits_for_earlier_records_of_its_partition() -> None:
 
 
 def test_an_added_offset_queues_behind_an_uncommitted_one() -> None:
-    """An offset of KIP-910 waits for the next `committable` if an earlier offset waits for it."""
+    """An earlier offset waits for the next `committable`, so the offset of KIP-910 waits, too."""
     records = SubmittedRecords()
     submit(records, PARTITION_1, 1).ack()
     assert records.submit_acked([(PARTITION_1, {"at": 5})]) == {}

@@ -133,7 +133,7 @@ def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path)
     "text", [b"a monkey on a keyboard", b"\x89PNG\r\n\x1a\n pass", bytes(range(48))]
 )
 def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
-    """Base64 text with a word like `key` stays, because it assigns no value to it."""
+    """Base64 text with a word like `key` stays, because the word has no value in the text."""
     value = (
         b'{"properties":{"icon":"' + b64encode(text) + b'","class":"io.example.KeyValueSource"}}'
     )

@@ -334,7 +334,7 @@ def unescaped(text: str) -> Iterator[str]:
 @example(b'\0\0\0{"properties":{}} password=hunter2')
 @example(b'{\0\0\0"properties":{}} password=hunter2')
 def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: bytes) -> None:
-    """No secret stays in disguise, or where no release can read it; no part is hidden twice."""
+    """No secret is left, even encoded or in an unreadable value; no part is hidden twice."""
     drop, encrypt = modes
     for archived in (through(drop, value), through(encrypt, value)):
         for reading in readings(archived):

@@ -14,10 +14,10 @@ import org.sourcelab.kafka.connect.apiclient.request.dto.NewConnectorDefinition;
 import org.sourcelab.kafka.connect.apiclient.request.post.PostConnectorRestart;
 
 /**
- * Calls what it is told of the client, on the worker whose URL is its argument.
+ * Calls methods of the client library, on the worker whose URL is the argument.
  *
- * <p>Standard input: a line of JSON for each call, its method, and name and config of a connector.
- * Standard output: a line of JSON for each, what the method returned, or what it threw.
+ * <p>Standard input has a line of JSON for each call: the method, and a connector's name and
+ * config. Standard output has a line of JSON for each call: the result or the exception.
  */
 public final class Client {
     private static final ObjectMapper JSON = new ObjectMapper();

@@ -179,7 +179,7 @@ def test_levels_are_those_that_commands_know() -> None:
 
 
 def test_other_python_levels_are_shown_as_log4j_levels() -> None:
-    """A level in between is shown as the lowest Log4j level that lets nothing more through."""
+    """A Python level between two Log4j levels is shown as the higher one; none exceeds OFF."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of("3.9.1")
     for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):
         loggers.named("some").setLevel(number)
