@@ -74,11 +74,12 @@ def _check_text(content: bytes) -> None:
 
 
 def properties_in(text: str) -> Iterator[Property]:
-    r"""Yield properties as `java.util.Properties#load` reads them; a later one of a key wins.
+    r"""Yield properties as `java.util.Properties#load` reads them.
 
     - `=`, `:` or white space separates key and value; `#` and `!` begin comments.
     - A line that ends in an odd number of backslashes continues in the next.
     - `\t`, `\n`, `\r`, `\f` and `\uXXXX` are escapes; any other backslash is dropped.
+    - A repeated key is yielded each time; its last value counts.
     - The caller decodes the text: a worker's file as ISO-8859-1, a provider's file as UTF-8.
 
     Raises:

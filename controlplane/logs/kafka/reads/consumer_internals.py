@@ -83,7 +83,7 @@ def outlast_rebalances(consumer: AIOKafkaConsumer, rebalance_ms: int) -> None:
         usual_s = connection._request_timeout  # noqa: SLF001
         try:
             connection._request_timeout = rebalance_ms / 1_000 + REBALANCE_MARGIN_S  # noqa: SLF001
-            answer = connection.send(request)  # this fixes the time-out of the request
+            answer = connection.send(request)  # `send` reads the time-out now
         finally:
             connection._request_timeout = usual_s  # noqa: SLF001
         try:

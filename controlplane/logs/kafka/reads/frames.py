@@ -69,7 +69,7 @@ class Frame(NamedTuple):
 
     @property
     def may_be_compressed(self) -> bool:
-        """True if the bytes of a key may be hidden by compression; unknown for old formats."""
+        """True if compression may hide the bytes of a key; always true before format 2."""
         return self.octets[MAGIC_AT] < FORMAT or bool(self.batch.compression_type)
 
     def records(self) -> Any:
