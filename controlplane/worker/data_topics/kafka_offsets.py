@@ -169,7 +169,7 @@ class ClaimedOffsetWriter:
                 await _performed(partial(self._append_each, by_partition))
 
     async def _append_each(self, by_partition: dict[int, list[Record]]) -> None:
-        """Append the records of each partition at once; keep those that must be appended again."""
+        """Append to all partitions concurrently; keep the records that must be appended again."""
         appends = [self._append(records) for records in by_partition.values()]
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
         failures: list[BaseException] = []

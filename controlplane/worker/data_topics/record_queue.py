@@ -30,8 +30,7 @@ class QueuedRecord(NamedTuple):
 class RecordQueue:
     """Gives records to `send_batch` in order, one batch after the other.
 
-    `send_batch` settles each record. `queued`: number of records in the queue from which on `put`
-    waits for room.
+    `send_batch` settles each record. `put` waits while the queue has `queued` records or more.
     `batch`: maximum records of a batch. `linger_ms`: wait for further records before a batch.
     """
 

@@ -199,7 +199,7 @@ class GeneratorDriver:
         """Held by each call in the author's thread: an `await` in one must not let another begin.
 
         Calls take it in their order. A cancelled call holds it until it has ended. Only
-        `update_offsets` does without it while the generator waits in an `await` of its own.
+        `update_offsets` runs without it: while `_pull` holds it and the generator is in an `await`.
         """
         self._reading = False
         """True while `_pull` holds the lock; used in the author's thread only."""

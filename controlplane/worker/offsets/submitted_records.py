@@ -131,7 +131,7 @@ class SubmittedRecords:
 
     @property
     def in_flight(self) -> int:
-        """Number of records that wait for their own acknowledgement, or for an earlier one's."""
+        """Number of records that wait for their own acknowledgement, or for an earlier record's."""
         return self._in_flight
 
     def take_acked(self, identity: SourcePartitionId) -> None:

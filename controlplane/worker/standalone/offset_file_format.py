@@ -99,7 +99,7 @@ class _MapReader:
     def read(self) -> dict[bytes | None, bytes | None]:
         self._expect(_OPENING, "a java.util.HashMap")
         _, size = self._numbers()
-        # An entry takes two bytes or more, so with too large a size the file soon ends.
+        # An entry takes two bytes or more: a size that is too large fails at the end of the file.
         offsets = {self._array(): self._array() for _ in range(size)}
         self._expect(_TC_ENDBLOCKDATA, "the end of the map")
         if self._place != len(self._content):
