@@ -21,12 +21,12 @@ _CAUSES_MAX = 20
 
 def message_of(failure: BaseException) -> str:
     """Return the message of an exception (`str`); it may be empty."""
-    return _text(str, failure, f"{_class_of(failure)}: <exception str() failed>")
+    return _text(str, failure, f"{class_of(failure)}: <exception str() failed>")
 
 
 def description_of(failure: BaseException) -> str:
     """Return the class and the arguments of an exception (`repr`)."""
-    return _text(repr, failure, f"{_class_of(failure)}: <exception repr() failed>")
+    return _text(repr, failure, f"{class_of(failure)}: <exception repr() failed>")
 
 
 def reason_of(failure: BaseException) -> str:
@@ -42,7 +42,7 @@ def reason_of(failure: BaseException) -> str:
 
 def trace_of(failure: BaseException) -> str:
     """Return the trace of an exception with its causes."""
-    return _text(_formatted, failure, f"{_class_of(failure)}: <exception traceback failed>")
+    return _text(_formatted, failure, f"{class_of(failure)}: <exception traceback failed>")
 
 
 def place_of(failure: BaseException) -> str:
@@ -71,8 +71,7 @@ def _formatted(failure: BaseException) -> str:
     return "".join(traceback.format_exception(failure)).rstrip()
 
 
-def _class_of(failure: BaseException) -> str:
-    try:
-        return str.__str__(type(failure).__name__)
-    except BaseException:  # noqa: BLE001 - a metaclass may raise anything
-        return "exception"
+def class_of(failure: BaseException) -> str:
+    """Return the name of an exception's class. No code of a metaclass runs."""
+    name: str = type.__dict__["__name__"].__get__(type(failure))
+    return name

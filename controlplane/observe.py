@@ -69,9 +69,14 @@ def connector_context(connector: str, *scopes: str) -> Iterator[None]:
         _CONNECTOR.reset(token)
 
 
+def present_connector_context() -> str | None:
+    """Return the connector or task for which the present thread or coroutine works, if any."""
+    return _CONNECTOR.get(None)
+
+
 def _add_context(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     """Add the connector or task for which the present thread or coroutine works."""
-    context = _CONNECTOR.get(None)
+    context = present_connector_context()
     return facts if context is None else {**facts, CONNECTOR_CONTEXT: context}
 
 

@@ -25,7 +25,7 @@ class Textless(Exception):
 
 
 class Nameless(type):
-    """Class of classes without a readable name."""
+    """Class of classes whose name cannot be read by usual means."""
 
     @property
     def __name__(cls) -> str:  # type: ignore[override]
@@ -34,7 +34,7 @@ class Nameless(type):
 
 
 class NamelessError(Exception, metaclass=Nameless):
-    """Exception whose class has no readable name."""
+    """Exception whose class raises when it is asked for its name."""
 
     def __repr__(self) -> str:
         raise RuntimeError
@@ -47,7 +47,7 @@ def test_the_text_of_a_broken_exception_names_its_class(raised: type[BaseExcepti
     assert message_of(failure) == "Textless: <exception str() failed>"
     assert description_of(failure) == "Textless: <exception repr() failed>"
     assert trace_of(failure).endswith("Textless: <exception str() failed>")
-    assert description_of(NamelessError()) == "exception: <exception repr() failed>"
+    assert description_of(NamelessError()) == "NamelessError: <exception repr() failed>"
 
 
 def test_usual_exceptions_have_pythons_text() -> None:

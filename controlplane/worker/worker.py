@@ -49,11 +49,13 @@ from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
 from controlplane.worker.data_topics.embedded_clients import LogCluster
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import assignment_of
 from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_actor import ConnectorActor
 from controlplane.worker.lifecycle.statuses import StatusWriter
+from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.exposition import ConnectorInfo, metric_families
 from controlplane.worker.metrics.startups import WorkerStartups
 from controlplane.worker.task_identity import TaskIdentity
@@ -235,9 +237,9 @@ class ConnectWorker:
             await actor.restart(action.instances)
         except Exception as failure:
             answer = f"Failed to start connector: {action.connector}"
-            raise ExternalActionFailed(
-                answer, shortened(self.hidden(message_of(failure)))
-            ) from failure
+            with connector_logs(action.connector):
+                reason = await text_in_time(message_of, failure)
+            raise ExternalActionFailed(answer, shortened(self.hidden(reason))) from failure
 
     async def started(self, name: str, timeout_s: float) -> None:
         """Return when a connector has been started by its present config; see `ConnectorActor`.

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -75,6 +75,24 @@ class Unprintable(ValueError):
         raise RuntimeError("no repr")
 
 
+class BlockingText(Exception):
+    """Exception whose text blocks until the end of the test."""
+
+    def __str__(self) -> str:
+        return block_text()
+
+    def __repr__(self) -> str:
+        return block_text()
+
+
+def block_text() -> str:
+    """Block until the end of the test, and return a text."""
+    calls.append("text")
+    released.wait(PATIENCE_S)
+    calls.append("text ended")
+    return "late"
+
+
 def fresh_plan() -> Iterator[None]:
     """Begin a test without a plan; release all hanging code at its end."""
     plan.clear()
@@ -99,6 +117,8 @@ def act(place: str, otherwise: Any = None) -> Any:
             while not released.is_set() and monotonic() < end_s:
                 pass
             calls.append(f"{place} ended")
+        case "blocking text":
+            raise plan.get("raised", BlockingText)
         case "block":
             return _blocking()
         case "return":
@@ -243,10 +263,15 @@ class CountingOn(Source):
 
 @asynccontextmanager
 async def with_neighbour(
-    *classes: type[Any], notices: RecordedNotices | None = None, log: Log | None = None
+    *classes: type[Any],
+    notices: RecordedNotices | None = None,
+    log: Log | None = None,
+    others: Iterable[type[Any]] = (),
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker with a good neighbour; check at the end that it still works undisturbed."""
-    async with running(CountingOn, *classes, runtime=SHORT, notices=notices, log=log) as worker:
+    async with running(
+        CountingOn, *classes, runtime=SHORT, notices=notices, log=log, others=others
+    ) as worker:
         await worker.plane.execute(CreateConnector("good", config_of(CountingOn)))
         await until_state(worker, "good", "RUNNING", "RUNNING")
         try:

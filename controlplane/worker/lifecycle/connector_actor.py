@@ -17,6 +17,7 @@ from controlplane.core.records import RestartRequest, State, Target
 from controlplane.event_loop import backoff, first_of
 from controlplane.failure_text import description_of, trace_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import Assignment, assignment_of
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
@@ -176,7 +177,8 @@ class ConnectorActor:
                 while not await self._ended_after_change():
                     pass
         except Exception as defect:
-            self._around.statuses.connector(self._name, State.FAILED, trace_of(defect), safe=True)
+            trace = await text_in_time(trace_of, defect)
+            self._around.statuses.connector(self._name, State.FAILED, trace, safe=True)
             raise
 
     async def _ended_after_change(self) -> bool:
@@ -202,15 +204,15 @@ class ConnectorActor:
         try:
             await step
         except Exception as failure:  # noqa: BLE001 - the next step must find a running actor
-            self._report_connector(failure)
+            await self._report_connector(failure)
 
-    def _report_connector(self, failure: Exception) -> None:
+    async def _report_connector(self, failure: Exception) -> None:
         """Report a connector that cannot be run as FAILED."""
-        self._around.statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
+        trace = await text_in_time(trace_of, failure)
+        self._around.statuses.connector(self._name, State.FAILED, trace, safe=True)
+        reason = await text_in_time(description_of, failure)
         with suppress(Exception):  # a log that cannot be written must not end the actor
-            self._around.notices.warning(
-                "connector_not_run", connector=self._name, reason=description_of(failure)
-            )
+            self._around.notices.warning("connector_not_run", connector=self._name, reason=reason)
 
     async def _stop_all(self) -> None:
         """Stop the connector and its tasks, also if one of these stops fails."""
@@ -268,7 +270,7 @@ class ConnectorActor:
         try:
             driver = self._around.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
-            trace = trace_of(failure)
+            trace = await text_in_time(trace_of, failure)
             startup.failed()
             self._around.statuses.connector(self._name, State.FAILED, trace, safe=True)
             self._start_failure = failure
@@ -339,7 +341,7 @@ class ConnectorActor:
                 self._around.notices.warning(
                     "task_configs_not_published",
                     connector=self._name,
-                    reason=description_of(failure),
+                    reason=await text_in_time(description_of, failure),
                 )
                 await asyncio.sleep(next(pauses))
             else:

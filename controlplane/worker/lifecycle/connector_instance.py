@@ -9,6 +9,7 @@ from controlplane.core.records import State, Target
 from controlplane.failure_text import description_of, trace_of
 from controlplane.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.metrics.startups import Startup
 
@@ -52,6 +53,8 @@ class ConnectorInstance:
         self._ending = False
         self._abandoned = False
         self._settled = asyncio.Event()
+        self._reports: set[asyncio.Task[None]] = set()
+        """Reports of failures that the connector has found itself."""
         self._task = asyncio.create_task(self._run(), name=f"connector {name}")
 
     @property
@@ -77,7 +80,10 @@ class ConnectorInstance:
     def fail(self, failure: BaseException) -> None:
         """Report a failure that the connector has found itself."""
         if not self._ending and not self._abandoned:
-            self._failed(failure)
+            self._note_failure(failure)
+            report = asyncio.create_task(self._report_own(failure))
+            self._reports.add(report)
+            report.add_done_callback(self._reports.discard)
 
     async def shut_down(self, timeout_ms: int) -> None:
         """Stop the connector and report UNASSIGNED; abandon it after the time limit."""
@@ -101,7 +107,7 @@ class ConnectorInstance:
         try:
             await self.driver.make()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._failed(failure)
+            await self._failed(failure)
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -123,7 +129,7 @@ class ConnectorInstance:
             else:
                 await self._pause()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._failed(failure)
+            await self._failed(failure)
 
     async def _start(self) -> None:
         await self.driver.start()
@@ -146,7 +152,9 @@ class ConnectorInstance:
                 await self.driver.stop()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             self._notices.warning(
-                "connector_stop_failed", connector=self._name, reason=description_of(failure)
+                "connector_stop_failed",
+                connector=self._name,
+                reason=await text_in_time(description_of, failure),
             )
         self._failure = None
         self._reached(Target.STOPPED, State.STOPPED)
@@ -156,7 +164,7 @@ class ConnectorInstance:
             if self.runs:
                 await self.driver.stop()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._failed(failure)
+            await self._failed(failure)
         else:
             self._statuses.connector(self._name, State.UNASSIGNED, safe=True)
         self.driver.abandon()
@@ -165,10 +173,20 @@ class ConnectorInstance:
         self._current = target
         self._statuses.connector(self._name, state, version=self._version)
 
-    def _failed(self, failure: BaseException) -> None:
+    async def _failed(self, failure: BaseException) -> None:
+        self._note_failure(failure)
+        self._report_failed(await text_in_time(trace_of, failure))
+
+    async def _report_own(self, failure: BaseException) -> None:
+        """Report a failure that the connector has found itself, unless it has stopped by now."""
+        trace = await text_in_time(trace_of, failure)
+        if self._failure is failure and not self._ending and not self._abandoned:
+            self._report_failed(trace)
+
+    def _note_failure(self, failure: BaseException) -> None:
         self._failure = failure
         self.driver.end_watch()
         self._startup.failed()
-        self._statuses.connector(
-            self._name, State.FAILED, trace_of(failure), safe=True, version=self._version
-        )
+
+    def _report_failed(self, trace: str) -> None:
+        self._statuses.connector(self._name, State.FAILED, trace, safe=True, version=self._version)

@@ -50,7 +50,7 @@ class RunningTasks:
                 return
         except Exception as failure:  # noqa: BLE001 - no task may be left without a status
             for number in self._taken_unstarted():
-                self._report_failed(number, failure)
+                await self._report_failed(number, failure)
             return
         for number in self._taken_unstarted():
             try:
@@ -58,7 +58,7 @@ class RunningTasks:
                     self._name, number, assignment, paused=assignment.target is Target.PAUSED
                 )
             except Exception as failure:  # noqa: BLE001 - its class may raise anything
-                self._report_failed(number, failure)
+                await self._report_failed(number, failure)
 
     def _taken_unstarted(self) -> list[int]:
         """Return the tasks that shall start, and forget them."""
@@ -101,10 +101,10 @@ class RunningTasks:
         """Start no more tasks: the connector ends."""
         self._ending.set()
 
-    def _report_failed(self, number: int, failure: BaseException) -> None:
+    async def _report_failed(self, number: int, failure: BaseException) -> None:
         task = TaskIdentity(self._name, number)
         with task_logs(task):
-            trace = report_task_failure(self._around.notices, task, failure)
+            trace = await report_task_failure(self._around.notices, task, failure)
         self._around.startups.tasks.count(succeeded=False)
         self._around.statuses.task(task, State.FAILED, trace, safe=True)
 

@@ -8,6 +8,7 @@ from controlplane.core.records import State
 from controlplane.failure_text import reason_of, trace_of
 from controlplane.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.log_context import task_logs
@@ -86,9 +87,9 @@ class TaskInstance:
             except asyncio.CancelledError:
                 raise
             except BaseException as failure:  # noqa: BLE001 - a connector may raise anything
-                self._end(failure)
+                await self._end(failure)
             else:
-                self._end(None)
+                await self._end(None)
         self._thread.abandon()
 
     def _started(self) -> None:
@@ -104,19 +105,21 @@ class TaskInstance:
         self.metrics.reached(state)
         self._statuses.task(self._identity, state, version=self._version)
 
-    def _end(self, failure: BaseException | None) -> None:
+    async def _end(self, failure: BaseException | None) -> None:
         try:
-            self._report_end(failure)
+            await self._report_end(failure)
         except Exception as defect:  # noqa: BLE001 - else the status stays RUNNING
             state = State.UNASSIGNED if self._control.stopping else State.FAILED
-            trace = None if self._control.stopping else trace_of(defect)
+            trace = None if self._control.stopping else await text_in_time(trace_of, defect)
             self._statuses.task(self._identity, state, trace, safe=True)
 
-    def _report_end(self, failure: BaseException | None) -> None:
+    async def _report_end(self, failure: BaseException | None) -> None:
         stopping = self._control.stopping
         trace = None
         if failure is not None:
-            trace = report_task_failure(self._notices, self._identity, failure, stopping=stopping)
+            trace = await report_task_failure(
+                self._notices, self._identity, failure, stopping=stopping
+            )
         if trace is None or stopping:
             self.metrics.reached(State.UNASSIGNED)
             self._statuses.task(self._identity, State.UNASSIGNED, safe=True)
@@ -127,7 +130,7 @@ class TaskInstance:
             )
 
 
-def report_task_failure(
+async def report_task_failure(
     notices: Notices, task: TaskIdentity, failure: BaseException, *, stopping: bool = False
 ) -> str:
     """Log a failure as a warning, and return its trace for the status.
@@ -135,12 +138,12 @@ def report_task_failure(
     The failure of a task that is stopping changes no status (Kafka: `WorkerTask`). If the last
     commit failed, its records are read again at the next start.
     """
-    trace = trace_of(failure)
+    trace = await text_in_time(trace_of, failure)
     notices.warning(
         "task_failed_while_stopping" if stopping else "task_failed",
         connector=task.connector,
         task=task.number,
-        reason=reason_of(failure),
+        reason=await text_in_time(reason_of, failure),
         trace=trace,
     )
     return trace

@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from controlplane.core.entry import Entry
-from controlplane.failure_text import description_of
 from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import Producer, ProducerRecord
 from controlplane.worker.records.record_errors import (
@@ -92,7 +91,7 @@ class ErrorReporter:
             task=str(self._task),
             stage=failed.stage.value,
             class_name=failed.class_name,
-            reason=description_of(failed.error),
+            reason=failed.reason,
             **facts,
         )
 
@@ -113,11 +112,7 @@ class ErrorReporter:
 
     def _letter(self, topic: str, failed: FailedRecord, entry: Entry) -> ProducerRecord:
         """Return the record as it was in the log, with the reason in its headers if wanted."""
-        context = (
-            dead_letter_headers(failed, *self._task, self._hidden)
-            if self._errors.settings.dead_letter_headers
-            else ()
-        )
+        context = dead_letter_headers(failed, *self._task, self._hidden)
         return ProducerRecord(
             topic,
             entry.key,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.core.entry import Entry, Headers
-from controlplane.failure_text import message_of, shortened, trace_of
+from controlplane.failure_text import description_of, message_of, shortened, trace_of
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
 
 T = TypeVar("T")
@@ -63,12 +63,23 @@ def _is_true(text: str | None) -> bool:
     return (text or "").strip().lower() == "true"
 
 
+class ErrorTexts(NamedTuple):
+    """Class and texts of the exception for which a record failed."""
+
+    class_name: str
+    message: str
+    trace: str
+
+
 class FailedRecord(NamedTuple):
     """A record that failed, and where."""
 
     stage: Stage
     class_name: str
-    error: BaseException
+    reason: str
+    """Description of the exception for the log; empty if failures are not logged."""
+    texts: ErrorTexts | None
+    """Texts for the headers of the dead letter; None: it gets none."""
     entry: Entry | None
     """The record in the log; None: it comes from a source."""
 
@@ -109,10 +120,24 @@ class RecordErrors:
             raise
         except Exception as error:
             self.metrics.gave_up(tolerated=self.settings.tolerant)
-            self._failures.append(FailedRecord(stage, class_name, error, entry))
+            self._failures.append(self.failed_record(stage, class_name, error, entry))
             if not self.settings.tolerant:
                 raise ToleranceExceeded("Tolerance exceeded in error handler") from error
             return None
+
+    def failed_record(
+        self, stage: Stage, class_name: str, error: BaseException, entry: Entry | None
+    ) -> FailedRecord:
+        """Return a failure with the texts that its report needs; called in the task's thread.
+
+        Reading a text may run author's code, which may block.
+        """
+        settings = self.settings
+        reason = description_of(error) if settings.log else ""
+        texts = None
+        if settings.dead_letter_topic and settings.dead_letter_headers and entry is not None:
+            texts = ErrorTexts(_java_name(error), message_of(error), trace_of(error))
+        return FailedRecord(stage, class_name, reason, texts, entry)
 
     @property
     def failed(self) -> int:
@@ -151,7 +176,9 @@ def dead_letter_headers(
     failed: FailedRecord, connector: str, task: int, hidden: Callable[[str], str]
 ) -> Headers:
     """Return the headers with the reason of a dead letter; `hidden` removes secrets."""
-    entry = failed.entry
+    entry, texts = failed.entry, failed.texts
+    if texts is None:
+        return ()
     context: dict[str, Any] = {
         "topic": entry.topic if entry else "",
         "partition": entry.partition if entry else -1,
@@ -160,9 +187,9 @@ def dead_letter_headers(
         "task.id": task,
         "stage": failed.stage.value,
         "class.name": failed.class_name,
-        "exception.class.name": _java_name(failed.error),
-        "exception.message": message_of(failed.error),
-        "exception.stacktrace": trace_of(failed.error),
+        "exception.class.name": texts.class_name,
+        "exception.message": texts.message,
+        "exception.stacktrace": texts.trace,
     }
     return tuple(
         (f"__connect.errors.{name}", shortened(hidden(str(value))).encode("utf-8", "replace"))

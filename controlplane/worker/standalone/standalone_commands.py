@@ -23,7 +23,9 @@ from controlplane.core.plan import (
 from controlplane.core.releases.profiles import Profile
 from controlplane.failure_text import message_of, shortened
 from controlplane.logs.log import LogError
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.connector_actor import StartTimedOut
+from controlplane.worker.log_context import connector_logs
 from controlplane.worker.worker import ConnectWorker
 
 STARTED_BY = (CreateConnector, PutConfig, PatchConfig)
@@ -79,9 +81,9 @@ class StandaloneCommands:
             return Rejected(Reason.FAILED, "Request timed out")
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             text = f"Failed to transition connector {name} to state STARTED"
-            return Rejected(
-                Reason.FAILED, text, shortened(self._worker.hidden(message_of(failure)))
-            )
+            with connector_logs(name):
+                reason = await text_in_time(message_of, failure)
+            return Rejected(Reason.FAILED, text, shortened(self._worker.hidden(reason)))
         shown = outcome.connector
         if shown is None:
             return outcome

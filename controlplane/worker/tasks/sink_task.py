@@ -21,6 +21,7 @@ from controlplane.worker.data_topics.clients import (
 )
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.sink_drivers import SinkDriver
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.task_metrics import SinkTaskMetrics
 from controlplane.worker.records.conversion import DeliveredRecord, SinkPipeline
@@ -81,7 +82,9 @@ class LoadedSinkTask(NamedTuple):
             return await self.driver.pre_commit(dict(consumed))
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             self.metrics.commit_failed()
-            self.notices.warning("sink_not_flushed", reason=description_of(failure))
+            self.notices.warning(
+                "sink_not_flushed", reason=await text_in_time(description_of, failure)
+            )
             return None
 
     def failed_record(self, record: SinkRecord, error: BaseException) -> FailedRecord:
@@ -90,7 +93,7 @@ class LoadedSinkTask(NamedTuple):
         errors.metrics.failed(tolerated=errors.settings.tolerant)
         author, pipeline = class_name(type(self.driver.author)), self.pipeline
         entry = record.entry if isinstance(record, DeliveredRecord) else pipeline.reverted(record)
-        return FailedRecord(Stage.TASK_PUT, author, error, entry)
+        return errors.failed_record(Stage.TASK_PUT, author, error, entry)
 
 
 OpenConsumer = Callable[[RebalanceCallbacks], AbstractAsyncContextManager[Consumer]]
@@ -173,7 +176,9 @@ class SinkTaskRun:
         try:
             await self._close([*self._consumer.assignment])
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._loaded.notices.warning("partitions_not_closed", reason=description_of(failure))
+            self._loaded.notices.warning(
+                "partitions_not_closed", reason=await text_in_time(description_of, failure)
+            )
 
     async def _rest(self, paused: Callable[[bool], None]) -> None:
         """Commit, then take part in rebalances only, until the task shall go on."""
@@ -317,7 +322,9 @@ class SinkTaskRun:
             await self._loaded.driver.put(self._batch)
         except RetriableError as failure:
             self._redelivering = True
-            self._loaded.notices.warning("sink_put_again", reason=message_of(failure))
+            self._loaded.notices.warning(
+                "sink_put_again", reason=await text_in_time(message_of, failure)
+            )
         except Exception as failure:
             raise ConnectError(
                 "Exiting WorkerSinkTask due to unrecoverable exception."

@@ -15,6 +15,7 @@ from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
 from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit, SourceDriver
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.task_metrics import SourceTaskMetrics
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
@@ -75,7 +76,9 @@ class LoadedSourceTask(NamedTuple):
         try:
             return await self.driver.update_offsets(about_to_commit)
         except RetriableError as failure:
-            self.notices.warning("offsets_hook_skipped", reason=description_of(failure))
+            self.notices.warning(
+                "offsets_hook_skipped", reason=await text_in_time(description_of, failure)
+            )
             return ()
 
     async def converted(self, items: Sequence[PolledItem]) -> list[DispatchItem]:
@@ -106,14 +109,18 @@ class LoadedSourceTask(NamedTuple):
         try:
             await self.driver.acknowledged(records)
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self.notices.warning("acked_hook_failed", reason=description_of(failure))
+            self.notices.warning(
+                "acked_hook_failed", reason=await text_in_time(description_of, failure)
+            )
 
     async def tell_committed(self) -> None:
         """Call the task's `commit` or `committed`; Kafka only logs failures."""
         try:
             await self.driver.committed()
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self.notices.warning("commit_hook_failed", reason=description_of(failure))
+            self.notices.warning(
+                "commit_hook_failed", reason=await text_in_time(description_of, failure)
+            )
 
 
 class Delivery(Protocol):
@@ -222,7 +229,9 @@ class SourceTaskRun:
         except RetriableError as failure:
             if not self._loaded.driver.repeats_polls:
                 raise
-            self._loaded.notices.warning("source_polled_again", reason=description_of(failure))
+            self._loaded.notices.warning(
+                "source_polled_again", reason=await text_in_time(description_of, failure)
+            )
             await asyncio.sleep(RETRIED_POLL_S)
             return []
         finally:

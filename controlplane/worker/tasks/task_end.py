@@ -7,6 +7,7 @@ from typing import Protocol
 from controlplane.failure_text import description_of
 from controlplane.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.records.conversion import SinkPipeline, SourcePipeline
 
 
@@ -24,7 +25,9 @@ async def pipeline_closed(
         try:
             await thread.call(pipeline.close)
         except Exception as failure:  # noqa: BLE001 - a transformation may raise anything
-            notices.warning("transformations_not_closed", reason=description_of(failure))
+            notices.warning(
+                "transformations_not_closed", reason=await text_in_time(description_of, failure)
+            )
         finally:
             thread.abandon()
 
@@ -42,4 +45,4 @@ async def stop_quietly(driver: Stoppable, notices: Notices) -> None:
     try:
         await driver.stop()
     except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-        notices.warning("task_stop_failed", reason=description_of(failure))
+        notices.warning("task_stop_failed", reason=await text_in_time(description_of, failure))
