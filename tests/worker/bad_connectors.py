@@ -57,6 +57,9 @@ released = threading.Event()
 calls: list[str] = []
 """Methods that have misbehaved, in order."""
 
+ended: list[str] = []
+"""Methods that hung, and have returned. If one is here before `released`, it held up the test."""
+
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""
 
@@ -97,6 +100,7 @@ def fresh_plan() -> Iterator[None]:
     """Begin a test without a plan; release all hanging code at its end."""
     plan.clear()
     calls.clear()
+    ended.clear()
     released.clear()
     yield
     released.set()
@@ -111,7 +115,7 @@ def act(place: str, otherwise: Any = None) -> Any:
         _raise(plan["how"], f"bad {place}")
     match plan["how"]:
         case "hang":
-            released.wait(PATIENCE_S)
+            _hang(place)
         case "spin":
             end_s = monotonic() + PATIENCE_S
             while not released.is_set() and monotonic() < end_s:
@@ -120,7 +124,7 @@ def act(place: str, otherwise: Any = None) -> Any:
         case "blocking text":
             raise plan.get("raised", BlockingText)
         case "block":
-            return _blocking()
+            return _blocking(place)
         case "return":
             return plan["returned"]
     return otherwise
@@ -143,9 +147,15 @@ def _raise(how: str, message: str) -> None:
             raise Unprintable
 
 
-async def _blocking() -> None:
+async def _blocking(place: str) -> None:
     """Coroutine that blocks its event loop."""
+    _hang(place)
+
+
+def _hang(place: str) -> None:
+    """Block until `released`, and note the end in `ended`."""
     released.wait(PATIENCE_S)
+    ended.append(place)
 
 
 RECORD = SourceRecord(topic="bad", value="v", source_partition={"p": 1}, source_offset={"at": 1})

@@ -24,6 +24,7 @@ from tests.worker.bad_connectors import (
     counted,
     create_bad,
     delete,
+    ended,
     group_offsets,
     message_of,
     plan,
@@ -164,7 +165,10 @@ HANGING = [
     ],
 )
 async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
-    """REST answers meanwhile; the connector can be stopped and deleted; its thread ends later."""
+    """REST answers meanwhile; the connector can be stopped and deleted; its thread ends later.
+
+    The method still hangs after all commands of the test.
+    """
     plan.update(where=where, how=how)
     connector = BadSink if where.startswith("sink") else BadSource
     async with with_neighbour(BadSource, BadSink) as worker:
@@ -179,7 +183,9 @@ async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
             assert (await client.get("/connectors/good/tasks/0/status")).json()["state"] == (
                 "RUNNING"
             )
+            assert ended == []
         await delete(worker, "bad")
+        assert ended == []
         released.set()
         await until(lambda: not threads_of("bad"))
 

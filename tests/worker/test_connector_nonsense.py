@@ -17,6 +17,7 @@ from tests.worker.bad_connectors import (
     calls,
     create_bad,
     delete,
+    ended,
     group_offsets,
     plan,
     record,
@@ -42,6 +43,7 @@ class Blocking:
     def __iter__(self) -> Iterator[Any]:
         """Block until the test sets `released`."""
         released.wait(PATIENCE_S)
+        ended.append("iteration")
         return iter(())
 
 
@@ -95,7 +97,9 @@ async def test_a_hanging_result_blocks_only_the_authors_thread() -> None:
         await until(lambda: calls)
         async with rest_of(worker) as client:
             assert (await client.get("/connectors/bad/status")).status_code == 200
+            assert ended == []
         await delete(worker, "bad")
+        assert ended == []
 
 
 @pytest.mark.parametrize(

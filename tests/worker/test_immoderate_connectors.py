@@ -35,8 +35,10 @@ from tests.worker.bad_connectors import (
     counted,
     create_bad,
     delete,
+    ended,
     group_offsets,
     plan,
+    released,
     rest_of,
     with_neighbour,
 )
@@ -158,17 +160,23 @@ class Wide(Source):
 PARTITIONS = 1_000_000 if PROVE else 10_000
 """Number of source partitions of one task."""
 
+ANSWERS = 10
+"""Least number of REST answers while the offsets of all partitions are written."""
+
 
 @pytest.mark.slow
 async def test_very_many_partitions_get_their_offsets() -> None:
-    """Each partition gets its offset; neighbour and REST continue."""
+    """Each partition gets its offset; neighbour and REST continue, with many answers meanwhile."""
+    answers = 0
     async with with_neighbour(Wide) as worker:
         await create_bad(worker, Wide, count=str(PARTITIONS))
         async with rest_of(worker) as client:
             topic = worker.plane.state.topics.offsets
             while sum((await worker.plane.log.ends([topic]))[topic]) < PARTITIONS:
                 assert (await client.get("/connectors/good/status")).status_code == 200
-                await asyncio.sleep(0.05)
+                answers += 1
+                await asyncio.sleep(0.001)
+        assert answers >= ANSWERS
         assert len(await values_in(worker.plane.log, "bad")) == PARTITIONS
         await worker.plane.execute(StopConnector("bad"))
         await until_state(worker, "bad", "STOPPED")
@@ -176,18 +184,20 @@ async def test_very_many_partitions_get_their_offsets() -> None:
 
 
 class Sized(CountingOn):
-    """Keeps the size of its config."""
+    """Keeps the size of its config, and hangs until `released`."""
 
     config = (key("large", default=""),)
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
-        """Keep the size of the config value `large`."""
+        """Keep the size of the config value `large`, and hang."""
         calls.append(str(len(config["large"])))
+        released.wait(PATIENCE_S)
+        ended.append("split")
         return super().split(config, limit)
 
 
 async def test_a_config_of_a_mebibyte_reaches_its_task() -> None:
-    """The connector runs, its task config has the value, and the list of connectors answers."""
+    """The list of connectors answers while the connector hangs; its task config has the value."""
     await _check_a_mebibyte(MemoryLog())
 
 
@@ -203,8 +213,12 @@ async def test_a_config_of_a_mebibyte_reaches_its_task_on_sqlite(tmp_path: Path)
 async def _check_a_mebibyte(log: Log) -> None:
     async with with_neighbour(Sized, log=log) as worker:
         await create_bad(worker, Sized, large="x" * 2**20)
+        await until(lambda: calls == [str(2**20)])
+        async with rest_of(worker) as client:
+            assert (await client.get("/connectors?expand=info&expand=status")).status_code == 200
+        assert ended == []
+        released.set()
         await until_state(worker, "bad", "RUNNING", "RUNNING")
-        assert calls == [str(2**20)]
         assert len(worker.plane.state.config.tasks["bad"][0]["large"] or "") == 2**20
         async with rest_of(worker) as client:
             assert (await client.get("/connectors?expand=info&expand=status")).status_code == 200
