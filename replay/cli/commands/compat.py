@@ -49,7 +49,7 @@ _STEPS = {
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in RolloutMode]),
-    help="rolling: replace workers one by one; else all stop, then all start. "
+    help="rolling: replace workers one by one; upgrade, downgrade: all stop, then all start. "
     "[default: upgrade or downgrade, as --from and --to say]",
 )
 @click.option("--transitive", is_flag=True, help="Change through every release line in between.")

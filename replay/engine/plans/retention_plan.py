@@ -9,8 +9,8 @@ histories as before. The page docs/archives.md has it in full. The law holds top
   topic with several partitions, all of them stay.
 - Commands: every record stays.
 - The last record before the cut of each partition stays, because a capture continues from it.
-- Ranks stay as they are. A rank is the running maximum of timestamps. So the record that set the
-  maximum of a surviving record stays as well.
+- Ranks stay as they are. A rank begins with the running maximum of timestamps. So the record that
+  set the maximum of a surviving record stays as well.
 
 Records without a known time count as new until a later record of their partition is old.
 """

@@ -27,8 +27,8 @@ OLDEST_JAVA = 17
 """Oldest Java that Spark 4 supports."""
 
 HEAP = "1g"
-"""Memory of the driver's JVM; under `local`, of all tasks together. Rows bypass the JVM, winners
-pass through it. `--conf spark.driver.memory=…` raises it."""
+"""Memory of the driver's JVM; under `local`, of all tasks together. Archived rows bypass the
+JVM, except those that count. `--conf spark.driver.memory=…` raises it."""
 
 BATCH_ROWS = 100_000
 """Greatest number of rows per transfer between a JVM and Python."""
