@@ -282,7 +282,8 @@ class Repetition(PatternNode):
     def _limits(self, match: PatternMatch) -> tuple[int, int]:
         """Return the limits for this text.
 
-        If there are more repetitions than characters, one is empty: it can be left out or repeated.
+        If there are more repetitions than characters, one is empty. Leaving it out or repeating it
+        changes nothing, so the limits are capped.
         """
         useful = len(match.text) + 1
         least = min(self._least, useful)

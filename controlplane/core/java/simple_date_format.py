@@ -85,7 +85,7 @@ def _int_value(number: re.Match[str]) -> int:
     size = int("".join(str(unicodedata.decimal(digit)) for digit in digits))
     if power:
         exponent = int("".join(str(unicodedata.decimal(digit)) for digit in power))
-        # The exponent may be of any size, so no power beyond those of a long is computed.
+        # The exponent may be of any size, so powers of ten are computed only as far as necessary.
         if power_sign:
             size = size // 10**exponent if exponent < len(digits) else 0
         else:

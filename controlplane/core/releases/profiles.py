@@ -150,7 +150,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_all_plugins: bool
     """Plugins other than connectors are listed, and each has an endpoint for its keys."""
     rest_framework_keys: bool
-    """The keys of a connector plugin include those of Connect's own."""
+    """The keys of a connector plugin include Connect's own keys for every connector."""
     rest_kinds_by_class: bool
     """A plugin has one kind: a header converter that is also a converter counts as converter."""
     rest_order_in_group: bool
