@@ -15,6 +15,9 @@ _MAX_UNHIDDEN_CHARACTERS = 1_000_000
 """Length of a text before secrets are hidden. A cut here may split a secret; `shortened` later
 leaves out the part of the text with the cut."""
 
+_EXCEPTIONS_MAX = 200
+"""Maximum number of exceptions in a trace: causes, and members of groups."""
+
 _CAUSES_MAX = 20
 """Maximum number of causes that are followed: those of a plugin's exception may form a cycle."""
 
@@ -68,7 +71,29 @@ def _text(read: Callable[[Any], str], failure: BaseException, otherwise: str) ->
 
 
 def _formatted(failure: BaseException) -> str:
+    if _is_large(failure):
+        own_calls = "".join(traceback.format_tb(failure.__traceback__))
+        left_out = f"(more than {_EXCEPTIONS_MAX} causes and members are left out)"
+        return f"{_TRACEBACK}{own_calls}{class_of(failure)}: {message_of(failure)}\n{left_out}"
     return "".join(traceback.format_exception(failure)).rstrip()
+
+
+_TRACEBACK = "Traceback (most recent call last):\n"
+
+
+def _is_large(failure: BaseException) -> bool:
+    """Return True if an exception has many causes or members: their traces would take seconds."""
+    pending, examined = [failure], {id(failure)}
+    while pending:
+        exception = pending.pop()
+        members = exception.exceptions if isinstance(exception, BaseExceptionGroup) else ()
+        if len(examined) + len(members) > _EXCEPTIONS_MAX:
+            return True
+        for related in (exception.__cause__, exception.__context__, *members):
+            if isinstance(related, BaseException) and id(related) not in examined:
+                examined.add(id(related))
+                pending.append(related)
+    return False
 
 
 def class_of(failure: BaseException) -> str:

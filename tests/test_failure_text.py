@@ -91,3 +91,44 @@ def test_a_reason_names_the_first_cause() -> None:
     assert reason_of(failure) == "OSError('wrapped'), caused by ValueError('bad value')"
     cause.__cause__ = failure
     assert reason_of(failure).startswith("OSError('wrapped'), caused by ")
+
+
+def _chain(length: int) -> Exception:
+    """An exception with many causes."""
+    failure = ValueError("first")
+    for number in range(length):
+        following = ValueError(f"number {number}")
+        following.__cause__ = failure
+        failure = following
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (_chain(100_000), "ValueError: number 99999"),
+        (
+            ExceptionGroup("many", [KeyError(number) for number in range(100_000)]),
+            "ExceptionGroup: many (100000 sub-exceptions)",
+        ),
+    ],
+    ids=["chain", "group"],
+)
+def test_a_trace_leaves_out_very_many_exceptions(failure: Exception, message: str) -> None:
+    """The trace has the calls and message of the exception itself."""
+    with pytest.raises(type(failure)) as raised:
+        raise failure
+    trace = trace_of(raised.value)
+    assert f"in {test_a_trace_leaves_out_very_many_exceptions.__name__}" in trace
+    left_out = "(more than 200 causes and members are left out)"
+    assert trace.endswith(f"\n{message}\n{left_out}")
+
+
+def test_a_trace_has_some_causes() -> None:
+    """A cycle of causes ends, and does not count as many."""
+    failure = _chain(50)
+    first = failure
+    while first.__cause__ is not None:
+        first = first.__cause__  # type: ignore[assignment]
+    first.__cause__ = failure
+    assert trace_of(failure).count("ValueError: number ") == 50

@@ -10,6 +10,7 @@ import pytest
 from controlplane.connect import RetriableError, Source, SourceRecord, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, PauseConnector, StopConnector
+from controlplane.logs.memory import MemoryLog
 from tests.kips.running_source import (
     OUTPUTS,
     HoldingLog,
@@ -28,6 +29,7 @@ from tests.kips.running_source import (
 from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import (
     config_of,
+    entries_in,
     offsets,
     running,
     until,
@@ -390,12 +392,16 @@ class TestMigration:
 
 
 class BookmarkSource(Source):
-    """Reads the rows `a` and `b`, then knows a bookmark that covers both."""
+    """Reads the rows `a` and `b`, unless a committed bookmark covers both."""
 
     config = (key("by"),)
+    pauses = 0
+    """Pauses after the rows, in all runs."""
 
     async def read(self, task: SourceRun) -> Any:
         """Yield the rows, and the bookmark if the config says so."""
+        while task.offset({"p": "bookmark"}) is not None:
+            yield task.idle(0.005)
         yield [
             SourceRecord(
                 topic="held", value="a", source_partition={"p": "a"}, source_offset={"at": 1}
@@ -407,12 +413,19 @@ class BookmarkSource(Source):
         if task.config["by"] == "mark":
             yield task.mark([({"p": "bookmark"}, {"at": 2})])
         while True:
+            BookmarkSource.pauses += 1
             yield task.idle(0.005)
 
     def update_offsets(self, task: SourceRun, offsets: Any) -> Any:
         """Return the bookmark, if the config leaves it to the hook."""
         del offsets
         return [({"p": "bookmark"}, {"at": 2})] if task.config["by"] == "hook" else None
+
+
+async def _several_commits() -> None:
+    """Wait until the source has paused for the time of ten commits after its rows."""
+    pauses = BookmarkSource.pauses
+    await until(lambda: BookmarkSource.pauses > pauses + 50)
 
 
 class TestMark:
@@ -427,12 +440,31 @@ class TestMark:
             assert await values_in(log, "held") == []
             log.released.set()
 
+    @pytest.mark.parametrize(("by", "rows"), [("hook", []), ("mark", [b"a"])])
+    async def test_only_the_hook_loses_a_row_in_a_crash(self, by: str, rows: list[bytes]) -> None:
+        """The process ends while row `a` is in flight. The next one reads from the bookmark."""
+        log = HoldingLog()
+        async with running(BookmarkSource, log=log) as worker:
+            await worker.plane.execute(CreateConnector("s", config_of(BookmarkSource, by=by)))
+            if by == "hook":
+                await until(lambda: "{'p': 'bookmark'}" in offsets(worker, "s"))
+            await _several_commits()
+            crashed = MemoryLog()
+            for topic, partitions in (await log.topics()).items():
+                await crashed.create_topic(topic, partitions)
+                await crashed.put(await entries_in(log, topic))
+            log.released.set()
+        async with running(BookmarkSource, log=crashed) as worker:
+            await until_state(worker, "s", "RUNNING", "RUNNING")
+            await until(lambda: "{'p': 'bookmark'}" in offsets(worker, "s"))
+            assert await values_in(crashed, "held") == rows
+
     async def test_a_mark_waits(self) -> None:
         """A mark is committed only when every earlier row is in the log."""
         log = HoldingLog()
         async with running(BookmarkSource, log=log) as worker:
             await worker.plane.execute(CreateConnector("s", config_of(BookmarkSource, by="mark")))
-            await until_state(worker, "s", "RUNNING", "RUNNING")
+            await _several_commits()
             assert "{'p': 'bookmark'}" not in offsets(worker, "s")
             log.released.set()
             await until(lambda: "{'p': 'bookmark'}" in offsets(worker, "s"))

@@ -294,7 +294,7 @@ class GeneratorDriver:
             case Idle(seconds):
                 if not isinstance(seconds, int | float) or isnan(seconds):
                     raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
-                return item
+                return Idle(float(seconds))  # a subclass has methods of the author
             case TransactionCommit() | TransactionAbort():
                 return item
         raise ConnectError(

@@ -125,7 +125,7 @@ class SourcePipeline(_Pipeline):
     def _converted(self, record: SourceRecord) -> ProducerRecord:
         _check_fields(record)
         key, value, headers = self._converters
-        topic, run = record.topic, self._converting(None)
+        topic, run = str.__str__(record.topic), self._converting(None)
         named: Headers = (
             run(
                 Stage.HEADER_CONVERTER,
@@ -148,14 +148,15 @@ class SourcePipeline(_Pipeline):
                 class_name(type(value)),
                 lambda: value.from_connect(topic, value_datum, named),
             ),
-            partition=record.kafka_partition,
-            timestamp=_known_time(record.timestamp),
+            partition=_plain(record.kafka_partition),
+            timestamp=_plain(_known_time(record.timestamp)),
             headers=named,
         )
 
     def _header(self, topic: str, header: RecordHeader) -> tuple[str, bytes | None]:
         datum = SchemaAndValue(header.value, header.schema)
-        return header.name, self._converters.headers.from_header(topic, header.name, datum)
+        name = str.__str__(header.name)
+        return name, self._converters.headers.from_header(topic, name, datum)
 
 
 def _check_fields(record: SourceRecord) -> None:
@@ -188,6 +189,11 @@ NO_TIMESTAMP = -1
 def _known_time(timestamp: int | None) -> int | None:
     """Return the time of a record, in ms; None if it has none."""
     return None if timestamp == NO_TIMESTAMP else timestamp
+
+
+def _plain(number: int | None) -> int | None:
+    """Return a plain number: a subclass of the author has methods that would run elsewhere."""
+    return None if number is None else int.__int__(number)
 
 
 def _is_natural(number: object) -> bool:
