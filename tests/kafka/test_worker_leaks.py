@@ -1,11 +1,7 @@
 """A stopped connector on brokers leaves no task, thread, socket, file, process or warning."""
 
-import asyncio
-import gc
-import logging
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -38,10 +34,10 @@ from tests.worker.leak_checks import (
     settled,
     surplus,
     until_same,
+    without_warnings,
 )
 from tests.worker.worker_fixture import (
     QUICK,
-    RecordedNotices,
     config_of,
     connector_status,
     until,
@@ -106,22 +102,6 @@ class StuckSink(Sink):
             released.wait()
 
 
-@asynccontextmanager
-async def without_warnings(caplog: pytest.LogCaptureFixture) -> AsyncIterator[RecordedNotices]:
-    """Fail if anything is logged as a warning, or if asyncio reports a defect.
-
-    Pytest turns Python's own warnings into failures. Notices of the worker are kept in the result.
-    """
-    defects: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: defects.append(context))
-    notices = RecordedNotices()
-    yield notices
-    gc.collect()  # finalisers warn of what was not closed
-    assert defects == []
-    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [line for line in lines if not line.endswith(EXPECTED_LINES)] == []
-
-
 async def create(worker: ConnectWorker, configs: dict[str, dict[str, str]]) -> None:
     """Create connectors, and wait until their tasks run."""
     for name, config in configs.items():
@@ -175,7 +155,7 @@ async def test_cycles_leave_nothing(
         "sink": config_of(Draining, topics=data, tasks_max="2") | letters,
     }
     async with (
-        without_warnings(caplog) as notices,
+        without_warnings(caplog, EXPECTED_LINES) as notices,
         worker_on(
             broker,
             own_topics,
@@ -203,7 +183,7 @@ async def test_failures_leave_nothing(
     """A failed task holds no task, thread, file or socket, however often it is restarted."""
     data = unused_name()
     async with (
-        without_warnings(caplog) as notices,
+        without_warnings(caplog, EXPECTED_LINES) as notices,
         worker_on(broker, own_topics, FailingLate, notices=notices) as worker,
     ):
         await worker.plane.execute(CreateConnector("f", config_of(FailingLate, topic=data)))
@@ -233,7 +213,7 @@ async def test_hanging_tasks_leave_only_their_threads(
     hung.clear()
     released.clear()
     async with (
-        without_warnings(caplog) as notices,
+        without_warnings(caplog, EXPECTED_LINES) as notices,
         worker_on(broker, own_topics, Stuck, StuckSink, notices=notices, limits=limits) as worker,
     ):
         for name, config in configs.items():

@@ -1,14 +1,18 @@
 """Cycles of commands, and a census of this process: what a connector leaves behind."""
 
 import asyncio
+import gc
+import logging
 import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, key
 from controlplane.connect.source import SourceRun
@@ -22,7 +26,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.worker.worker import ConnectWorker
-from tests.worker.worker_fixture import until, until_state
+from tests.worker.worker_fixture import RecordedNotices, until, until_state
 
 LOG_FILE = "cycles.db"
 """Name of a log whose files are not counted."""
@@ -116,6 +120,25 @@ def commands_of(name: str, config: Mapping[str, str]) -> list[tuple[AnyCommand, 
         (ResumeConnector(name), "RUNNING"),
         (PutConfig(name, config), "RUNNING"),
     ]
+
+
+@asynccontextmanager
+async def without_warnings(
+    caplog: pytest.LogCaptureFixture, expected: tuple[str, ...] = ()
+) -> AsyncIterator[RecordedNotices]:
+    """Fail if anything is logged as a warning, or if asyncio reports a defect.
+
+    Pytest turns Python's own warnings into failures. Notices of the worker are kept in the result.
+    `expected`: ends of log lines that are no problem.
+    """
+    defects: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: defects.append(context))
+    notices = RecordedNotices()
+    yield notices
+    gc.collect()  # finalisers warn of what was not closed
+    assert defects == []
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line for line in lines if not line.endswith(expected)] == []
 
 
 async def run_cycles(

@@ -38,6 +38,7 @@ from tests.worker.leak_checks import (
     settled,
     surplus,
     until_same,
+    without_warnings,
 )
 from tests.worker.worker_fixture import (
     config_of,
@@ -117,20 +118,22 @@ CONFIGS = {
 
 
 @pytest.mark.slow
-async def test_cycles_leave_nothing() -> None:
+async def test_cycles_leave_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """The inventory stays equal over many cycles; after the deletion it is that of the start."""
-    await _check_cycles(MemoryLog(), CYCLES)
+    await _check_cycles(MemoryLog(), CYCLES, caplog)
 
 
 @pytest.mark.slow
-async def test_cycles_on_sqlite_leave_nothing(tmp_path: Path) -> None:
+async def test_cycles_on_sqlite_leave_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Cycles on a log with open files leak none; the closed log leaves none.
 
     The log keeps a connection for each thread that has read it: two files, and one for its lock.
     """
     log = await SqliteLog.open(tmp_path / LOG_FILE)
     try:
-        await _check_cycles(log, SQLITE_CYCLES)
+        await _check_cycles(log, SQLITE_CYCLES, caplog)
         threads = inventory().threads["asyncio_"]
         assert 0 < len(files_of_log()) <= 3 * (threads + 3)
     finally:
@@ -138,9 +141,15 @@ async def test_cycles_on_sqlite_leave_nothing(tmp_path: Path) -> None:
     assert files_of_log() == []
 
 
-async def _check_cycles(log: Log, cycles: int) -> None:
-    """Run cycles of commands; compare the inventory before, in between and behind them."""
-    async with running(*CLASSES.values(), log=log) as worker:
+async def _check_cycles(log: Log, cycles: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Run cycles of commands; compare the inventory before, in between and behind them.
+
+    Neither the worker nor a library warns.
+    """
+    async with (
+        without_warnings(caplog) as notices,
+        running(*CLASSES.values(), log=log, notices=notices) as worker,
+    ):
         empty = await idle()
         for name, config in CONFIGS.items():
             await worker.plane.execute(CreateConnector(name, config))
@@ -156,6 +165,7 @@ async def _check_cycles(log: Log, cycles: int) -> None:
         for name in CONFIGS:
             await worker.plane.execute(DeleteConnector(name))
         await until_same(empty)
+    assert notices.warnings == []
 
 
 async def test_failures_leave_nothing() -> None:

@@ -82,6 +82,8 @@ class RecordedNotices:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.warnings: list[str] = []
+        """Events of the warnings."""
 
     def info(self, event: str, **facts: Any) -> None:
         """Keep the event and its facts."""
@@ -90,6 +92,7 @@ class RecordedNotices:
     def warning(self, event: str, **facts: Any) -> None:
         """Keep the event and its facts."""
         self.lines.append((event, facts))
+        self.warnings.append(event)
 
     def of(self, event: str) -> list[dict[str, Any]]:
         """Facts of all notices of an event."""
