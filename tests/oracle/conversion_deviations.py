@@ -21,12 +21,15 @@ _BOXED = re.compile(
     r"class java\.(lang\.(Byte|Short|Integer|Long|Float|Double)|math\.BigInteger)\b"
 )
 _NUMERIC = re.compile(r"\b(INT|FLOAT)\d+\b|serialize to (short|integer|long|float|double)")
+_ADVICE = re.compile(r"(?<= does not have corresponding schema type\.).*", re.DOTALL)
 _NEGATIVE_ZERO = "8000000000000000"
 """Bits of the double -0.0, in hex."""
 
 
 def comparable(answer: ConversionAnswer) -> ConversionAnswer:
-    """An answer without the order of maps and the names of Java's subclasses."""
+    """An answer without the order of maps, the names of Java's subclasses, and our own advice."""
+    if "message" in answer:
+        answer = answer | {"message": _ADVICE.sub("", answer["message"] or "") or None}
     if answer.get("error") in _BAD_VALUES:
         answer = answer | {"error": "DataException"}
     if answer.get("error") in _CONFIG_ERRORS:
