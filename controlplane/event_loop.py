@@ -12,7 +12,9 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from threading import Event
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import Event, Thread
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -110,6 +112,24 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
         return await asyncio.to_thread(work, stopped.is_set)
     finally:
         stopped.set()
+
+
+def in_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
+    """Run work that may never end in a thread that does not keep the process alive.
+
+    A waiter that is cancelled does not cancel the work.
+    """
+    result: Future[T] = Future()
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the waiter raises it
+            result.set_exception(error)
+
+    Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
+    return result
 
 
 async def first_of(*works: Coroutine[Any, Any, None]) -> None:

@@ -4,10 +4,10 @@ import asyncio
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from threading import Thread
 
 from controlplane.core.plan import AskHook, HookFailure, HookOutcome
 from controlplane.core.plugins.offset_hooks import Hook
+from controlplane.event_loop import in_daemon_thread
 
 CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
@@ -54,17 +54,9 @@ class HookCalls:
 
     async def _called(self, hook: Hook, question: AskHook) -> HookOutcome:
         await self._slots.acquire()
-        call: Future[HookOutcome] = Future()
-        call.set_running_or_notify_cancel()  # a cancelled waiter does not cancel the call
+        calling = partial(hook, question.config, question.offsets)
+        call = in_daemon_thread(calling, f"alter_offsets of {question.connector}")
         call.add_done_callback(partial(self._release, asyncio.get_running_loop()))
-
-        def run() -> None:
-            try:
-                call.set_result(hook(question.config, question.offsets))
-            except BaseException as error:  # noqa: BLE001 - the caller raises it
-                call.set_exception(error)
-
-        Thread(target=run, name=f"alter_offsets of {question.connector}", daemon=True).start()
         return await asyncio.wrap_future(call)
 
     def _release(self, loop: asyncio.AbstractEventLoop, _call: Future[HookOutcome]) -> None:

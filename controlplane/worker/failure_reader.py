@@ -8,9 +8,8 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import copy_context
-from threading import Thread
 
+from controlplane.event_loop import in_daemon_thread
 from controlplane.failure_text import class_of
 from controlplane.observe import present_connector_context
 from controlplane.worker.drivers.author_thread import end_if_forked
@@ -44,17 +43,13 @@ async def text_in_time(read: Callable[[BaseException], str], failure: BaseExcept
 
 def _text_of_thread(read: Callable[[BaseException], str], failure: BaseException) -> "Future[str]":
     """Begin to read a text in a thread of its own."""
-    text: Future[str] = Future()
-    text.set_running_or_notify_cancel()  # a waiter that is cancelled does not cancel it
 
-    def run() -> None:
+    def guarded_text() -> str:
         process = os.getpid()
         guard_exits()
         try:
-            read_text = read(failure)
+            return read(failure)
         finally:
             end_if_forked(process)
-        text.set_result(read_text)
 
-    Thread(target=copy_context().run, args=(run,), name="failure text", daemon=True).start()
-    return text
+    return in_daemon_thread(guarded_text, "failure text")

@@ -26,9 +26,7 @@ from controlplane.core.java.pattern_parser import PatternParser
 class JavaPattern:
     """Compiled regular expression; `JavaPattern.of` makes it."""
 
-    def __init__(self, text: str, root: PatternNode) -> None:
-        self.text = text
-        """The pattern as Java writes it."""
+    def __init__(self, root: PatternNode) -> None:
         self._root = root
         self._matches = lru_cache(maxsize=_ANSWERS_KEPT)(self._match)
 
@@ -62,4 +60,4 @@ _KEPT_LENGTH_MAX: Final = 249
 
 @lru_cache(maxsize=200)
 def _compiled(text: str) -> JavaPattern:
-    return JavaPattern(text, PatternParser(text).result())
+    return JavaPattern(PatternParser(text).result())
