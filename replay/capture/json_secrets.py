@@ -215,8 +215,8 @@ class _JsonScan:
     def _hidden(self, text: str, name: str, *, halves: bool) -> str:
         """Hide the secrets of a text.
 
-        `halves` means that the text encodes surrogate halves, which not every release reads. One
-        half of a secret then stays, so that the same releases read the text.
+        `halves` means that the text encodes surrogate halves, which not every release reads. The
+        replacement of a secret with halves then ends with a half: the same releases read it.
         """
         if self._special and len(self._open) == 1 and name in self._special:
             return text and self._special[name](text) + (_HALF if halves else "")
@@ -263,10 +263,10 @@ class _JsonScan:
 
 
 def _stopping(unit: str) -> str:
-    """Unit that stops each reader where `unit` does; `unit` is empty for a broken end.
+    """Unit that stops each reader where `unit` does.
 
-    A zero at the beginning would change the detected encoding. A surrogate half would be read
-    differently without its other half.
+    `unit` is empty if only unreadable bytes are left. A zero at the beginning would change the
+    detected encoding. A surrogate half would be read differently without its other half.
     """
     if unit == "\0":
         return "!"

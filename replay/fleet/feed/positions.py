@@ -34,8 +34,8 @@ class ClusterLook(msgspec.Struct, frozen=True):
     position: ClusterPosition | None = None
     problem: str | None = None
     retried_after: int = -1
-    """Marks the retry of a cluster that was unreadable: the last batch before the retry. A
-    restarted stream sets it; -1: no retry."""
+    """Number of the last batch before the retry of a cluster that was unreadable; -1: no retry. A
+    restarted stream sets it to mark the retry."""
 
     def is_like(self, other: "ClusterLook | None") -> bool:
         """True if both looks found the same position and problem."""
