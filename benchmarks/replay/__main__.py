@@ -351,7 +351,7 @@ def _archive(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
     "--only",
     type=click.Choice([entrant.name for entrant in ENTRANTS]),
     multiple=True,
-    help="Contestant to measure; repeat. [all]",
+    help="Contestant to measure. May be repeated. [all]",
 )
 @click.option("--quick", is_flag=True, help="A small run that only shows that it works.")
 def main(
