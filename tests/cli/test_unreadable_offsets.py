@@ -84,7 +84,7 @@ def test_repaired_offsets_are_not_reported(tmp_path: Path) -> None:
 
 
 def test_a_nested_source_partition_is_left_out(tmp_path: Path) -> None:
-    """A worker lists the partition without an offset: the view leaves it out with its connector."""
+    """A worker lists the partition without an offset; the view of the connector reports it."""
     log = log_of(tmp_path / "log.db", offset(3, b"[1]", GOOD))
     look = ("inspect", log, "--connector", "b", "-o", "json")
     (left_out,) = call(*look, "--profile", "3.9").json["unreadable_offsets"]

@@ -191,7 +191,7 @@ def test_a_listed_plugin_is_not_repeated() -> None:
 
 
 def test_earlier_changes_of_a_row_apply_in_turn() -> None:
-    """Each earlier change of a row applies on top of the ones before it."""
+    """Each entry of `before` overrides the entries that are listed above it."""
     (key,) = keys_of(
         [
             {

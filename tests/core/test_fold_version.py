@@ -33,8 +33,8 @@ def frozen(path: Path) -> bytes:
 def test_another_fold_has_another_version(histories: Path) -> None:
     """A failure means that the fold is broken, or was changed on purpose.
 
-    After a change on purpose, raise `FOLD_VERSION` by one and write both into `KNOWN`. If only the
-    recordings have changed, write the new digest alone.
+    After a change on purpose, raise `FOLD_VERSION` by one, and write it and the new digest into
+    `KNOWN`. If only the recordings have changed, write the new digest alone.
     """
     digest = blake2b(digest_size=16)
     for path in sorted(histories.glob("*.log.jsonl")):

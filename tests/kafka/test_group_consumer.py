@@ -138,7 +138,7 @@ async def test_an_error_of_the_selection_is_raised_by_poll(
 async def test_a_consumer_is_closed_during_a_rebalance(
     broker: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, close: str
 ) -> None:
-    """A cancelled or late close leaves the group and no task; others get the partitions."""
+    """A cancelled or late close ends its tasks and leaves the group; others get the partitions."""
     monkeypatch.setattr(group_consumer, "CLOSE_S", 0.2 if close == "late" else 60)
     topic, group = await new_topic(2), unused_name()
     options = {"heartbeat_interval_ms": 100, "session_timeout_ms": 300_000}

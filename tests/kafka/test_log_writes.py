@@ -216,7 +216,7 @@ async def _no_claim() -> None:
 
 
 async def test_new_topics_are_compacted(log: KafkaLog, topic: str) -> None:
-    """A new topic is compacted, with the brokers' defaults for -1; an append creates no topic."""
+    """A new topic is compacted; -1 partitions mean the default number. Appends create no topic."""
     name = f"{topic}-new"
     await log.create_topic(name, 4)
     await log.create_topic(name, 4)

@@ -30,7 +30,7 @@ SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
 """Settings with which a hanging broker is noticed soon."""
 OFTEN = FollowerLimits(topics_poll_ms=50)
 SETTLED_S = 1
-"""Seconds to look for other topics; afterwards only the tail sends requests to the leader."""
+"""Seconds until the follower knows its topics; then only the tail sends requests to the leader."""
 AWAY_S = 4
 """Seconds for several retries, in which a second notice could come."""
 

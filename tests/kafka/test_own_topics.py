@@ -253,7 +253,7 @@ async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> No
 
 
 async def test_markers_are_no_records(broker: Broker, topics: Topics) -> None:
-    """A claim writes markers to all topics, and they remain new until there are commands."""
+    """A claim writes markers to all topics, which still count as new until they have records."""
     log = await own_log(broker, topics)
     try:
         for topic in msgspec.structs.astuple(topics):

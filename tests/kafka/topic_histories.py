@@ -126,7 +126,7 @@ class TopicHistory:
         self._written += await decided(self.broker, self.names, while_open)
 
     async def begins(self) -> None:
-        """Write the connector's own topic name once, and have the config topic compacted.
+        """Write one config that names the connector's own topic; have the config topic compacted.
 
         Kafka does not compact it again.
         """

@@ -44,7 +44,7 @@ def test_a_known_remark_is_named(tmp_path: Path, record: bytes, line: bytes, at:
     ],
 )
 def test_lines_that_may_hide_a_loss_are_no_remarks(tmp_path: Path, line: bytes) -> None:
-    """Such lines are problems: an error may hide records, and a remark half a record."""
+    """Such lines are problems: an error may hide records, and a remark may hide half a record."""
     (tmp_path / "dump").write_bytes(KCAT % 5 + line + b"\n")
     (problem,) = read_dump(tmp_path / "dump").problems
     assert (problem.line, problem.taken) == (2, False)

@@ -148,7 +148,7 @@ def test_an_unknown_character_set_is_refused() -> None:
 
 
 def test_simple_headers_keep_bytes_that_they_cannot_read() -> None:
-    """Unreadable bytes get the schema BYTES, as in Kafka if its stack overflows."""
+    """A text that overflows Kafka's stack stays bytes, with the schema BYTES, as in Kafka."""
     simple = SimpleHeaderConverter()
     deep = b"[" * 100_000
     assert simple.to_header("t", "h", deep) == SchemaAndValue(deep, BYTES)
