@@ -102,7 +102,7 @@ class ConfigState(msgspec.Struct, frozen=True):
     """State folded from the config topic."""
 
     offset: int = -1
-    """Offset of the next record after the last whose value could be decoded; -1: none yet."""
+    """One past the offset of the last record whose value could be decoded; -1: none yet."""
     connectors: Mapping[str, Properties] = {}
     targets: Mapping[str, Target] = {}
     task_counts: Mapping[str, int] = {}

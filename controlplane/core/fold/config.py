@@ -127,7 +127,7 @@ class ConfigFold:
 
     @property
     def offset(self) -> int:
-        """Offset of the next record after the last whose value could be decoded; -1: none yet."""
+        """One past the offset of the last record whose value could be decoded; -1: none yet."""
         return self._offset
 
     @property

@@ -286,7 +286,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     overrides_by_client: bool
     """Overrides are validated by the definition of each kind of client that the connector uses."""
     names_validate_endpoint: bool
-    """The hint at the validation endpoint shows its whole path."""
+    """Refusals of configs show the whole path of the validation endpoint."""
     versioned_plugins: bool
     """A config may request versions of plugins, and answers recommend the present ones."""
     plugins_instantiated: bool

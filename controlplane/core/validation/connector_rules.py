@@ -67,7 +67,7 @@ def _text(subject: ValidationSubject, key: str) -> str:
 
 
 def _topic_errors(subject: ValidationSubject) -> Iterator[tuple[str, str]]:
-    """Pairs of key and error. An error of `topics` together with `topics.regex` counts for both.
+    """Pairs of key and error. An error about `topics` and `topics.regex` counts for both keys.
 
     Raises:
         ValidationAborted: the regex is invalid, and there is a topic for dead letters.
