@@ -58,6 +58,7 @@ from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.exposition import ConnectorInfo, metric_families
 from controlplane.worker.metrics.startups import WorkerStartups
+from controlplane.worker.records.conversion import missing_converters
 from controlplane.worker.task_identity import TaskIdentity
 
 FAILURE_POLL_S = 1.0
@@ -214,15 +215,30 @@ class ConnectWorker:
             clients = await stack.enter_async_context(cluster.clients(plane))
             worker = cls(plane, cluster, clients, environment)
             actions.worker = worker
-            for name, provider in sorted(environment.providers.missing.items()):
-                worker._notices.warning(
-                    "config_provider_missing",
-                    provider=name,
-                    provider_class=provider,
-                    advice=f"correct config.providers.{name}.class, or {INSTALL_ADVICE}",
-                )
+            worker._report_missing(environment)
             async with worker._running():
                 yield worker
+
+    def _report_missing(self, environment: RuntimeEnvironment) -> None:
+        """Warn of config providers and converters that the worker's settings name in vain.
+
+        The worker runs nevertheless: connectors may need none of them.
+        """
+        for name, provider in sorted(environment.providers.missing.items()):
+            self._notices.warning(
+                "config_provider_missing",
+                provider=name,
+                provider_class=provider,
+                advice=f"correct config.providers.{name}.class, or {INSTALL_ADVICE}",
+            )
+        for setting, converter in missing_converters(environment.settings).items():
+            self._notices.warning(
+                "converter_missing",
+                setting=setting,
+                converter=converter,
+                advice="name a converter that docs/connectors.md lists, or set "
+                f"{setting} in each connector's config",
+            )
 
     async def restart(self, action: RestartInstances) -> None:
         """Restart a connector or tasks; return when the tasks have stopped, before they start.

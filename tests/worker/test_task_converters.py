@@ -1,5 +1,6 @@
 """Converters of tasks: the connector's, or else the worker's with the worker's settings."""
 
+import msgspec
 import pytest
 
 from controlplane.connect import ConnectError, RecordHeader, SourceRecord
@@ -7,6 +8,7 @@ from controlplane.connect.data import INT32
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.records.conversion import Pipelines
 from controlplane.worker.settings import RuntimeSettings
+from tests.worker.worker_fixture import QUICK, RecordedNotices, running
 
 
 @pytest.mark.parametrize("missing", ["key.converter", "value.converter"])
@@ -48,3 +50,32 @@ def test_the_config_that_names_the_header_converter_has_its_settings(
     converted = Pipelines(ConnectorClasses(), worker).source(config).converted(record)
     assert converted is not None
     assert converted.headers == (("n", written),)
+
+
+@pytest.mark.parametrize("setting", ["key.converter", "value.converter", "header.converter"])
+async def test_a_converter_of_the_worker_that_cannot_be_found_is_told_at_the_start(
+    setting: str,
+) -> None:
+    """The worker starts; a warning names the setting, the class and the remedy."""
+    converter = "io.confluent.connect.avro.AvroConverter"
+    runtime = msgspec.structs.replace(QUICK, **{setting.replace(".", "_"): converter})
+    notices = RecordedNotices()
+    async with running(runtime=runtime, notices=notices):
+        pass
+    assert notices.of("converter_missing") == [
+        {
+            "setting": setting,
+            "converter": converter,
+            "advice": "name a converter that docs/connectors.md lists, or set "
+            f"{setting} in each connector's config",
+        }
+    ]
+
+
+async def test_converters_that_are_found_are_not_told() -> None:
+    """A converter that is not set is not told, either."""
+    for runtime in (QUICK, RuntimeSettings()):
+        notices = RecordedNotices()
+        async with running(runtime=runtime, notices=notices):
+            pass
+        assert notices.of("converter_missing") == []

@@ -413,6 +413,24 @@ class Pipelines:
         return prefixed(naming, f"{setting}.")
 
 
+def missing_converters(settings: RuntimeSettings) -> dict[str, str]:
+    """Return the converters of the worker's settings that cannot be found, by setting."""
+    named: tuple[tuple[str, str | None, Callable[[str], object]], ...] = (
+        ("key.converter", settings.key_converter, converter_for),
+        ("value.converter", settings.value_converter, converter_for),
+        ("header.converter", settings.header_converter, header_converter_for),
+    )
+    missing: dict[str, str] = {}
+    for setting, converter, find in named:
+        if converter is None:
+            continue
+        try:
+            find(converter)
+        except ConnectError:
+            missing[setting] = converter
+    return missing
+
+
 def _close_quietly(plugin: Transformation | Predicate) -> None:
     """Close a plugin after a failure of another, which a second failure must not hide."""
     with suppress(Exception):
