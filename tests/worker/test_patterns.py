@@ -25,7 +25,7 @@ from tests.worker.worker_fixture import (
     until_state,
 )
 
-CANNOT = "this worker cannot match it as Java does: an escape that is not supported"
+CANNOT = "this worker cannot match it: an escape that is not supported"
 PREDICATE = {
     "predicates": "p",
     "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",

@@ -36,7 +36,7 @@ def matching_error(pattern: str) -> str | None:
     try:
         JavaPattern.of(pattern)
     except UnsupportedPattern as unsupported:
-        return f"this worker cannot match it as Java does: {unsupported}"
+        return f"this worker cannot match it: {unsupported}"
     return None
 
 
