@@ -63,7 +63,7 @@ class Plugin(ReleaseSpan, frozen=True, kw_only=True):
     """`source`, `sink`, `transformation`, `predicate`, `converter`, `header_converter`."""
     version: str = UNDEFINED_VERSION
     extends: tuple[str, ...] = ()
-    """Kafka's definitions listed before the plugin's own keys."""
+    """Kafka's definitions whose keys come before the plugin's own keys."""
     config: tuple[ConfigKey, ...] | None = None
     """Keys that the plugin defines; None: unknown."""
     exactly_once: str | None = None

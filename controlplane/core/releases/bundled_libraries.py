@@ -101,7 +101,7 @@ class Jackson(NamedTuple):
     points_at_token: bool = False
     """True if errors within a field point at the last token that was read."""
     counts_end_again: bool = False
-    """True if each look at a body's end adds the body's length to the column of an error."""
+    """True if Jackson adds a body's length to an error's column each time it meets the end."""
 
 
 JACKSONS: Final[tuple[tuple[str, Jackson], ...]] = (
