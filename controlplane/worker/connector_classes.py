@@ -85,8 +85,8 @@ class ConnectorClasses:
     def plugins(self) -> Plugins:
         """Return these classes as the connectors of a worker, with Kafka's other plugins.
 
-        A twin of one of Kafka's connectors is listed with Kafka's definition, for every release.
-        Kafka may have moved the original to another jar.
+        A twin of one of Kafka's connectors is listed with Kafka's definition. It is listed for
+        every release, even if Kafka has moved the original to another jar.
         """
         own = kafkas_own()
         of_kafka = {

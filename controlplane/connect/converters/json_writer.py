@@ -63,7 +63,7 @@ class UntypedValue(DataError):
 
 
 def _path(container: Any, value: Any, path: str) -> str | None:
-    """Return the path of a value in dicts and lists, that of its dict for a key; None: not found.
+    """Return the path of a value in dicts and lists; None: not found. A key has its dict's path.
 
     The order is that of the writer, so this recursion is not deeper than that of the writer.
     """

@@ -1,7 +1,7 @@
 """Settings of the clients of tasks: those of the worker, overridden by a connector (KIP-458).
 
-A field of a table is its key in Kafka with `_` for a dot. `OPTIONS` maps keys to aiokafka's names;
-the other keys have their effect in this package.
+A field of a table in `TABLES` is named like its key in Kafka, with `_` for a dot. `OPTIONS` maps
+keys to aiokafka's names; the other keys have their effect in this package.
 """
 
 from collections.abc import Collection, Mapping

@@ -97,7 +97,7 @@ class AuthorThread:
         self._loop.close()
 
     def _run_until_stopped(self) -> None:
-        """Run the loop; a task of the author's own that exits does not end the thread."""
+        """Run the loop; `SystemExit` in an asyncio task of the author does not end the thread."""
         while True:
             try:
                 self._loop.run_forever()
@@ -219,7 +219,7 @@ class _WatchedCall:
 
 
 def _author_calls(frame: FrameType | None) -> list[str]:
-    """Return the calls below this module, the innermost first; empty if the thread waits in it."""
+    """Return the calls below this module, the innermost first; `select` if the thread awaits."""
     calls: list[str] = []
     while frame is not None and frame.f_code.co_filename != __file__ and len(calls) < _STACK_MAX:
         calls.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")

@@ -30,7 +30,7 @@ class ConfigReloads:
     ) -> None:
         """Restart a connector when the first of these values expires; callable from any thread.
 
-        `restart` gets the config, which may be an old one by then.
+        The callback `restart` gets the config, which may be an old one by then.
         """
         action = str(config.get(ACTION) or "restart").strip().lower()
         if ttls_ms and action == "restart":

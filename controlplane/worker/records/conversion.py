@@ -192,7 +192,7 @@ def _known_time(timestamp: int | None) -> int | None:
 
 
 def _plain(number: int | None) -> int | None:
-    """Return a plain number: a subclass of the author has methods that would run elsewhere."""
+    """Return a plain number: methods of an author's subclass would run in the worker's loop."""
     return None if number is None else int.__int__(number)
 
 
