@@ -95,7 +95,7 @@ def thawed(content: bytes, subject: AuditSubject) -> AuditPass:
 def _unpickled(rest: bytes, about: AuditContext) -> Any:
     try:
         return _Unpickler(io.BytesIO(rest), about).load()
-    except Exception as error:  # noqa: BLE001 - damaged bytes may ask for anything
+    except Exception as error:  # noqa: BLE001 - damaged bytes may raise any error
         raise UnusableSnapshot(str(error)) from None
 
 

@@ -78,7 +78,7 @@ class StateFolder(msgspec.Struct, frozen=True):
         )
         written = 0
         for number, file in enumerate(encoded_files(schema, row_batches)):
-            # In an object store, a task that was killed may have left a file of another version.
+            # In an object store, a killed task may have left a file of this name with other rows.
             store.replace(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
             written += file.rows
         return written

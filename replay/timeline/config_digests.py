@@ -129,7 +129,7 @@ def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes
     """Compare rows with the earlier ones; rows are replaced, never changed in place."""
     numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
-    if waiting and _AT_DEFERRED not in places:  # tasks have arrived meanwhile
+    if waiting and _AT_DEFERRED not in places:  # tasks may have arrived since `was.rows`
         places.append(_AT_DEFERRED)
     for at in places:
         after: Any = rows[at]

@@ -176,7 +176,7 @@ def _check_archived(
     stored = (
         pa.concat_tables(group.cast(SCHEMA) for group in read) if read else SCHEMA.empty_table()
     )
-    if part.removed is not None:  # a dump repeats what retention has removed
+    if part.removed is not None:  # a dump still has records that retention has removed
         removed = read_offsets(store, part.removed).inside(offsets.to_numpy())
         table = table.filter(pa.array(~removed))
         offsets = table.column("offset")

@@ -208,7 +208,7 @@ def _name(source: CaptureSource, opened: OpenedLog) -> str:
             raise NotCapturable(f"{source.where} has no name of its own: write NAME={source.where}")
         return opened.cluster_id
     path = path_of(source.where)
-    while path.suffix in _KINDS:  # stop at suffixes that are part of a release
+    while path.suffix in _KINDS:  # other suffixes stay: `.9` in `connect-3.9.db`
         path = path.with_suffix("")
     return path.name
 

@@ -67,7 +67,7 @@ class ArchiveInput(NamedTuple):
 
     def source(self, *, derived: bool = True) -> ArchiveSource:
         """The archive as a value; its absolute path (`anywhere`) is valid in tasks."""
-        # The archive may be a folder while the output goes to an object store.
+        # Even if the archive is a folder, the output may go to an object store.
         settings = command_settings()
         return ArchiveSource(self.archive, settings, self.trusting, self.exactly_once, derived)
 
