@@ -40,9 +40,9 @@ def lint(
 ) -> list[Finding]:
     """Find the connectors that would change if the log were compacted and a worker restarted.
 
-    Findings are ordered by connector. Differences that appear while tombstones remain come before
-    those that appear once they are gone; each is reported once. `exactly_once`: the workers do not
-    see records of aborted transactions.
+    Findings are ordered by connector and kind. A connector has at most one finding of each kind.
+    Differences that appear while tombstones remain take precedence over those that appear once they
+    are gone. `exactly_once`: the workers do not see records of aborted transactions.
     """
     log, names = in_order(entries), topics or Topics()
 
@@ -72,7 +72,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
     running: ClusterState
     started: ClusterState
     later: str
-    """Time of the difference, if not at once, as the end of a sentence."""
+    """End of a sentence: when the difference appears; empty if at once."""
 
     def findings(self) -> Iterator[Finding]:
         """Yield every difference between the two, by connector."""
