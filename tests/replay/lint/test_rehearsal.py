@@ -17,7 +17,15 @@ from controlplane.scenario.story import StoryStep, read_story
 from replay.findings import Finding, Severity
 from replay.lint import cleaned, lint
 from tests.laws.entries import logs
-from tests.replay.compat.planted_log import CONFIG, STATUS, STOPPED, Planted, running, stopped
+from tests.replay.compat.planted_log import (
+    CONFIG,
+    OFFSETS,
+    STATUS,
+    STOPPED,
+    Planted,
+    running,
+    stopped,
+)
 
 LOSES = "tasks-lost"
 ZOMBIES = "zombie-tasks"
@@ -158,6 +166,37 @@ def test_each_kind_of_finding_is_found_once(kind: str) -> None:
     assert finding.connector == (None if kind == "chokes" else "a")  # it names a record's key
     assert {*finding.evidence} <= {entry.position for entry in planted.entries}
     assert finding.evidence
+
+
+def test_every_record_that_throws_is_found() -> None:
+    """An old worker cannot read the commits of two connectors once their task configs are gone."""
+    log = Planted()
+    for name in "ab":
+        log.config(name).tasks(name, 1).put(CONFIG, f"task-{name}-0", {"properties": {}})
+    keys = {entry.position: entry.key for entry in log.entries}
+    findings = lint(log.entries, Profile.of("0.9.0.1"))
+    thrown = [finding.evidence for finding in findings if finding.kind == "chokes"]
+    assert [[keys[place] for place in evidence] for evidence in thrown] == [
+        [b"commit-a"],
+        [b"commit-b"],
+    ]
+
+
+def test_facts_that_differ_at_once_and_later_are_found() -> None:
+    """The config is unreadable at once; the offset returns once the tombstone is removed."""
+    log = running().offset("a", 1).put(OFFSETS, '["a",{"file":"f"}]', None)
+    log.put(CONFIG, "connector-a", "unreadable")
+    at_once, later = (
+        finding.sentence
+        for finding in lint(log.entries, Profile.of("3.9"))
+        if finding.kind == "reads-otherwise"
+    )
+    assert "config name: a → ∅" in at_once
+    assert "offset" not in at_once
+    assert later == (
+        'is read differently: source offset {"file":"f"}: ∅ → {"position": 1} '
+        "(once its tombstones are removed, too)"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
