@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 
+from controlplane.connect import Sink, SinkTaskContext
+from controlplane.core.commands import CreateConnector
 from controlplane.worker.drivers import author_thread
 from tests.worker.bad_connectors import SHORT, BadSink, BadSource, calls, create_bad, plan
-from tests.worker.worker_fixture import RecordedNotices, running, until
+from tests.worker.worker_fixture import RecordedNotices, config_of, running, until
 
 SOON_S = 0.02
 
@@ -36,6 +38,31 @@ async def test_a_call_that_does_not_return_is_logged(
         assert "threading.py" in places[0]
         method = where.partition(".")[2]
         assert any("bad_connectors.py" in place and method in place for place in places)
+
+
+class AwaitingSink(Sink):
+    """Sink whose `start` awaits an event that nobody sets."""
+
+    async def start(self, _task: SinkTaskContext) -> None:
+        """Wait without end, one call deeper."""
+        await self._connected()
+
+    async def _connected(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_call_that_awaits_without_end_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The warning has the lines that await, the innermost first."""
+    monkeypatch.setattr(author_thread, "SLOW_CALL_S", SOON_S)
+    notices = RecordedNotices()
+    async with running(AwaitingSink, runtime=SHORT, notices=notices) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(AwaitingSink, topics="t")))
+        await until(lambda: notices.of("call_not_returned"))
+    places = notices.of("call_not_returned")[0]["stack"].split(" < ")
+    files = [place.rpartition("/")[2].partition(":")[0] for place in places]
+    names = [place.rpartition(" ")[2] for place in places]
+    assert files[:3] == ["locks.py", "test_slow_calls.py", "test_slow_calls.py"]
+    assert names[:3] == ["wait", "_connected", "start"]
 
 
 async def test_a_poll_may_wait_for_records(monkeypatch: pytest.MonkeyPatch) -> None:

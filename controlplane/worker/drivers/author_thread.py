@@ -14,7 +14,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from selectors import DefaultSelector
-from types import FrameType
+from types import CoroutineType, FrameType, GeneratorType
 from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
@@ -123,13 +123,14 @@ class AuthorThread:
         call = asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
         return asyncio.wrap_future(call)
 
-    def _warn(self, notices: Notices) -> None:
+    def _warn(self, notices: Notices, awaited: object) -> None:
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - as faulthandler
+        calls = _awaiting_calls(awaited) if _is_waiting(frame) else _author_calls(frame)
         notices.warning(
             "call_not_returned",
             thread=self._thread.name,
             waited_s=SLOW_CALL_S,
-            stack=" < ".join(_author_calls(frame)),
+            stack=" < ".join(calls[:_STACK_MAX]),
         )
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -195,17 +196,21 @@ class _WatchedCall:
     The wait for the thread does not count: an earlier call may wait for records.
     """
 
-    def __init__(self, function: Callable[..., Any], warn: Callable[[], None]) -> None:
+    def __init__(self, function: Callable[..., Any], warn: Callable[[object], None]) -> None:
+        """`warn` gets the awaitable that the function has returned; None: no result yet."""
         self._function = function
         self._warn = warn
         self._begun = False
+        self._awaited: object = None
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(SLOW_CALL_S, self._look)
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the function, in the thread."""
         self._begun = True
-        return self._function(*arguments)
+        result = self._function(*arguments)
+        self._awaited = result
+        return result
 
     def end(self, _result: "asyncio.Future[Any]") -> None:
         """Cancel the warning."""
@@ -213,18 +218,44 @@ class _WatchedCall:
 
     def _look(self) -> None:
         if self._begun:
-            self._warn()
+            self._warn(self._awaited)
         else:
             self._timer = self._loop.call_later(SLOW_CALL_S, self._look)
 
 
+def _is_waiting(frame: FrameType | None) -> bool:
+    """True if the event loop of an author's thread waits for events: an `async def` awaits."""
+    while frame is not None:
+        if frame.f_code is _OwnSelector.select.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _author_calls(frame: FrameType | None) -> list[str]:
-    """Return the calls below this module, the innermost first; `select` if the thread awaits."""
+    """Return the calls that this module has begun, the innermost first; empty if there is none."""
     calls: list[str] = []
-    while frame is not None and frame.f_code.co_filename != __file__ and len(calls) < _STACK_MAX:
-        calls.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
+    while frame is not None and frame.f_code.co_filename != __file__:
+        calls.append(_line_of(frame))
         frame = frame.f_back
     return [] if frame is None else calls
+
+
+def _awaiting_calls(awaitable: object) -> list[str]:
+    """Return the calls of coroutines that await, the innermost first."""
+    calls: list[str] = []
+    while isinstance(awaitable, CoroutineType | GeneratorType):
+        if isinstance(awaitable, CoroutineType):
+            frame, awaitable = awaitable.cr_frame, awaitable.cr_await
+        else:
+            frame, awaitable = awaitable.gi_frame, awaitable.gi_yieldfrom
+        if frame is not None and frame.f_code.co_filename != __file__:
+            calls.append(_line_of(frame))
+    return calls[::-1]
+
+
+def _line_of(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
