@@ -40,8 +40,8 @@ def lint(
 ) -> list[Finding]:
     """Find the connectors that would change if the log were compacted and a worker restarted.
 
-    Findings are ordered by connector and kind. A difference that appears while tombstones remain is
-    not reported again for the time when they are gone. `exactly_once`: the workers do not see
+    Findings are ordered by connector, kind and records. A finding that appears while tombstones
+    remain is not repeated for the time when they are gone. `exactly_once`: the workers do not see
     records of aborted transactions.
     """
     log, names = in_order(entries), topics or Topics()
@@ -54,16 +54,11 @@ def lint(
 
     running, dangers = folded(log), hazards_met(log)
     findings: dict[Hashable, Finding] = {}
-    reported: set[Hashable] = set()
     for tombstones, later in ((True, ""), (False, " (once its tombstones are removed, too)")):
         left = cleaned(log, names, tombstones=tombstones)
         rehearsal = Rehearsal(cluster, running, folded(left), later)
-        changes = [
-            change for change in diff(running, rehearsal.started) if _fact(change) not in reported
-        ]
-        reported.update(map(_fact, changes))
         for finding in (
-            *rehearsal.findings(changes),
+            *rehearsal.findings(),
             *_thrown(cluster, dangers, hazards_met(left), later),
         ):
             problem = finding.sentence.removesuffix(later)
@@ -71,11 +66,6 @@ def lint(
                 (finding.kind, finding.connector, finding.evidence, problem), finding
             )
     return sorted(findings.values(), key=_order)
-
-
-def _fact(change: Change) -> Hashable:
-    """Key of the fact that a change concerns."""
-    return change.connector, change.aspect, change.item
 
 
 def _order(finding: Finding) -> tuple[tuple[bool, str], str, tuple[Position, ...]]:
@@ -91,13 +81,13 @@ class Rehearsal(msgspec.Struct, frozen=True):
     later: str
     """End of a sentence: when the difference appears; empty if at once."""
 
-    def findings(self, changes: Iterable[Change]) -> Iterator[Finding]:
-        """Yield the findings about these differences between the two, by connector."""
-        by_connector: dict[str, list[Change]] = defaultdict(list)
-        for change in changes:
-            by_connector[change.connector].append(change)
-        for name in {**by_connector, **dict.fromkeys(self.started.config.task_counts)}:
-            yield from self._findings_of(name, by_connector.get(name, []))
+    def findings(self) -> Iterator[Finding]:
+        """Yield every difference between the two, by connector."""
+        changes: dict[str, list[Change]] = defaultdict(list)
+        for change in diff(self.running, self.started):
+            changes[change.connector].append(change)
+        for name in {**changes, **dict.fromkeys(self.started.config.task_counts)}:
+            yield from self._findings_of(name, changes.get(name, []))
 
     def _findings_of(self, name: str, changes: list[Change]) -> Iterator[Finding]:
         """Yield the findings about one connector; the first matching rule reports a change."""

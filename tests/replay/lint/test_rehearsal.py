@@ -19,7 +19,6 @@ from replay.lint import cleaned, lint
 from tests.laws.entries import logs
 from tests.replay.compat.planted_log import (
     CONFIG,
-    OFFSETS,
     STATUS,
     STOPPED,
     Planted,
@@ -180,23 +179,6 @@ def test_every_record_that_throws_is_found() -> None:
         [b"commit-a"],
         [b"commit-b"],
     ]
-
-
-def test_facts_that_differ_at_once_and_later_are_found() -> None:
-    """The config is unreadable at once; the offset returns once the tombstone is removed."""
-    log = running().offset("a", 1).put(OFFSETS, '["a",{"file":"f"}]', None)
-    log.put(CONFIG, "connector-a", "unreadable")
-    at_once, later = (
-        finding.sentence
-        for finding in lint(log.entries, Profile.of("3.9"))
-        if finding.kind == "reads-otherwise"
-    )
-    assert "config name: a → ∅" in at_once
-    assert "offset" not in at_once
-    assert later == (
-        'is read differently: source offset {"file":"f"}: ∅ → {"position": 1} '
-        "(once its tombstones are removed, too)"
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
