@@ -119,7 +119,7 @@ def test_a_newer_format_is_refused(small: Path) -> None:
 
 
 def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
-    """The first manifest's path now says format 2, so older versions refuse the archive."""
+    """The file at the first manifest's path has format 2, so older versions refuse the archive."""
     merged(small)
     first = small / f"cluster={NAME}" / "_manifest" / "0000000001.json"
     assert msgspec.json.decode(first.read_bytes()) == {

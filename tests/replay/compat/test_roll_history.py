@@ -192,7 +192,7 @@ SITUATIONS = {
     30: {"pages": {3}, "born": {1, 17}},
     36: {"pages": {2}, "born": {1, 17}},
 }
-"""Situations of each change: STOPPED, then paused and resumed by a 3.4 worker."""
+"""Situations by step and connector: both are STOPPED; a 3.4 worker pauses and resumes `pages`."""
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")

@@ -62,7 +62,7 @@ def test_feeds_of_random_logs_add_up(entries: list[Entry], random: Random) -> No
 
 @pytest.mark.parametrize("name", sampled(STORIES, "roll-3.4-3.9-3.4"))
 def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
-    """Findings of the kinds documented as final stay; records in log order resolve others."""
+    """With records in log order, findings of the kinds documented as final are never resolved."""
     page = (ROOT / "docs" / "replay-data.md").read_text("utf-8")
     (row,) = re.findall(r"^\| (.*) \| nothing: it is final \|$", page, re.MULTILINE)
     final = set(re.findall("`([a-z-]+)`", row))

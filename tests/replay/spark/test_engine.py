@@ -117,7 +117,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
 
 
 def test_one_job_answers_for_several_clusters(spark: SparkSession, tmp_path: Path) -> None:
-    """One job answers for an empty cluster, an aborted one, an unreadable one, and others."""
+    """One job answers for usual logs, an empty one, and logs of aborted or unreadable records."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]
     logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]

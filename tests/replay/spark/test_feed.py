@@ -63,7 +63,7 @@ def look(folder: Path, end: int | None) -> None:
 
 
 def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) -> None:
-    """Every batch has the feed's rows; a repeated batch keeps them or replaces a crash's."""
+    """Batches have the feed's rows; a repeated one keeps them, or replaces what a crash left."""
     folder, died = tmp_path / "whole", tmp_path / "died"
     look(folder, 40)
     feed_in(folder).advance()

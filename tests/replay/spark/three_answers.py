@@ -97,7 +97,7 @@ def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
 
 
 Moments = Callable[[Sequence[Entry]], Sequence[Entry]]
-"""Numbers of the records of a log after which the folds are compared."""
+"""Function: the records of a log after which the folds are compared."""
 
 PREFIXES = 4
 

@@ -1,4 +1,4 @@
--- Records of each cut, and those visible: up to given ends of each partition, or up to a record in the one order:
+-- Records of each cut, and the visible ones of them. A cut ends at given ends of each partition, or at a record in the one order:
 -- the greatest timestamp of the partition so far, then the partition, then the offset, then the topic.
 --
 -- Reads: raw(cluster, topic, partition, "offset", timestamp, key, value, aborted);
