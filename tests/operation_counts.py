@@ -77,7 +77,7 @@ _CALLBACK = asyncio.Handle._run.__code__
 
 
 SLACK = 1.25
-"""Twice the size may take twice the operations times this: sorting adds a logarithm."""
+"""Tolerance when twice the size should take twice the operations: sorting adds a logarithm."""
 
 
 def assert_linear(prepared: Callable[[int], Callable[[], object]], size: int) -> None:

@@ -191,7 +191,7 @@ def _until(
 
 
 def _before(present: Sequence[tuple[str, DefinedKey]]) -> Iterator[DefinitionRow]:
-    """Earlier forms of a key, backwards: each change on top of the later ones."""
+    """Earlier forms of a key, newest first: each has its differences from the next later form."""
     for (_, older), (release, newer) in reversed(list(pairwise(present))):
         changed = {
             field: older.get(field, DEFAULTS[field])

@@ -46,7 +46,7 @@ class RunningPlane(NamedTuple):
     """URL of the service beneath `/compat/{release}`."""
     worker: ConnectWorker
     folder: Path
-    """Folder of the files; configs name them in any other folder."""
+    """Folder of the files; only the file name of a path in a config counts."""
 
     async def append(self, path: str, *lines: str) -> None:
         """Append lines to a file, and wait until its sources have committed them."""

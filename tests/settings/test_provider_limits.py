@@ -121,7 +121,7 @@ def test_invalid_paths_are_refused(folder: Path, kind: str, allowed: str, senten
 
 
 def test_limits_apply_before_they_are_checked(folder: Path) -> None:
-    """Before `load` checks the limits, a connector's reference outside of them already stays."""
+    """A reference outside of the limits stays, even before `load` has checked the limits."""
     reference = f"${{p:{folder}/out/k:k}}"
     assert of_files("File", f"{folder}/in").of_connector("x", reference).text == reference
     assert of_variables("A", "B").of_connector("x", "${p:B}").text == "${p:B}"

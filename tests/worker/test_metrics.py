@@ -59,7 +59,7 @@ async def create_source(worker: ConnectWorker, values: str, **config: str) -> No
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_source_counts_polled_and_written_records(exactly_once: bool) -> None:
-    """Poll counts before transformations, write after them; no record is active at the end."""
+    """Records count as polled before transformations, as written after; none stays active."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     async with running(ValuesSource, runtime=runtime, others=[Picky]) as worker:
         await create_source(worker, "a,bad,b,bad,c", **transformed_by(Picky), **TOLERANT)
@@ -194,7 +194,7 @@ async def test_a_source_without_transactions_has_no_sizes() -> None:
 
 
 async def test_a_sink_counts_read_and_sent_records() -> None:
-    """Read counts before transformations, send behind them; after a commit nothing is active."""
+    """Records count as read before transformations, as sent after; a commit leaves none active."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "a", "bad", "b", partitions=2)
         await create_sink(worker, KeepingSink, **transformed_by(Picky), **TOLERANT)

@@ -73,7 +73,7 @@ async def test_a_converter_of_the_worker_that_cannot_be_found_is_told_at_the_sta
 
 
 async def test_converters_that_are_found_are_not_told() -> None:
-    """A converter that is not set is not told, either."""
+    """No warning names a converter that is found, or a setting without a converter."""
     for runtime in (QUICK, RuntimeSettings()):
         notices = RecordedNotices()
         async with running(runtime=runtime, notices=notices):

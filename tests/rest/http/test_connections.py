@@ -152,7 +152,7 @@ async def test_pipelined_requests_are_answered_in_order(
 async def test_the_refusal_after_a_response_is_the_same(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], number: int
 ) -> None:
-    """An invalid request is refused in chunks after either kind of response, as in HTTP/1.1."""
+    """After either kind of response, an invalid request gets a chunked refusal, as in HTTP/1.1."""
     reader, writer = connection
     writer.write(REQUEST % number)
     await reader.readuntil(expected(number)[-len(BODY) :])
