@@ -145,7 +145,7 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
 
 
 def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
-    """KAFKA-17719: a commit before the connector's config is dropped."""
+    """Finding for lost tasks: their commit precedes the config (KAFKA-17719), or is removed."""
     lost = [
         change
         for change in changes

@@ -360,7 +360,7 @@ NEWEST = RELEASES[-1]
 """Newest known release."""
 
 _NUMBERS_KEPT = 512
-"""Most cached release numbers: all known ones, and some that clients invent."""
+"""Greatest number of cached releases: all known ones, and some that clients invent."""
 
 
 @lru_cache(_NUMBERS_KEPT)

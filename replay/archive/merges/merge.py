@@ -195,7 +195,7 @@ class Merger:
         if superseded is None or not len(superseded.offsets):
             return 0
         removal = RecordRemoval(place, superseded)
-        # A thinned segment of an earlier, larger size is not split.
+        # An original may be larger than new segments are; its remaining rows stay in one segment.
         largest = max(target.sizes.segment_records, *(each.stored.records for each in old))
         whole = target._replace(sizes=target.sizes._replace(segment_records=largest))
         part = self.cluster.parts[place]

@@ -45,7 +45,7 @@ def _read(log_input: LogInput) -> Iterable[Entry]:
     if moment is None:
         return in_order(entries)
     kept = list(before(entries, ends_at(batches, moment, topics)))
-    # A record after the moment proves that the moment has passed by the clock of its writer.
+    # A record after the moment proves, by the clock of its writer, that the moment is past.
     if len(kept) == len(entries):
         check_not_future(moment, now_ms())
     return in_order(kept)

@@ -57,7 +57,7 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
     topic_names = dict.fromkeys([*names, *own])
     cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in topic_names})
-    # A record after the cut proves that the moment has passed by the clock of its writer.
+    # A record after the cut proves, by the clock of its writer, that the moment is past.
     if all(cut.ends[topic] == ends[topic] for topic in topic_names):
         check_not_future(moment, now_ms())
     return cut
