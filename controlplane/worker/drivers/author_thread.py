@@ -233,7 +233,7 @@ def _is_waiting(frame: FrameType | None) -> bool:
 
 
 def _author_calls(frame: FrameType | None) -> list[str]:
-    """Return the calls that this module has begun, the innermost first; empty if there is none."""
+    """Return the author's calls on a stack, innermost first; empty if this module is not on it."""
     calls: list[str] = []
     while frame is not None and frame.f_code.co_filename != __file__:
         calls.append(_line_of(frame))

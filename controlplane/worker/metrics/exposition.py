@@ -105,7 +105,7 @@ def _summaries(
 
 
 def _connector_info(connectors: Iterable[ConnectorInfo]) -> InfoMetricFamily:
-    """Return attributes of connectors that are text (`connector-metrics`)."""
+    """Return the text attributes of connectors (`connector-metrics`)."""
     family = InfoMetricFamily(
         "kafka_connect_connector",
         "Class, type and version of a connector that this worker runs.",

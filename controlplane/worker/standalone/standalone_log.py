@@ -188,7 +188,7 @@ class StandaloneLog:
         return await self._completed(self._append_offsets(records, epoch))
 
     async def put(self, entries: Sequence[Entry]) -> int:
-        """Import entries of another log unchanged: only data topics take any.
+        """Import entries of another log unchanged, into data topics only.
 
         Raises:
             LogNotUsable: an entry is of one of Connect's topics; nothing was imported.
