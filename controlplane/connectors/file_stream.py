@@ -102,7 +102,7 @@ class FileStreamSource(FileConnector, Source):
 
 
 def lines_with_lengths(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the complete lines from the position on, and their lengths with their ends."""
+    """Yield the complete lines from the position on, each with its length including its end."""
     rest, ends_with_return = bytearray(), False
     while chunk := file.readline(CHUNK_BYTES):
         if not rest and chunk.endswith(b"\n") and b"\r" not in chunk:

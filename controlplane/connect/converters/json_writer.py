@@ -53,7 +53,10 @@ class UntypedValue(DataError):
         self._value = value
 
     def advice(self, record: Any) -> str:
-        """Return sentences that name the field of the value in a key or value of a record."""
+        """Return the end of the message: the field that has the value, and the remedies.
+
+        `record`: the key or value of a record, in which the field lies.
+        """
         path = _path(record, self._value, "")
         place = f" It is in the field {path:.200}." if path else ""
         return (

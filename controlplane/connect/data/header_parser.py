@@ -94,7 +94,10 @@ class _HeaderTokens:
         return self.units[start : self.at]
 
     def take(self, expected: str) -> bool:
-        """Take the next token if it is this one; white space before and around it is skipped."""
+        """Take the next token if it is this one, apart from white space at its ends.
+
+        Tokens of white space before it are skipped.
+        """
         if self._next is None:
             if not self.has_next():
                 return False

@@ -51,7 +51,7 @@ class CommonSchema:
 def _merged(previous: Schema, following: Schema) -> Schema | None:
     """The schema of the larger numeric type; None: the types have none in common.
 
-    The later of two schemas with one type wins, even if they differ.
+    The later of two schemas of the same type wins, even if they differ.
     """
     if previous.type is following.type:
         return following

@@ -218,7 +218,7 @@ class Struct:
         return self._values[self._field(name).index]
 
     def validate(self) -> None:
-        """Check that the required fields are set, and the values of all.
+        """Check that the required fields are set, and that each value fits its schema.
 
         Raises:
             DataError: the value of a field does not fit its schema.
