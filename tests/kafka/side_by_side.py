@@ -16,7 +16,7 @@ from tests.rest.probes.runtime import KEY
 from tests.rest.running_plane import RunningPlane
 
 HOST = b"127.0.0.1:8083"
-"""Address that our runtime reports, and so the worker here."""
+"""Our worker's id; in compared answers it replaces the addresses of both sides."""
 
 REBALANCING = (
     b"Cannot complete request momentarily",

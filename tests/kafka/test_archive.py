@@ -78,5 +78,5 @@ async def test_killed_captures_neither_lose_nor_double(
     assert parts == sorted(parts), "a kill at a later step never loses a part"
     assert {0, 1, 2, 3} <= {*parts}
     assert {0, 1} == {*gaps}, (
-        "some kills lose records that other captures had archived before their removal"
+        "some killed captures had archived the records that are removed later, others had not"
     )

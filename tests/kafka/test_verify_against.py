@@ -102,7 +102,7 @@ async def waited(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def names_by_order() -> tuple[str, str]:
-    """Connector names whose status lies, by partition, before or after that of their task."""
+    """Two connector names: a status in an earlier partition than its task's, and in a later one."""
     partitions = WORKER["status.storage.partitions"]
     assert isinstance(partitions, int)
 

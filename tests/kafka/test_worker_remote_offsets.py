@@ -167,7 +167,7 @@ async def test_a_process_that_hangs_is_fenced_there(
 async def test_a_start_ignores_an_old_copy(
     broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Answers and tasks follow the far cluster, although the copies are older."""
+    """Answers and tasks follow the far cluster, not older values in the worker's topic."""
     data = unused_name()
     config = {**generator(data), "count": "5", **on(far, None)}
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")

@@ -77,7 +77,7 @@ public final class Bodies {
         return Base64.getEncoder().encodeToString(text.getBytes("UTF-8"));
     }
 
-    /** Messages of older releases name the class that was read from. */
+    /** Messages of older releases name the class of the stream that is read. */
     static final class Stream extends ByteArrayInputStream {
         Stream(byte[] bytes) {
             super(bytes);
