@@ -186,7 +186,7 @@ async def test_a_copy_during_appends_has_one_moment(log: Path, tmp_path: Path) -
     ],
 )
 def test_a_copy_from_another_moment_is_corrupt(copied: dict[str, list[int]]) -> None:
-    """A copy with content from outside of its begin and end is reported as corrupt."""
+    """A copy counts as corrupt unless its ends lie between the log's ends before and after it."""
     before, after = {CONFIG: [4], STATUS: [1, 1]}, {CONFIG: [8], STATUS: [1, 3]}
     for sound in (before, after, {CONFIG: [5], STATUS: [1, 2]}):
         check(Path("copy.db"), before, sound, after)

@@ -78,7 +78,7 @@ def _parsed(place: tuple[str, str, str]) -> str:
 
 
 def test_each_change_is_printed_once(tmp_path: Path) -> None:
-    """A checkpoint continues; without one each run prints everything."""
+    """A run continues from its checkpoint; without a checkpoint, each run prints everything."""
     archived(tmp_path, ENTRIES)
     progress = ("--checkpoint", tmp_path / "checkpoint")
     first = watched(tmp_path, *progress)

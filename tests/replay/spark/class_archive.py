@@ -37,8 +37,8 @@ def quick_settings() -> dict[str, str]:
 def record_classes() -> None:
     """Make the archive, unless it exists or another process is making it.
 
-    It takes 27 seconds of processor time and saves three per JVM; `make test` starts four. A clone
-    of CI runs once, and is better off without.
+    It takes 27 seconds of processor time and saves three per JVM; `make test` starts four. CI
+    tests each clone only once, so it makes no archive.
     """
     if CI or _archive().exists:
         return

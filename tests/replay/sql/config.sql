@@ -52,7 +52,7 @@ with reasons as (
 )
 select cut, "offset", min(why) as why from reasons where why is not null group by all;
 
--- --- connectors, and commits between which tasks wait ---------------------------------------------------------------------
+-- --- connectors, commits, and tasks that wait for a commit ----------------------------------------------------------------
 
 create or replace temp table events as
 with valid as (

@@ -1,4 +1,4 @@
-"""Digests after each record: those of a fold up to that record; other states have other ones."""
+"""Digests after each record are those of a fold up to it; different states have different ones."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -75,7 +75,7 @@ def test_a_time_reports_the_gap_before_it(
 
 
 def test_a_record_bounds_no_times_of_other_partitions(tmp_path: Path) -> None:
-    """Only statuses bound the time of a lost status, so it may be earlier than `config@1`."""
+    """A lost status may precede `config@1`: only other statuses limit its time."""
     configs = [Entry(CONFIG, 0, number, 10 * number, b"k", b"v") for number in range(4)]
     statuses = [Entry("connect-status", 0, number, 10 * number, b"k", b"v") for number in (0, 3)]
     capture(tmp_path, log_of([*configs, statuses[0]]))
