@@ -58,7 +58,7 @@ calls: list[str] = []
 """Methods that have misbehaved, in order."""
 
 ended: list[str] = []
-"""Methods that hung, and have returned. If one is here before `released`, it held up the test."""
+"""Methods that hung, and have returned. An entry before `released` means that the test waited."""
 
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""

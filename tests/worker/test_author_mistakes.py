@@ -95,7 +95,7 @@ async def test_a_generator_of_headers_is_valid() -> None:
     ids=repr,
 )
 async def test_a_refused_pre_commit_names_the_wrong_entry(returned: Any, reason: str) -> None:
-    """The log line names the first wrong entry, a negative offset in Kafka's words."""
+    """The log line names the first wrong entry; about a negative offset it has Kafka's words."""
     notices = RecordedNotices()
     plan.update(where="sink.pre_commit", how="return", returned=returned)
     async with running(BadSink, notices=notices) as worker:

@@ -43,7 +43,7 @@ class Leases(ConfigProvider):
     """Set: a task has asked for `slow`."""
 
     answered = Event()
-    """Set: the provider answers a task's request for `slow`. A connector gets a permanent value."""
+    """Set: tasks get their values of `slow`. Connectors get one at once, which never expires."""
 
     def __init__(self) -> None:
         self._tokens_given = 0

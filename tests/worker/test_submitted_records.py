@@ -174,7 +174,7 @@ def test_records_around_a_removed_one_keep_their_order() -> None:
 
 
 def test_a_record_after_a_removed_last_one_waits_for_earlier_ones() -> None:
-    """A record behind a removed last one follows the records before it."""
+    """After the removal of the last record, a new one still waits for the earlier ones."""
     records = SubmittedRecords()
     first, removed = (submit(records, PARTITION_1, at) for at in range(2))
     assert records.remove(removed)
