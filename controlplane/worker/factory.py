@@ -68,6 +68,7 @@ from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
 from controlplane.worker.tasks.sink_task import LoadedSinkTask, SinkTaskRun
 from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, SourceTaskRun
+from controlplane.worker.tasks.source_topics import SourceTopics
 
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", TOPICS_REGEX)
@@ -260,6 +261,7 @@ class InstanceFactory:
         converting = AuthorThread(f"conversion {draft.identity}", self._notices)
         draft.control.when_abandoned(converting.leave_behind)
         try:
+            rules = await converting.call(self._topic_rules, draft.connector_config)
             pipeline = await converting.call(
                 self._pipelines.source, draft.connector_config, metrics.errors
             )
@@ -272,6 +274,7 @@ class InstanceFactory:
             driver=driver,
             thread=converting,
             pipeline=pipeline,
+            topics=SourceTopics(rules, converting),
             reporter=self._reporter(draft, pipeline),
             offsets=offsets,
             control=draft.control,
@@ -360,9 +363,12 @@ class InstanceFactory:
             ConnectError: a regular expression of `topic.creation.*` cannot be matched.
         """
         resolved = self._resolved(name, connector, config, config)
-        if connector.kind == "source" and self._settings.producer.create_topics:
-            TopicRules.of(resolved)
+        if connector.kind == "source":
+            self._topic_rules(resolved)
         return resolved
+
+    def _topic_rules(self, config: Mapping[str, str]) -> TopicRules | None:
+        return TopicRules.of(config) if self._settings.producer.create_topics else None
 
     def _resolved(
         self,

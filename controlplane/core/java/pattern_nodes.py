@@ -368,6 +368,7 @@ class Atomic(PatternNode):
         return end if end is not None and allowed >> end & 1 else None
 
     def _end(self, match: PatternMatch, start: int) -> int | None:
+        match.take_step()
         key = self, start
         if key not in match.atomic_ends:
             match.atomic_ends[key] = self._node.first_end(match, start, match.everywhere)

@@ -21,6 +21,7 @@ from controlplane.core.validation.subject import ValidationSubject
 
 TOPICS_REGEX = "topics.regex"
 TOPIC_CREATION = "topic.creation."
+_PATTERNS = ("include", "exclude")
 
 _MATCHER = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
 _SPACES = " \t\n\x0b\f\r"
@@ -95,6 +96,24 @@ def topic_groups(config: Mapping[str, str | None]) -> Iterator[str]:
     return (name for name in names if name and name != "default")
 
 
+def topic_groups_error(config: Mapping[str, str | None]) -> str | None:
+    """Return why the patterns of `topic.creation.*` are refused as a whole; None: they are not.
+
+    Together they have the limit of one pattern: each new topic is compared with all of them.
+    """
+    length = sum(
+        len(config.get(f"{TOPIC_CREATION}{group}.{part}") or "")
+        for group in topic_groups(config)
+        for part in _PATTERNS
+    )
+    if length <= LENGTH_MAX:
+        return None
+    return (
+        f"The regular expressions of {TOPIC_CREATION}* have {length} characters. This worker "
+        f"matches at most {LENGTH_MAX} together"
+    )
+
+
 def check_patterns(subject: ValidationSubject, kind: str, checked: KeyChecks) -> None:
     """Add an error for each pattern that cannot be matched here."""
     for key, error in list(_errors(subject, kind, checked)):
@@ -113,8 +132,12 @@ def _errors(subject: ValidationSubject, kind: str, checked: KeyChecks) -> Iterat
                 yield key, str(invalid)
     if kind != "source" or f"{TOPIC_CREATION}groups" not in checked:
         return
+    error = topic_groups_error(subject.config)
+    if error is not None:
+        yield f"{TOPIC_CREATION}groups", error
+        return
     for group in topic_groups(subject.config):
-        for part in ("include", "exclude"):
+        for part in _PATTERNS:
             key = f"{TOPIC_CREATION}{group}.{part}"
             if key not in provided:
                 try:

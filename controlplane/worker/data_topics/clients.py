@@ -17,6 +17,7 @@ from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.state import OffsetState
 from controlplane.plane import ControlPlane
+from controlplane.worker.data_topics.topic_rules import WantedTopic
 from controlplane.worker.task_identity import TaskIdentity
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class ProducerFenced(Exception):
 class TopicCreator(Protocol):
     """Creates the topics of a source connector before their first record (KIP-158)."""
 
-    async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics as the settings `topic.creation.*` say; without these, none.
+    async def ensure_topic(self, topic: WantedTopic) -> None:
+        """Create a topic unless it exists.
 
         Raises:
-            ConnectError: a topic cannot be created.
+            ConnectError: it cannot be created.
         """
         ...
 

@@ -31,7 +31,6 @@ from controlplane.worker.data_topics.embedded_groups import GroupAssignments, Gr
 from controlplane.worker.data_topics.embedded_offsets import LogOffsets
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.data_topics.record_queue import closing_producer
-from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
 
@@ -63,8 +62,7 @@ class LogClients:
     ) -> AsyncIterator[LogProducer]:
         """Open the producer of a source task, and close it at the end of the block."""
         self._warn("producer", task, config)
-        rules = TopicRules.of(config) if self._limits.create_topics else None
-        producer = LogProducer(self._written, self._topics, self._limits, rules)
+        producer = LogProducer(self._written, self._topics, self._limits)
         async with closing_producer(producer):
             yield producer
 

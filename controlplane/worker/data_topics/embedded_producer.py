@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -21,7 +21,7 @@ from controlplane.worker.data_topics.clients import (
 )
 from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
-from controlplane.worker.data_topics.topic_rules import TopicRules
+from controlplane.worker.data_topics.topic_rules import WantedTopic
 from controlplane.worker.settings import ProducerLimits
 
 T = TypeVar("T")
@@ -85,13 +85,11 @@ class LogProducer:
         written: WrittenLog,
         topics: LogTopics,
         limits: ProducerLimits,
-        topic_rules: TopicRules | None = None,
     ) -> None:
         self._log, self._now_ms = written.log, written.now_ms
         self._epoch = written.epoch()
         self._topics = topics
         self._limits = limits
-        self._topic_rules = topic_rules
         self._round = count()  # chooses partitions for records without a key
         self._queue = RecordQueue(
             self._send_batch, queued=limits.queued_records, batch=limits.batch_records
@@ -103,14 +101,10 @@ class LogProducer:
         """Queue records, waiting for room; return the acknowledgement of each."""
         return await self._queue.put(records)
 
-    async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics with the partitions that the connector wants."""
-        if self._topic_rules is None:
-            return
-        for topic in topics:
-            partitions = self._topic_rules.topic(topic).partitions
-            if partitions > 0:
-                await self._retried(partial(self._topics.create, topic, partitions))
+    async def ensure_topic(self, topic: WantedTopic) -> None:
+        """Create a topic unless it exists. Without a number of partitions, `send` creates it."""
+        if topic.partitions > 0:
+            await self._retried(partial(self._topics.create, topic.name, topic.partitions))
 
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]

@@ -15,7 +15,7 @@ from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.plane import ControlPlane
-from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings import Configuration
 from controlplane.worker.data_topics.client_settings import (
     AdminSettings,
     ProducerSettings,
@@ -57,7 +57,6 @@ from controlplane.worker.data_topics.kafka_topics import (
     ensure_dead_letter_topic,
 )
 from controlplane.worker.data_topics.record_queue import closing_producer
-from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
 
@@ -75,14 +74,12 @@ class KafkaClients:
         self,
         connections: ClientConnections,
         offsets: OffsetTopics,
-        configuration: Configuration,
         plane: ControlPlane,
     ) -> None:
         self._connections = connections
         self.offsets = offsets
         """Offsets topics of the sources, on brokers or in the control plane's log."""
         self._plane = plane
-        self._creates_topics = configuration.settings(WorkerSettings).topic_creation_enable
 
     @asynccontextmanager
     async def producer(
@@ -116,13 +113,13 @@ class KafkaClients:
         async with self._administering(task, config) as connection:
             admin = TopicAdmin(connection.cluster, self._connections.reading)
             await ensure_dead_letter_topic(connection.topics, admin, topic, replicas)
-            no_creation = KafkaTopicCreator(connection.topics, admin, None)
+            creator = KafkaTopicCreator(connection.topics, admin)  # never asked: the topic exists
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
         async with (
             self._producing(client, settings, f"connector-dlq-producer-{task}") as connection,
             self.offsets.writer() as offsets,
-            self._idempotent(connection, no_creation, settings, offsets) as producer,
+            self._idempotent(connection, creator, settings, offsets) as producer,
         ):
             yield producer
 
@@ -210,10 +207,9 @@ class KafkaClients:
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[KafkaTopicCreator]:
         """Open the creator of a source's topics; it connects when it is used."""
-        rules = TopicRules.of(config) if self._creates_topics else None
         async with self._administering(task, config) as connection:
             admin = TopicAdmin(connection.cluster, self._connections.reading)
-            yield KafkaTopicCreator(connection.topics, admin, rules)
+            yield KafkaTopicCreator(connection.topics, admin)
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
@@ -299,7 +295,7 @@ class BrokerCluster:
         connections = ClientConnections(self._bootstrap, self._configuration, plane.notices)
         opened = _log_offsets if self._offsets_in_log else self._broker_offsets
         async with opened(connections, plane) as offsets:
-            yield KafkaClients(connections, offsets, self._configuration, plane)
+            yield KafkaClients(connections, offsets, plane)
 
     @asynccontextmanager
     async def _broker_offsets(

@@ -1,7 +1,7 @@
 """Producers of source tasks on brokers: at least once, and in transactions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count
 
@@ -28,6 +28,7 @@ from controlplane.worker.data_topics.outage_retry import (
     until_available,
 )
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
+from controlplane.worker.data_topics.topic_rules import WantedTopic
 from controlplane.worker.settings import ProducerLimits
 
 CLOSE_S = 1.0
@@ -165,9 +166,9 @@ class IdempotentTaskProducer:
         """Queue records, waiting for room; return the acknowledgement of each."""
         return await self._queue.put(records)
 
-    async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics as the connector wants."""
-        await self._creator.ensure_topics(topics)
+    async def ensure_topic(self, topic: WantedTopic) -> None:
+        """Create a topic unless it exists."""
+        await self._creator.ensure_topic(topic)
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
         """Append offsets; durable when this returns."""
@@ -255,9 +256,9 @@ class TransactionalTaskProducer:
         await until_available(self._transactions.claim)
         await until_available(self._check_claim)
 
-    async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics as the connector wants."""
-        await self._creator.ensure_topics(topics)
+    async def ensure_topic(self, topic: WantedTopic) -> None:
+        """Create a topic unless it exists."""
+        await self._creator.ensure_topic(topic)
 
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]

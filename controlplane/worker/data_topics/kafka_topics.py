@@ -1,7 +1,5 @@
 """Topics that a worker creates on brokers: those of sources (KIP-158), and dead letters."""
 
-from collections.abc import Iterable
-
 from controlplane.connect.errors import ConnectError
 from controlplane.logs.kafka.admin.client_topics import ClientTopics
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin, TopicRefused
@@ -9,7 +7,7 @@ from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.log import LogError
 from controlplane.worker.data_topics.outage_retry import until_available
-from controlplane.worker.data_topics.topic_rules import TopicRules
+from controlplane.worker.data_topics.topic_rules import WantedTopic
 
 _NOT_ALLOWED = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
 
@@ -20,37 +18,26 @@ DEAD_LETTER_PARTITIONS = 1
 class KafkaTopicCreator:
     """Creates the topics of one source connector before their first record."""
 
-    def __init__(self, topics: ClientTopics, admin: TopicAdmin, rules: TopicRules | None) -> None:
-        """`rules` None: topics are left to the brokers (`auto.create.topics.enable`)."""
+    def __init__(self, topics: ClientTopics, admin: TopicAdmin) -> None:
         self._topics = topics
         self._admin = admin
-        self._rules = rules
-        self._existing: set[str] = set()
 
-    async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics; brokers that are away are waited for.
+    async def ensure_topic(self, topic: WantedTopic) -> None:
+        """Create a topic unless it exists; brokers that are away are waited for.
 
         Raises:
-            ConnectError: the brokers refuse to create a topic.
+            ConnectError: the brokers refuse to create it.
         """
-        if self._rules is None:
-            return
-        for topic in {*topics} - self._existing:
-            await self._ensure(topic, self._rules)
-            self._existing.add(topic)
-
-    async def _ensure(self, topic: str, rules: TopicRules) -> None:
-        new_topic = rules.topic(topic)
         try:
-            await _create_if_missing(self._topics, self._admin, TopicSpec(*new_topic))
+            await _create_if_missing(self._topics, self._admin, TopicSpec(*topic))
         except LogError as failure:
             if isinstance(failure, TopicRefused) and failure.code in _NOT_ALLOWED:
                 raise ConnectError(
-                    f"Task failed to create new topic {new_topic}. Ensure that the task is "
+                    f"Task failed to create new topic {topic}. Ensure that the task is "
                     "authorized to create topics or that the topic exists and restart the task"
                 ) from failure
             raise ConnectError(
-                f"Error while attempting to create/find topic(s) '{topic}': {failure}"
+                f"Error while attempting to create/find topic(s) '{topic.name}': {failure}"
             ) from failure
 
 

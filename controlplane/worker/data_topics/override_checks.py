@@ -16,7 +16,7 @@ from controlplane.core.validation.override_policy import (
     source_offset_clients,
     source_task_clients,
 )
-from controlplane.worker.data_topics.topic_rules import TopicRules
+from controlplane.worker.data_topics.topic_rules import has_topic_rules
 from controlplane.worker.settings import RuntimeSettings
 
 
@@ -44,7 +44,7 @@ def check_source_task(
         config,
         context,
         exactly_once=settings.exactly_once,
-        creates_topics=settings.producer.create_topics and TopicRules.of(config) is not None,
+        creates_topics=settings.producer.create_topics and has_topic_rules(config),
     )
     _check(config, clients, context)
 

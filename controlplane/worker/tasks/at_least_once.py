@@ -118,7 +118,8 @@ class AtLeastOnce:
                         _copied(record.source_partition), _copied(record.source_offset)
                     )
                     in_flight.append(_InFlight(record, converted, submitted))
-        await self._producer.ensure_topics({sent.converted.topic for sent in in_flight})
+        topics = {sent.converted.topic for sent in in_flight}
+        await self._loaded.topics.ensure(self._producer, topics)
         futures = await self._producer.send([sent.converted for sent in in_flight])
         for sent, future in zip(in_flight, futures, strict=True):
             self._watch(sent.record, sent.submitted, future)

@@ -180,7 +180,8 @@ class ExactlyOnce:
 
     async def _append(self) -> None:
         loaded, pairs = self._loaded, [*self._offsets.values()]
-        await self._producer.ensure_topics({record.topic for record in self._records})
+        topics = {record.topic for record in self._records}
+        await loaded.topics.ensure(self._producer, topics)
         with loaded.metrics.commit():
             # The order of `OffsetBatches`: a crash between two appends revives no old offset.
             batches = await loaded.offsets.batches(pairs)

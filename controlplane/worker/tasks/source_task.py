@@ -23,6 +23,7 @@ from controlplane.worker.records.conversion import SourcePipeline
 from controlplane.worker.records.error_reports import ErrorReporter
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
+from controlplane.worker.tasks.source_topics import SourceTopics
 from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 
 Boundary = TransactionCommit | TransactionAbort
@@ -53,6 +54,7 @@ class LoadedSourceTask(NamedTuple):
     thread: AuthorThread
     """Thread in which transformations and converters run."""
     pipeline: SourcePipeline
+    topics: SourceTopics
     reporter: ErrorReporter
     offsets: SourceOffsetStore
     control: TaskControl

@@ -129,6 +129,7 @@ def test_no_pattern_backtracks(pattern: str) -> None:
     ("pattern", "text", "shown"),
     [
         ("(?>(?>(a|aa)*?b|(a{1,100}?){100})*)*", LONGEST, LONGEST),
+        ("(.*(b++|a){240}){100}", LONGEST, LONGEST),
         ("a*", "a" * 500_000, "a long text"),
         (r"\b.*", " a" * 250_000, "a long text"),
         ("(?=(?>a))a*", "a" * 30_000, "a long text"),

@@ -33,6 +33,7 @@ from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
 from controlplane.worker.tasks.source_task import Delivery, LoadedSourceTask, SourceTaskRun
+from controlplane.worker.tasks.source_topics import SourceTopics
 from tests.laws.delivery.unsteady import AppendFate, UnsteadyLog, UnsteadyProducer
 from tests.worker.worker_fixture import RecordedNotices
 
@@ -319,6 +320,7 @@ class SourceWorld:
             driver=PlannedDriver(self, store),
             thread=cast(AuthorThread, InlineThread()),
             pipeline=pipeline,
+            topics=SourceTopics(None, cast(AuthorThread, InlineThread())),
             reporter=ErrorReporter(identity, pipeline.errors, RecordedNotices(), str),
             offsets=store,
             control=control,

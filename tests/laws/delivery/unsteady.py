@@ -1,7 +1,7 @@
 """A log and a producer with failing, late or reordered acknowledgements."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.data_topics.embedded_producer import LogProducer
+from controlplane.worker.data_topics.topic_rules import WantedTopic
 
 
 class AppendFate(NamedTuple):
@@ -103,9 +104,9 @@ class UnsteadyProducer:
         future.add_done_callback(settled)
         return late
 
-    async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics without a fault."""
-        await self._producer.ensure_topics(topics)
+    async def ensure_topic(self, topic: WantedTopic) -> None:
+        """Create a missing topic without a fault."""
+        await self._producer.ensure_topic(topic)
 
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]

@@ -1,0 +1,35 @@
+"""Creation of the topics of one source task before their first record (KIP-158).
+
+Kafka: `AbstractWorkerSourceTask#maybeCreateTopic`.
+"""
+
+from controlplane.worker.data_topics.clients import TopicCreator
+from controlplane.worker.data_topics.topic_rules import TopicRules, WantedTopic
+from controlplane.worker.drivers.author_thread import AuthorThread
+
+
+class SourceTopics:
+    """Topics of a source task, created by the rules of its connector."""
+
+    def __init__(self, rules: TopicRules | None, thread: AuthorThread) -> None:
+        """`rules` None: missing topics are left to the producer and the brokers.
+
+        `thread` matches names: users' regular expressions may take long.
+        """
+        self._rules = rules
+        self._thread = thread
+        self._existing: set[str] = set()
+
+    async def ensure(self, creator: TopicCreator, topics: set[str]) -> None:
+        """Create those of these topics that are missing.
+
+        Raises:
+            ConnectError: a topic cannot be created.
+            MatchLimitExceeded: a regular expression takes too many steps.
+        """
+        if self._rules is None:
+            return
+        for topic in sorted(topics - self._existing):
+            wanted: WantedTopic = await self._thread.call(self._rules.topic, topic)
+            await creator.ensure_topic(wanted)
+            self._existing.add(topic)
