@@ -43,10 +43,16 @@ async def worker_on(
     overrides = {key.replace("__", "."): str(value) for key, value in settings.items()}
     texts = own_settings(topics) | overrides
     configuration = Configuration(flag_values((key, key, text) for key, text in texts.items()))
-    exactly_once = configuration.settings(WorkerSettings).exactly_once
+    worker_settings = configuration.settings(WorkerSettings)
     log = await open_kafka_log(f"kafka://{bootstrap}", configuration)
     clusters = ConnectorClusters(bootstrap, configuration)
-    runtime = msgspec.structs.replace(limits, exactly_once=exactly_once)
+    runtime = msgspec.structs.replace(
+        limits,
+        exactly_once=worker_settings.exactly_once,
+        producer=msgspec.structs.replace(
+            limits.producer, create_topics=worker_settings.topic_creation_enable
+        ),
+    )
     try:
         async with ConnectWorker.open(
             log,

@@ -29,7 +29,7 @@ class SourceTopics:
         """
         if self._rules is None:
             return
-        for topic in sorted(topics - self._existing):
-            wanted: WantedTopic = await self._thread.call(self._rules.topic, topic)
-            await creator.ensure_topic(wanted)
-            self._existing.add(topic)
+        for name in sorted(topics - self._existing):
+            topic: WantedTopic = await self._thread.call(self._rules.topic, name)
+            await creator.ensure_topic(topic)
+            self._existing.add(name)
