@@ -32,8 +32,8 @@ _PLAIN: Final = str.maketrans("-_", "+/", " \t\r\n=")
 def may_hold_secrets(text: str) -> bool:
     """True if a run of a text may hold a secret, or the name of one.
 
-    Only the printable parts of the decoded runs are searched, also after the removal of NULs
-    (UTF-16). Ordinary words are no base64: they decode to noise with control characters.
+    Only the printable parts of the decoded runs are searched: as they are, and without NULs (for
+    UTF-16). Ordinary words are no base64: they decode to noise with control characters.
     """
     decoded = _decoded(_RUN.findall(text))
     stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))
@@ -42,7 +42,8 @@ def may_hold_secrets(text: str) -> bool:
 
 def _decoded(runs: list[str]) -> bytes:
     """Decode runs in each way, joined by `_BETWEEN`."""
-    # The letter A encodes zeros, so runs that begin at multiples of four can be decoded together.
+    # Padding with the letter A, which encodes zeros, makes each run begin at a multiple of four. So
+    # all runs are decoded together.
     plain = "\0".join(runs).translate(_PLAIN).split("\0")
     joined = "".join(run + _ZEROS[len(run) % _QUANTUM :] for run in plain)
     end = len(joined) - _QUANTUM

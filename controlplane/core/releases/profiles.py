@@ -255,7 +255,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     restart_writes_first: bool
     """A restart request of a connector without status is written, then refused."""
     restart_knows_old_tasks: bool
-    """Restarting a task beyond the committed count is a conflict: known, but without owner."""
+    """Restarting a task beyond the committed count is a conflict: it is known, but has no owner."""
     logger_levels_trimmed: bool
     """White space around a logger level is ignored."""
     logger_levels_needed: bool
@@ -297,7 +297,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     internal_converters: bool
     """Internal topics may use other converters, or schemas."""
     clients_outlive_kip_896: bool
-    """Clients of the release still speak the protocol versions that brokers from 4.0 on require."""
+    """Clients of the release speak protocol versions that brokers from 4.0 on still accept."""
 
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"
