@@ -221,7 +221,7 @@ def driver_of(
 
 
 def checked_configs(connector: type, configs: Any) -> list[dict[str, str | None]]:
-    """Return copies of task configs.
+    """Return plain copies of task configs, without methods of the author's classes.
 
     Raises:
         ConnectError: they are no list of maps of text.
@@ -239,10 +239,12 @@ def _checked_config(connector: type, config: Any) -> dict[str, str | None]:
         raise ConnectError(
             f"{connector.__name__} returned {type(config).__name__} instead of a task config"
         )
+    plain: dict[str, str | None] = {}
     for key, value in config.items():
         if not isinstance(key, str) or not (value is None or isinstance(value, str)):
             raise ConnectError(
                 f"{connector.__name__} returned a task config whose {key!r} is "
                 f"{type(value).__name__}: keys and values must be text"
             )
-    return dict(config)
+        plain[str.__str__(key)] = None if value is None else str.__str__(value)
+    return plain

@@ -89,11 +89,14 @@ class SinkContext(TaskServices):
         """Set the pause before the batch is put again after a `RetriableError`.
 
         Raises:
-            ConnectError: `seconds` is negative, or no number.
+            ConnectError: `seconds` is negative, too large, or no number.
         """
         if not isinstance(seconds, int | float) or not seconds >= 0:
             raise ConnectError(f"retry_after needs seconds, not {seconds!r}")
-        self._retry_s = seconds
+        try:
+            self._retry_s = float(seconds)
+        except OverflowError:
+            raise ConnectError("retry_after needs seconds, not a number above 10^308") from None
 
     def pause(self, *partitions: KafkaPartition) -> None:
         """Deliver no records of these partitions until they are resumed.
@@ -101,8 +104,7 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: a partition is not assigned to this task.
         """
-        self._check_assigned(partitions, "paused")
-        self._paused |= {*partitions}
+        self._paused |= self._assigned(partitions, "paused")
 
     def resume(self, *partitions: KafkaPartition) -> None:
         """Deliver records of these partitions again.
@@ -110,16 +112,21 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: a partition is not assigned to this task.
         """
-        self._check_assigned(partitions, "resumed")
-        self._paused -= {*partitions}
+        self._paused -= self._assigned(partitions, "resumed")
 
-    def _check_assigned(self, partitions: Sequence[KafkaPartition], verb: str) -> None:
+    def _assigned(self, partitions: Sequence[KafkaPartition], verb: str) -> set[KafkaPartition]:
+        """Return these partitions as the assignment has them: plain, with no author's methods.
+
+        Raises:
+            ConnectError: a partition is not assigned.
+        """
         for topic, partition in partitions:
             if (topic, partition) not in self._assignment:
                 raise ConnectError(
                     f"{topic}-{partition} cannot be {verb}: it is not assigned to task "
                     f"{self._identity}"
                 )
+        return {partition for partition in self._assignment if partition in partitions}
 
     def request_commit(self) -> None:
         """Commit offsets soon, instead of at the next interval."""
@@ -238,6 +245,8 @@ class OneClassSinkDriver:
 def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
     """Check and copy the offsets that `pre_commit` has returned; None stays None.
 
+    The copies are plain: methods of an author's subclass would run in the worker's loop.
+
     Raises:
         ConnectError: they are no map from (topic, partition) to an offset.
     """
@@ -254,7 +263,8 @@ def _checked_offsets(origin: str, offsets: Any) -> dict[KafkaPartition, int]:
 
 def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPartition, int]:
     match partition:
-        case (str(topic), int(number)):
+        case (str(author_topic), int(author_number)):
+            topic, number = str.__str__(author_topic), int.__int__(author_number)
             name = f"{topic}-{number}"
         case _:
             raise ConnectError(f"{origin} {partition!r:.200}, which is no pair (topic, partition)")
@@ -262,4 +272,4 @@ def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPart
         raise ConnectError(f"{origin} {offset!r:.200} for {name}: an offset must be an int")
     if offset < 0:
         raise ConnectError(f"{origin} {offset} for {name}: Invalid negative offset")
-    return partition, offset
+    return (topic, number), int.__int__(offset)
