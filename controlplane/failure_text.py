@@ -59,7 +59,12 @@ def shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+    return around_gap(text[:half], text[-half:], len(text) - 2 * half)
+
+
+def around_gap(start: str, end: str, left_out: int) -> str:
+    """Return the two ends of a text, and between them the number of characters left out."""
+    return f"{start}\n… {left_out} characters left out …\n{end}"
 
 
 def _text(read: Callable[[Any], str], failure: BaseException, otherwise: str) -> str:

@@ -1,6 +1,6 @@
 """Config keys of a connector, defined by its author and validated in Kafka's words."""
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type
 
@@ -22,7 +22,20 @@ def key(  # noqa: PLR0913 - the parts of a definition, by name only
 
     `valid` lists valid values in the words of Kafka's documentation: `[1,...]`, `[none, all]`,
     `non-empty string`.
+
+    Raises:
+        TypeError: there is no such type, or no such importance.
     """
+    if type not in get_args(Type):
+        raise TypeError(
+            f"key {name!r} has the type {type!r}, not one of {', '.join(get_args(Type))}. "
+            "A default is the third argument, or has its name: default=…"
+        )
+    if importance not in get_args(Importance):
+        raise TypeError(
+            f"key {name!r} has the importance {importance!r}, not one of "
+            f"{', '.join(get_args(Importance))}"
+        )
     return ConfigKey(
         name=name,
         type=type,

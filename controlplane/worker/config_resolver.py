@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
-from controlplane.failure_text import shortened
+from controlplane.failure_text import MAX_CHARACTERS, around_gap, shortened
 from controlplane.notices import Notices
 from controlplane.settings.config_references import START, replace_references
 from controlplane.settings.errors import BadValue
@@ -188,12 +188,36 @@ class ConfigResolver:
 
     def hidden(self, text: str) -> str:
         """Return a text without the values of providers."""
+        return _without(self._longest_first(), text)
+
+    def excerpt(self, text: str) -> str:
+        """Return a text without the values of providers, and without its middle if it is long.
+
+        Only the shown ends of a long text are searched: a search for many values takes long. Each
+        end is searched further than it is shown, so that no value is shown in part.
+        """
+        secrets = self._longest_first()
+        longest = len(secrets[0]) if secrets else 0
+        half = MAX_CHARACTERS // 2
+        searched = half + min(longest, half)
+        if len(text) <= 2 * searched:
+            return shortened(_without(secrets, text))
+        start = _without(secrets, text[:searched])
+        end = _without(secrets, text[-searched:])
+        # A value that the cut has split may have left its longest part here.
+        start, end = start[: max(0, len(start) - longest)], end[longest:]
+        return around_gap(start[:half], end[-half:], len(text) - 2 * half)
+
+    def _longest_first(self) -> list[str]:
         with self._lock:
             forms = {form for kept in self._secrets.values() for form in kept}
-        secrets = sorted(forms, key=len, reverse=True)
-        for secret in secrets:
-            text = text.replace(secret, "[hidden]")
-        return text
+        return sorted(forms, key=len, reverse=True)
+
+
+def _without(secrets: Sequence[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[hidden]")
+    return text
 
 
 def _forms(secret: str) -> tuple[str, ...]:
@@ -211,9 +235,9 @@ def _forms(secret: str) -> tuple[str, ...]:
 class PrivateNotices:
     """Hides secrets in the texts of notices (`Notices`), shortens them, and passes them on."""
 
-    def __init__(self, notices: Notices, hidden: Callable[[str], str]) -> None:
+    def __init__(self, notices: Notices, excerpt: Callable[[str], str]) -> None:
         self._notices = notices
-        self._hidden = hidden
+        self._excerpt = excerpt
 
     def info(self, event: str, **facts: Any) -> None:
         """Pass on the notice of a normal event, without secrets."""
@@ -225,6 +249,6 @@ class PrivateNotices:
 
     def _without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
         return {
-            name: shortened(self._hidden(fact)) if isinstance(fact, str) else fact
+            name: self._excerpt(fact) if isinstance(fact, str) else fact
             for name, fact in facts.items()
         }

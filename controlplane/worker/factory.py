@@ -103,7 +103,7 @@ class InstanceFactory:
     ) -> None:
         self._plane = plane
         self._resolver = resolver
-        self._notices = PrivateNotices(plane.notices, resolver.hidden)
+        self._notices = PrivateNotices(plane.notices, resolver.excerpt)
         self._classes, self._settings, _ = environment
         self._clients = clients
         self._statuses = statuses
@@ -352,7 +352,7 @@ class InstanceFactory:
     def _reporter(
         self, draft: "_TaskDraft", pipeline: SourcePipeline | SinkPipeline
     ) -> ErrorReporter:
-        return ErrorReporter(draft.identity, pipeline.errors, self._notices, self._resolver.hidden)
+        return ErrorReporter(draft.identity, pipeline.errors, self._notices, self._resolver.excerpt)
 
     def _resolved_connector(
         self, name: str, connector: type[Any], config: Mapping[str, Any]

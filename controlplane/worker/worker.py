@@ -38,7 +38,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import OffsetState
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import cancel_all
-from controlplane.failure_text import message_of, shortened
+from controlplane.failure_text import message_of
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.settings.providers import INSTALL_ADVICE
@@ -143,9 +143,9 @@ class ConnectWorker:
         """Makes the producers and consumers of tasks."""
         self._settings = settings
         self._profile = plane.state.profile
-        self.hidden = resolver.hidden
-        """Removes the values of config providers from a text."""
-        self._notices = PrivateNotices(plane.notices, resolver.hidden)
+        self.excerpt = resolver.excerpt
+        """Removes the values of config providers from a text, and the middle of a long one."""
+        self._notices = PrivateNotices(plane.notices, resolver.excerpt)
         self._wake = asyncio.Event()
         self._claim_probe = ClaimProbe(plane, settings.claim_probe_ms, self._wake.set)
         topics = plane.state.topics
@@ -161,7 +161,7 @@ class ConnectWorker:
             fenced=self._claim_probe.suspect,
             worker_id=settings.worker_id,
             tracking=settings.topic_tracking,
-            hidden=resolver.hidden,
+            excerpt=resolver.excerpt,
         )
         self._classes = environment.classes
         self._startups = WorkerStartups()
@@ -255,7 +255,7 @@ class ConnectWorker:
             answer = f"Failed to start connector: {action.connector}"
             with connector_logs(action.connector):
                 reason = await text_in_time(message_of, failure)
-            raise ExternalActionFailed(answer, shortened(self.hidden(reason))) from failure
+            raise ExternalActionFailed(answer, self.excerpt(reason)) from failure
 
     async def started(self, name: str, timeout_s: float) -> None:
         """Return when a connector has been started by its present config; see `ConnectorActor`.

@@ -92,7 +92,7 @@ class ReportWorld:
             fenced=lambda: None,
             worker_id=OWN,
             tracking=True,
-            hidden=str,
+            excerpt=str,
         )
         await life(self)
         await self.writer.flush()

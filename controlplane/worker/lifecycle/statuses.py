@@ -19,7 +19,6 @@ from controlplane.core.records import (
 from controlplane.core.state import ClusterState, StatusState
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import cancel_all
-from controlplane.failure_text import shortened
 from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.notices import Notices
 from controlplane.worker.background_tasks import background_task
@@ -52,7 +51,7 @@ class StatusWriter:
         fenced: Callable[[], None],
         worker_id: str,
         tracking: bool,
-        hidden: Callable[[str], str],
+        excerpt: Callable[[str], str],
     ) -> None:
         self._log = log
         self._state = state
@@ -67,7 +66,7 @@ class StatusWriter:
         """Called when statuses are refused because another process has claimed the log."""
         self._worker_id = worker_id
         self._tracking = tracking
-        self._hidden = hidden
+        self._excerpt = excerpt
         """Removes the values of config providers from a trace."""
         self._queue: deque[StatusRecord] = deque()
         self._filled = asyncio.Event()
@@ -154,7 +153,7 @@ class StatusWriter:
         await cancel_all([self._task])
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
-        trace = None if trace is None else shortened(self._hidden(trace))
+        trace = None if trace is None else self._excerpt(trace)
         return Status(state, trace, self._worker_id, self._generation(), version)
 
     def _may_replace(self, cached: Status | None) -> bool:

@@ -42,12 +42,12 @@ class ErrorReporter:
         task: TaskIdentity,
         errors: RecordErrors,
         notices: Notices,
-        hidden: Callable[[str], str],
+        excerpt: Callable[[str], str],
     ) -> None:
         self._task = task
         self._errors = errors
         self._notices = notices
-        self._hidden = hidden
+        self._excerpt = excerpt
         """Removes the values of config providers from the headers of dead letters."""
 
     async def report(self, dead_letters: Producer | None = None) -> None:
@@ -112,7 +112,7 @@ class ErrorReporter:
 
     def _letter(self, topic: str, failed: FailedRecord, entry: Entry) -> ProducerRecord:
         """Return the record as it was in the log, with the reason in its headers if wanted."""
-        context = dead_letter_headers(failed, *self._task, self._hidden)
+        context = dead_letter_headers(failed, *self._task, self._excerpt)
         return ProducerRecord(
             topic,
             entry.key,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.core.entry import Entry, Headers
-from controlplane.failure_text import description_of, message_of, shortened, trace_of
+from controlplane.failure_text import description_of, message_of, trace_of
 from controlplane.worker.metrics.error_metrics import ErrorMetrics
 
 T = TypeVar("T")
@@ -173,9 +173,9 @@ class RecordErrors:
 
 
 def dead_letter_headers(
-    failed: FailedRecord, connector: str, task: int, hidden: Callable[[str], str]
+    failed: FailedRecord, connector: str, task: int, excerpt: Callable[[str], str]
 ) -> Headers:
-    """Return the headers with the reason of a dead letter; `hidden` removes secrets."""
+    """Return the headers with the reason of a dead letter; `excerpt` removes secrets."""
     entry, texts = failed.entry, failed.texts
     if texts is None:
         return ()
@@ -192,7 +192,7 @@ def dead_letter_headers(
         "exception.stacktrace": texts.trace,
     }
     return tuple(
-        (f"__connect.errors.{name}", shortened(hidden(str(value))).encode("utf-8", "replace"))
+        (f"__connect.errors.{name}", excerpt(str(value)).encode("utf-8", "replace"))
         for name, value in context.items()
     )
 

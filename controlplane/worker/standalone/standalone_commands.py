@@ -21,7 +21,7 @@ from controlplane.core.plan import (
     Rejected,
 )
 from controlplane.core.releases.profiles import Profile
-from controlplane.failure_text import message_of, shortened
+from controlplane.failure_text import message_of
 from controlplane.logs.log import LogError
 from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.connector_actor import StartTimedOut
@@ -83,7 +83,7 @@ class StandaloneCommands:
             text = f"Failed to transition connector {name} to state STARTED"
             with connector_logs(name):
                 reason = await text_in_time(message_of, failure)
-            return Rejected(Reason.FAILED, text, shortened(self._worker.hidden(reason)))
+            return Rejected(Reason.FAILED, text, self._worker.excerpt(reason))
         shown = outcome.connector
         if shown is None:
             return outcome
