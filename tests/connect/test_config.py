@@ -12,8 +12,7 @@ from controlplane.connect import key
     [
         (
             {"type": 0},
-            "key 'n' has the type 0, not one of BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, "
-            "CLASS, PASSWORD. A default is the third argument, or has its name: default=…",
+            "key 'n' has the type 0, not one of BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CL",
         ),
         ({"type": "int"}, "key 'n' has the type 'int', not one of BOOLEAN"),
         ({"type": ["INT"]}, "key 'n' has the type ['INT'], not one of BOOLEAN"),
@@ -25,3 +24,9 @@ def test_an_unknown_type_or_importance_is_refused(arguments: dict[str, Any], mes
     with pytest.raises(TypeError) as refused:
         key("n", **arguments)
     assert str(refused.value).startswith(message)
+
+
+def test_a_default_in_the_place_of_the_type_is_explained() -> None:
+    """The message says where the default belongs."""
+    with pytest.raises(TypeError, match=r"A default is the third argument, or has its name"):
+        key("n", 0)  # type: ignore[arg-type] # the mistake of the test
