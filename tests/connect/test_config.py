@@ -12,7 +12,7 @@ from controlplane.connect import key
     [
         (
             {"type": 0},
-            "key 'n' has the type 0, not one of BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CL",
+            "key 'n' has the type 0, not one of BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, ",
         ),
         ({"type": "int"}, "key 'n' has the type 'int', not one of BOOLEAN"),
         ({"type": ["INT"]}, "key 'n' has the type ['INT'], not one of BOOLEAN"),
