@@ -48,7 +48,7 @@ class GrowingFile:
         self._stamp = stamp
 
     def _go_on(self, file: IO[bytes]) -> None:
-        """Move to the position, or to the start of a file that is another one now."""
+        """Move to the position, or to the start of a file that was truncated or replaced."""
         if self._position is None:
             lines = self.lines
             self._start_over()
