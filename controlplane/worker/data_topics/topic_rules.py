@@ -100,7 +100,7 @@ def has_topic_rules(config: Mapping[str, str]) -> bool:
 
 
 class _GroupReader:
-    """Reads the groups of one connector's config; sorted keys have those of a group in a row."""
+    """Reads the groups of one connector's config; in sorted order, a group's keys are adjacent."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = config
