@@ -18,9 +18,9 @@ from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type
 from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
 from controlplane.core.plugins import (
     CatalogueError,
@@ -194,6 +194,10 @@ def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
     for key in config:
         if not isinstance(key, ConfigKey):
             raise TypeError(f"its config holds {key!r}, which is no ConfigKey")
+        if key.type not in get_args(Type):
+            raise TypeError(f"its key {key.name!r} has the unknown type {key.type!r}")
+        if key.importance not in get_args(Importance):
+            raise TypeError(f"its key {key.name!r} has the unknown importance {key.importance!r}")
 
 
 def _declared(point: EntryPoint) -> Plugin:

@@ -218,6 +218,18 @@ class Wordy(Silent):
     config = (ConfigKey(name="k", type="INT", valid=("an odd number",)),)  # type: ignore[assignment]
 
 
+class Typed(Silent):
+    """Connector whose setting has an unknown type."""
+
+    config = (ConfigKey(name="k", type=0),)  # type: ignore[arg-type, assignment]
+
+
+class Important(Silent):
+    """Connector whose setting has an unknown importance."""
+
+    config = (ConfigKey(name="k", type="INT", importance="high"),)  # type: ignore[arg-type, assignment]
+
+
 class Numbered(Silent):
     """Connector whose version is a number."""
 
@@ -252,6 +264,8 @@ class Unlisted(Silent):
         (Unlisted, r"its config is ConfigKey\(.*, which is no list of ConfigKey"),
         (Numbered, "its version is 1, which is no text"),
         (Listing, "its config holds 'k', which is no ConfigKey"),
+        (Typed, "its key 'k' has the unknown type 0"),
+        (Important, "its key 'k' has the unknown importance 'high'"),
         (Lamp, "its kind is 'lamp', not source or sink"),
         (Wordy, "k: 'an odd number' does not describe valid values"),
         (object, "has no attribute 'kind'"),
