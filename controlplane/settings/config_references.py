@@ -26,6 +26,11 @@ def has_references(text: str) -> bool:
     return next(_located(text), None) is not None
 
 
+def references_in(text: str) -> Iterator[ConfigReference]:
+    """Yield the references in a text."""
+    return (reference for _, reference in _located(text))
+
+
 def replace_references(text: str, replacement: Callable[[ConfigReference], str]) -> str:
     """Return a text with each reference replaced by the text that `replacement` returns."""
     parts, end = list[str](), 0

@@ -4,8 +4,7 @@ The log keeps the references. The values appear in no answer, status or trace.
 """
 
 import re
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.failure_text import MAX_CHARACTERS, around_gap, shortened
 from controlplane.notices import Notices
-from controlplane.settings.config_references import START, replace_references
+from controlplane.settings.config_references import START, references_in, replace_references
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import Providers, ResolvedText
 
@@ -30,9 +29,14 @@ LINE_CHARACTERS = 8
 _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
 
-SECRETS_KEPT = 100
-"""Maximum number of hidden forms per config value; a provider may return new values without end.
-"""
+VALUES_KEPT = 1_000
+"""Maximum number of values per reference: a provider may return new values without end."""
+
+FORMS_KEPT = 100
+"""Number of forms per reference after which an older value is hidden as a whole only."""
+
+_HIDDEN = "\U0010ffff"
+"""Stands for a value until the text is cut. One character: no hidden text is longer than before."""
 
 
 class ResolvedReferences(NamedTuple):
@@ -50,10 +54,9 @@ class ConfigResolver:
         """`notices`: receives a warning for each reference that stays."""
         self._providers = providers
         self._notices = notices
-        self._secrets: dict[str, deque[str]] = {}
-        """Forms in which messages may show a secret, for each config value with references."""
-        self._references: dict[str, dict[str, str]] = {}
-        """For each config value with references: the reference of each provided value."""
+        self._values: dict[str, dict[str, set[str]]] = {}
+        """For each reference, its values from old to new. For each value, the forms in which
+        messages may show it."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
@@ -95,24 +98,26 @@ class ConfigResolver:
             resolved = self._providers.of_connector(key, text)
         except BadValue as failure:
             raise ConnectError(str(failure)) from None
-        secrets = resolved.secrets
         with self._lock:
-            kept = self._secrets.setdefault(text, deque(maxlen=SECRETS_KEPT))
-            kept += {
-                form
-                for secret in secrets
-                for form in _forms(secret)
-                if len(form) >= SECRET_CHARACTERS and form not in kept
-            }
-            references = self._references.setdefault(text, {})
-            references |= {
-                secret: reference
-                for secret, reference in secrets.items()
-                if len(secret) >= SECRET_CHARACTERS
-            }
-            while len(references) > SECRETS_KEPT:
-                del references[next(iter(references))]
+            for secret, reference in resolved.secrets.items():
+                self._keep(secret, reference)
         return resolved
+
+    def _keep(self, secret: str, reference: str) -> None:
+        """Keep a value as the newest of its reference; the newest is hidden in all forms."""
+        forms = {form for form in _forms(secret) if len(form) >= SECRET_CHARACTERS}
+        if not forms:
+            return
+        values = self._values.setdefault(reference, {})
+        values.pop(secret, None)
+        values[secret] = forms
+        newer_forms = 0
+        for value in reversed(values):
+            if newer_forms >= FORMS_KEPT:
+                values[value] &= {value}
+            newer_forms += len(values[value])
+        if len(values) > VALUES_KEPT:
+            del values[next(iter(values))]
 
     def referring(
         self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
@@ -131,14 +136,17 @@ class ConfigResolver:
             for key, value in config.items()
             if value is not None and START in str(value)
         }
-        texts = [text for text, _ in references.values()]
+        # In the order of the config: one value may have several references.
+        config_references = dict.fromkeys(
+            reference.text for text, _ in references.values() for reference in references_in(text)
+        )
 
         def stored(key: str, value: str | None) -> str | None:
             if value is None or value == config.get(key):
                 return value
             if key in references and self._is_of_provider(value, references[key][1]):
                 return references[key][0]
-            return self._with_references(key, value, texts)
+            return self._with_references(key, value, config_references)
 
         return [
             {key: stored(key, value) for key, value in task_config.items()}
@@ -147,29 +155,31 @@ class ConfigResolver:
 
     def _is_of_provider(self, value: str, present: str) -> bool:
         """True if a value equals the provider's present one, or contains an earlier one."""
-        return value == present or self.hidden(value) != value
+        return value == present or any(form in value for form in self._longest_first())
 
-    def _with_references(self, key: str, value: str, texts: Sequence[str]) -> str:
+    def _with_references(self, key: str, value: str, references: Iterable[str]) -> str:
         """Return a value with references in place of the provided values that it contains.
 
         Raises:
             ConnectError: the value contains a provided one in a form that cannot be replaced.
         """
         with self._lock:
-            references = {
-                secret: reference
-                for text in texts
-                for secret, reference in self._references.get(text, {}).items()
-                if secret in value
+            kept = [(text, self._values.get(text, {})) for text in references]
+            reference_by_secret = {
+                secret: text
+                for text, values in kept
+                for secret in values
+                if len(secret) >= SECRET_CHARACTERS and secret in value
             }
-            forms = [form for text in texts for form in self._secrets.get(text, ())]
+            forms = [form for _, values in kept for shown in values.values() for form in shown]
         replaced, inserted = value, dict[str, str]()
-        if references:
-            longest_first = sorted(references, key=len, reverse=True)
+        if reference_by_secret:
+            longest_first = sorted(reference_by_secret, key=len, reverse=True)
 
             def reference_of(secret: re.Match[str]) -> str:
-                inserted[references[secret[0]]] = secret[0]
-                return references[secret[0]]
+                reference = reference_by_secret[secret[0]]
+                inserted[reference] = secret[0]
+                return reference
 
             replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
         # A reference and the text before it may together look like another reference.
@@ -186,10 +196,6 @@ class ConfigResolver:
             )
         return replaced
 
-    def hidden(self, text: str) -> str:
-        """Return a text without the values of providers."""
-        return _without(self._longest_first(), text)
-
     def excerpt(self, text: str) -> str:
         """Return a text without the values of providers, and without its middle if it is long.
 
@@ -201,23 +207,33 @@ class ConfigResolver:
         half = MAX_CHARACTERS // 2
         searched = half + min(longest, half)
         if len(text) <= 2 * searched:
-            return shortened(_without(secrets, text))
-        start = _without(secrets, text[:searched])
-        end = _without(secrets, text[-searched:])
+            return shortened(_with_word(_marked(secrets, text)))
+        start = _marked(secrets, text[:searched])
+        end = _marked(secrets, text[-searched:])
         # A value that the cut has split may have left its longest part here.
-        start, end = start[: max(0, len(start) - longest)], end[longest:]
+        start, end = _with_word(start[: max(0, len(start) - longest)]), _with_word(end[longest:])
         return around_gap(start[:half], end[-half:], len(text) - 2 * half)
 
     def _longest_first(self) -> list[str]:
         with self._lock:
-            forms = {form for kept in self._secrets.values() for form in kept}
+            forms = {
+                form
+                for values in self._values.values()
+                for shown in values.values()
+                for form in shown
+            }
         return sorted(forms, key=len, reverse=True)
 
 
-def _without(secrets: Sequence[str], text: str) -> str:
+def _marked(secrets: Sequence[str], text: str) -> str:
+    """Return a text with a mark in place of each secret."""
     for secret in secrets:
-        text = text.replace(secret, "[hidden]")
+        text = text.replace(secret, _HIDDEN)
     return text
+
+
+def _with_word(marked: str) -> str:
+    return marked.replace(_HIDDEN, "[hidden]")
 
 
 def _forms(secret: str) -> tuple[str, ...]:

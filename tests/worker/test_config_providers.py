@@ -369,8 +369,8 @@ def test_the_text_around_references_stays(providers: Providers) -> None:
     config = {"url": "db://me:${env:PASSWORD}@host/${env:MISSING}", "none": None, "plain": "$x"}
     resolved = resolver.resolved(config).config
     assert resolved == {"url": f"db://me:{SECRET}@host/${{env:MISSING}}", "plain": "$x"}
-    assert resolver.hidden(f"bad {resolved['url']}") == "bad db://me:[hidden]@host/${env:MISSING}"
-    assert resolver.hidden(repr(ValueError(SECRET))) == 'ValueError("[hidden]")'
+    assert resolver.excerpt(f"bad {resolved['url']}") == "bad db://me:[hidden]@host/${env:MISSING}"
+    assert resolver.excerpt(repr(ValueError(SECRET))) == 'ValueError("[hidden]")'
 
 
 def test_task_configs_get_their_references_back(providers: Providers) -> None:
@@ -400,7 +400,7 @@ def test_lines_of_a_key_are_hidden() -> None:
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     resolver.resolved({"key": "${env:KEY}"})
     text = f"bad line {KEY_LINE} after -----BEGIN KEY-----, line 2"
-    assert resolver.hidden(text) == text.replace(KEY_LINE, "[hidden]")
+    assert resolver.excerpt(text) == text.replace(KEY_LINE, "[hidden]")
 
 
 @pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), f"${{x{PEM}"])

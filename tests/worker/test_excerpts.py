@@ -5,19 +5,20 @@ from collections.abc import Sequence
 import pytest
 
 from controlplane.failure_text import MAX_CHARACTERS, shortened
-from controlplane.settings.providers import Providers
+from controlplane.settings.providers import Providers, ResolvedText
 from controlplane.worker import config_resolver
-from controlplane.worker.config_resolver import ConfigResolver
+from controlplane.worker.config_resolver import FORMS_KEPT, VALUES_KEPT, ConfigResolver
 
 LONG_SECRET = "".join(f"<{number}>" for number in range(12))
 ENDS = MAX_CHARACTERS // 2
 
 
-def resolver_with(value: str) -> ConfigResolver:
-    """Resolver that has provided a value."""
+def resolver_with(*values: str) -> ConfigResolver:
+    """Resolver that has provided values, all in one config value."""
     environment = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
-    resolver = ConfigResolver(Providers({"env": environment}, {"VALUE": value}))
-    resolver.resolved({"password": "${env:VALUE}"})
+    variables = {f"VALUE{number}": value for number, value in enumerate(values)}
+    resolver = ConfigResolver(Providers({"env": environment}, variables))
+    resolver.resolved({"passwords": " ".join(f"${{env:{name}}}" for name in variables)})
     return resolver
 
 
@@ -41,16 +42,66 @@ def test_no_part_of_a_repeated_value_is_shown() -> None:
         assert "<" not in resolver_with(value).excerpt(value * (1_000_000 // len(value)))
 
 
+def test_no_part_of_a_value_with_a_shorter_one_inside_is_shown() -> None:
+    """The short value is shorter than `[hidden]`. The cut must leave out all of the split value."""
+    value = "<>" + "abc" * 20
+    assert "<" not in resolver_with(value, "abc").excerpt(value * 20_000)
+
+
+def test_a_value_within_the_word_hidden_is_hidden_once() -> None:
+    """No value is searched in the text that replaces another."""
+    assert resolver_with("password", "hidden").excerpt("a password") == "a [hidden]"
+
+
+def test_all_values_of_one_text_are_hidden() -> None:
+    """A config value may have many references, and a provided value may have many lines."""
+    values = [f"secret-{number:03}" for number in range(150)]
+    assert "secret" not in resolver_with(*values).excerpt(" ".join(values))
+    value = "\n".join(values)
+    assert "secret" not in resolver_with(value).excerpt("; ".join(values))
+
+
+class Rotating(Providers):
+    """Providers of another value of many lines each time."""
+
+    def __init__(self) -> None:
+        super().__init__({}, {})
+        self.values: list[str] = []
+
+    def of_connector(self, key: str, text: str) -> ResolvedText:
+        """Replace the whole text by the next value."""
+        del key, text
+        number = len(self.values)
+        self.values.append("\n".join(f"secret-{number:03}-{line:02}" for line in range(20)))
+        return ResolvedText(self.values[-1], {self.values[-1]: "${vault:key}"}, {}, {}, {})
+
+
+def test_older_values_are_kept_within_limits() -> None:
+    """Old values are hidden as a whole, new ones also line by line. No config text is kept.
+
+    Each search costs time, and a config or a provider may have new texts without end.
+    """
+    providers = Rotating()
+    resolver = ConfigResolver(providers)
+    for number in range(2 * VALUES_KEPT):
+        resolver.resolved({"password": "x" * number + "${vault:key}"})
+    newest, *older = reversed(providers.values[-VALUES_KEPT:])
+    for value in (newest, *older, *newest.splitlines(), *older[0].splitlines()):
+        assert resolver.excerpt(value) == "[hidden]"
+    assert len(resolver._longest_first()) < 2 * FORMS_KEPT + VALUES_KEPT
+    assert list(resolver._values) == ["${vault:key}"]
+
+
 def test_only_the_ends_of_a_long_text_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each value costs a search. The excerpt of a text without values is `shortened`."""
     searched: list[int] = []
-    without = config_resolver._without
+    marked = config_resolver._marked
 
     def noted(secrets: Sequence[str], text: str) -> str:
         searched.append(len(text))
-        return without(secrets, text)
+        return marked(secrets, text)
 
-    monkeypatch.setattr(config_resolver, "_without", noted)
+    monkeypatch.setattr(config_resolver, "_marked", noted)
     text = "".join(map(str, range(200_000)))
     assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
     assert sum(searched) < MAX_CHARACTERS + 100
