@@ -156,7 +156,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_order_in_group: bool
     """Answers about keys have `order_in_group`, right after `group`, instead of `order`."""
     rest_failure_wrapped: bool
-    """The error of a failed validation names the Java exception, as a failure of the worker."""
+    """A failed validation is a failure of the worker, and its error names the Java exception."""
     rest_loggers: bool
     """`/admin/loggers` exists."""
     rest_logger_times: bool

@@ -170,7 +170,7 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
 
 
 def _comes_back(release: Profile, *, exists: bool) -> str:
-    """Begin the sentence about a returning task set: the time, up to the word `worker`.
+    """Time at which a task set returns: the beginning of a sentence, up to the word `worker`.
 
     Some releases drop the task set at the config's tombstone. The config of a new connector
     replaces that tombstone once the log is compacted.
