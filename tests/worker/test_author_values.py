@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.connect import (
     ConnectError,
+    RecordHeader,
     Sink,
     SinkRecord,
     SinkTaskContext,
@@ -16,8 +17,11 @@ from controlplane.connect import (
 )
 from controlplane.connect.sink import KafkaOffsets
 from controlplane.core.commands import CreateConnector
+from controlplane.core.moments import LAST_OFFSET
 from controlplane.worker.drivers.sink_drivers import SinkContext
 from controlplane.worker.task_identity import TaskIdentity
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.failing_records import WITH_HEADERS, dead_letters
 from tests.worker.worker_fixture import (
     committed_offsets,
     config_of,
@@ -66,8 +70,10 @@ class NotedNumber(int):
     __slots__ = ()
     __lt__ = _noted("__lt__", int)
     __le__ = _noted("__le__", int)
+    __ge__ = _noted("__ge__", int)
     __eq__ = _noted("__eq__", int)
     __hash__ = _noted("__hash__", int)
+    __str__ = _noted("__str__", int)
     __index__ = _noted("__index__", int)
 
 
@@ -102,6 +108,18 @@ put_values: list[Any] = []
 """Values that the sink has got."""
 
 
+def own_record() -> SinkRecord:
+    """Record of these classes that no consumer has read."""
+    return SinkRecord(
+        topic=NotedText("own"),
+        kafka_partition=NotedNumber(2),
+        kafka_offset=NotedNumber(3),
+        timestamp=NotedNumber(7),
+        value="own value",
+        headers=(RecordHeader(NotedText("name"), "1"),),
+    )
+
+
 class SubclassingSink(Sink):
     """Hands over partitions and offsets of these classes."""
 
@@ -124,6 +142,7 @@ class SubclassingSink(Sink):
         if records and not self.rewound:
             self.rewound = True
             task.rewind({partition: NotedNumber(0)})
+            task.report(own_record(), ValueError("refused"))
         task.request_commit()
 
     def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> KafkaOffsets:
@@ -135,17 +154,70 @@ class SubclassingSink(Sink):
         }
 
 
+def delivered_and_committed(worker: ConnectWorker) -> bool:
+    """True once the sink has got the record twice, and its offset is committed."""
+    committed = committed_offsets(worker, "connect-c")
+    return put_values == ["value", "value"] and committed == {("t", 0): 1}
+
+
 async def test_methods_of_a_sinks_values_run_in_the_authors_threads() -> None:
-    """No method of a task config, partition or offset runs in the event loop."""
+    """No method of a task config, partition, offset or reported record runs in the event loop."""
     threads.clear()
     put_values.clear()
+    loop_thread = threading.main_thread().name
     async with running(SubclassingSink) as worker:
         await produce(worker.plane.log, "t", "value")
-        await worker.plane.execute(CreateConnector("c", config_of(SubclassingSink, topics="t")))
-        await until(lambda: put_values == ["value", "value"])
-        await until(lambda: committed_offsets(worker, "connect-c") == {("t", 0): 1})
-    assert threads
-    assert threading.main_thread().name not in threads
+        config = config_of(SubclassingSink, topics="t", **WITH_HEADERS)
+        await worker.plane.execute(CreateConnector("c", config))
+        await until(lambda: loop_thread in threads or delivered_and_committed(worker))
+        assert threads
+        assert loop_thread not in threads
+        [letter] = await dead_letters(worker, 1)
+        assert (letter.value, letter.timestamp) == (b"own value", 7)
+        assert letter.headers[0] == ("name", b"1")
+    assert loop_thread not in threads
+
+
+def test_paused_partitions_are_read_once() -> None:
+    """`pause` and `resume` copy partitions; they compare none with each other."""
+    context = SinkContext(TaskIdentity("c", 0), {})
+    context.assigned(frozenset({("t", 0), ("t", 1)}))
+    threads.clear()
+    pair: Any = ["t", 0]
+    context.pause(pair, (NotedText("t"), NotedNumber(1)))
+    assert context.paused == {("t", 0), ("t", 1)}
+    context.resume((NotedText("t"), NotedNumber(0)))
+    assert context.paused == {("t", 1)}
+    assert not threads
+
+
+@pytest.mark.parametrize(
+    ("partition", "reason"),
+    [
+        (("t", 1), "t-1, which is not assigned to task c-0"),
+        ("t0", "'t0', which is no pair (topic, partition)"),
+        (("t", 0, 1), "('t', 0, 1), which is no pair (topic, partition)"),
+        (("t", "0"), "('t', '0'), which is no pair (topic, partition)"),
+    ],
+    ids=repr,
+)
+def test_a_refused_pause_names_the_wrong_partition(partition: Any, reason: str) -> None:
+    """A partition that is not assigned, or is none, is refused; nothing is paused."""
+    context = SinkContext(TaskIdentity("c", 0), {})
+    context.assigned(frozenset({("t", 0)}))
+    with pytest.raises(ConnectError) as refused:
+        context.pause(("t", 0), partition)
+    assert str(refused.value) == f"pause got {reason}"
+    assert not context.paused
+
+
+def test_a_rewind_may_not_go_beyond_the_last_offset() -> None:
+    """No group gets an offset that Kafka cannot store."""
+    context = SinkContext(TaskIdentity("c", 0), {})
+    with pytest.raises(ConnectError, match=f"an offset for t-0 that is above {LAST_OFFSET}"):
+        context.rewind({("t", 0): 10**400})
+    context.rewind({("t", 0): LAST_OFFSET})
+    assert context.take_rewinds() == {("t", 0): LAST_OFFSET}
 
 
 def test_a_pause_before_a_retry_may_not_be_too_large() -> None:

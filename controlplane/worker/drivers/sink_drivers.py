@@ -13,6 +13,7 @@ from controlplane.connect.sink import (
     SinkTask,
 )
 from controlplane.connect.source import ResolvedConfig
+from controlplane.core.moments import LAST_OFFSET
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.records.error_reports import ErrorReport
 from controlplane.worker.task_identity import TaskIdentity, TaskServices
@@ -104,7 +105,7 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: a partition is not assigned to this task.
         """
-        self._paused |= self._assigned(partitions, "paused")
+        self._paused |= self._assigned("pause", partitions)
 
     def resume(self, *partitions: KafkaPartition) -> None:
         """Deliver records of these partitions again.
@@ -112,21 +113,20 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: a partition is not assigned to this task.
         """
-        self._paused -= self._assigned(partitions, "resumed")
+        self._paused -= self._assigned("resume", partitions)
 
-    def _assigned(self, partitions: Sequence[KafkaPartition], verb: str) -> set[KafkaPartition]:
-        """Return these partitions as the assignment has them: plain, with no author's methods.
+    def _assigned(self, method: str, partitions: Sequence[KafkaPartition]) -> set[KafkaPartition]:
+        """Return plain copies of partitions that an author's call of `method` has named.
 
         Raises:
-            ConnectError: a partition is not assigned.
+            ConnectError: a partition is not assigned, or is no partition.
         """
-        for topic, partition in partitions:
-            if (topic, partition) not in self._assignment:
-                raise ConnectError(
-                    f"{topic}-{partition} cannot be {verb}: it is not assigned to task "
-                    f"{self._identity}"
-                )
-        return {partition for partition in self._assignment if partition in partitions}
+        named = {_plain_partition(f"{method} got", partition) for partition in partitions}
+        for topic, number in named - self._assignment:
+            raise ConnectError(
+                f"{method} got {topic}-{number}, which is not assigned to task {self._identity}"
+            )
+        return named
 
     def request_commit(self) -> None:
         """Commit offsets soon, instead of at the next interval."""
@@ -245,8 +245,6 @@ class OneClassSinkDriver:
 def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
     """Check and copy the offsets that `pre_commit` has returned; None stays None.
 
-    The copies are plain: methods of an author's subclass would run in the worker's loop.
-
     Raises:
         ConnectError: they are no map from (topic, partition) to an offset.
     """
@@ -262,14 +260,25 @@ def _checked_offsets(origin: str, offsets: Any) -> dict[KafkaPartition, int]:
 
 
 def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPartition, int]:
-    match partition:
-        case (str(author_topic), int(author_number)):
-            topic, number = str.__str__(author_topic), int.__int__(author_number)
-            name = f"{topic}-{number}"
-        case _:
-            raise ConnectError(f"{origin} {partition!r:.200}, which is no pair (topic, partition)")
+    topic, number = _plain_partition(origin, partition)
+    name = f"{topic}-{number}"
     if not isinstance(offset, int):
         raise ConnectError(f"{origin} {offset!r:.200} for {name}: an offset must be an int")
     if offset < 0:
         raise ConnectError(f"{origin} {offset} for {name}: Invalid negative offset")
+    if offset > LAST_OFFSET:
+        raise ConnectError(f"{origin} an offset for {name} that is above {LAST_OFFSET}")
     return (topic, number), int.__int__(offset)
+
+
+def _plain_partition(origin: str, partition: Any) -> KafkaPartition:
+    """Return a plain copy: methods of an author's subclass would run in the worker's loop.
+
+    Raises:
+        ConnectError: it is no pair (topic, partition).
+    """
+    match partition:
+        case (str(topic), int(number)):
+            return str.__str__(topic), int.__int__(number)
+        case _:
+            raise ConnectError(f"{origin} {partition!r:.200}, which is no pair (topic, partition)")

@@ -93,6 +93,11 @@ class _Pipeline:
 
         return run
 
+    def _written_header(self, topic: str, header: RecordHeader) -> tuple[str, bytes | None]:
+        datum = SchemaAndValue(header.value, header.schema)
+        name = str.__str__(header.name)
+        return name, self._converters.headers.from_header(topic, name, datum)
+
     def _transformed(self, record: ConnectRecord, entry: Entry | None) -> ConnectRecord | None:
         current: ConnectRecord | None = record
         for link in self._chain:
@@ -130,7 +135,7 @@ class SourcePipeline(_Pipeline):
             run(
                 Stage.HEADER_CONVERTER,
                 class_name(type(headers)),
-                lambda: tuple(self._header(topic, header) for header in record.headers),
+                lambda: tuple(self._written_header(topic, header) for header in record.headers),
             )
             or ()
         )
@@ -152,11 +157,6 @@ class SourcePipeline(_Pipeline):
             timestamp=_plain(_known_time(record.timestamp)),
             headers=named,
         )
-
-    def _header(self, topic: str, header: RecordHeader) -> tuple[str, bytes | None]:
-        datum = SchemaAndValue(header.value, header.schema)
-        name = str.__str__(header.name)
-        return name, self._converters.headers.from_header(topic, name, datum)
 
 
 def _check_fields(record: SourceRecord) -> None:
@@ -273,7 +273,7 @@ class SinkPipeline(_Pipeline):
         named = run(
             Stage.HEADER_CONVERTER,
             class_name(type(headers)),
-            lambda: tuple(self._header(entry.topic, *header) for header in entry.headers),
+            lambda: tuple(self._read_header(entry.topic, *header) for header in entry.headers),
         )
         return SinkRecord(
             topic=entry.topic,
@@ -289,34 +289,25 @@ class SinkPipeline(_Pipeline):
         )
 
     def reverted(self, record: SinkRecord) -> Entry:
-        """Return the log's form of a record that the sink itself has made.
+        """Return the log's form of a record that the sink itself has made, in plain values.
 
         Raises:
             Exception: it cannot be converted.
         """
-        key, value, headers = self._converters
-        named: Headers = tuple(
-            (
-                header.name,
-                headers.from_header(
-                    record.topic, header.name, SchemaAndValue(header.value, header.schema)
-                ),
-            )
-            for header in record.headers
-        )
+        key, value, _ = self._converters
+        topic = str.__str__(record.topic)
+        named: Headers = tuple(self._written_header(topic, header) for header in record.headers)
         return Entry(
-            record.topic,
-            record.kafka_partition,
-            record.kafka_offset,
-            NO_TIMESTAMP if record.timestamp is None else record.timestamp,
-            key.from_connect(record.topic, SchemaAndValue(record.key, record.key_schema), named),
-            value.from_connect(
-                record.topic, SchemaAndValue(record.value, record.value_schema), named
-            ),
+            topic,
+            int.__int__(record.kafka_partition),
+            int.__int__(record.kafka_offset),
+            NO_TIMESTAMP if record.timestamp is None else int.__int__(record.timestamp),
+            key.from_connect(topic, SchemaAndValue(record.key, record.key_schema), named),
+            value.from_connect(topic, SchemaAndValue(record.value, record.value_schema), named),
             named,
         )
 
-    def _header(self, topic: str, name: str, value: bytes | None) -> RecordHeader:
+    def _read_header(self, topic: str, name: str, value: bytes | None) -> RecordHeader:
         datum = self._converters.headers.to_header(topic, name, value)
         return RecordHeader(name, datum.value, datum.schema)
 
