@@ -26,6 +26,11 @@ LINE_CHARACTERS = 8
 """Minimum length of a line to hide, in a value of several lines: a shorter one is no secret (`}`).
 """
 
+LINES_HIDDEN = 200
+"""Maximum lines of a value that are hidden singly, the first ones. Each costs a search of every
+message; a private key has fewer, a bundle of certificates may have thousands.
+"""
+
 _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
 
@@ -199,8 +204,9 @@ class ConfigResolver:
     def excerpt(self, text: str) -> str:
         """Return a text without the values of providers, and without its middle if it is long.
 
-        Only the shown ends of a long text are searched: a search for many values takes long. Each
-        end is searched further than it is shown, so that no value is shown in part.
+        Only the shown ends of a long text are searched: a search for many values takes long. An end
+        loses as many characters as the longest value has that its cut splits. So no value is shown
+        in part.
         """
         secrets = self._longest_first()
         longest = len(secrets[0]) if secrets else 0
@@ -209,10 +215,10 @@ class ConfigResolver:
         if len(text) <= 2 * searched:
             return shortened(_with_word(_marked(secrets, text)))
         start = _marked(secrets, text[:searched])
-        end = _marked(secrets, text[-searched:])
-        # A value that the cut has split may have left its longest part here.
-        start, end = _with_word(start[: max(0, len(start) - longest)]), _with_word(end[longest:])
-        return around_gap(start[:half], end[-half:], len(text) - 2 * half)
+        start = start[: max(0, len(start) - _split_length(secrets, text, searched))]
+        end = _marked_from_end(secrets, text[-searched:])
+        end = end[_split_length(secrets, text, len(text) - searched) :]
+        return around_gap(_with_word(start)[:half], _with_word(end)[-half:], len(text) - 2 * half)
 
     def _longest_first(self) -> list[str]:
         with self._lock:
@@ -232,6 +238,24 @@ def _marked(secrets: Sequence[str], text: str) -> str:
     return text
 
 
+def _marked_from_end(secrets: Sequence[str], text: str) -> str:
+    """Return the same as `_marked`, but the last of overlapping places is marked first."""
+    return _marked([secret[::-1] for secret in secrets], text[::-1])[::-1]
+
+
+def _split_length(secrets: Sequence[str], text: str, cut: int) -> int:
+    """Return the length of the longest secret that a cut of the text would split; 0: none.
+
+    `secrets`: the longest first.
+    """
+    lengths = (
+        len(secret)
+        for secret in secrets
+        if text.find(secret, max(0, cut - len(secret) + 1), cut + len(secret) - 1) >= 0
+    )
+    return next(lengths, 0)
+
+
 def _with_word(marked: str) -> str:
     return marked.replace(_HIDDEN, "[hidden]")
 
@@ -245,7 +269,7 @@ def _forms(secret: str) -> tuple[str, ...]:
         for line in lines
         if len(line) >= LINE_CHARACTERS and not line.startswith(_PEM_LABEL) and line != bare
     ]
-    return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1], *long_lines
+    return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1], *long_lines[:LINES_HIDDEN]
 
 
 class PrivateNotices:

@@ -227,3 +227,33 @@ def test_a_pause_before_a_retry_may_not_be_too_large() -> None:
         context.retry_after(10**400)
     context.retry_after(NotedSeconds(3))
     assert type(context.take_retry_s()) is float
+
+
+class LyingNumber(int):
+    """A whole number that claims to be in every range."""
+
+    __slots__ = ()
+
+    def __lt__(self, _other: object) -> bool:
+        return False
+
+    __gt__ = __lt__
+
+
+class LyingSeconds(float):
+    """A number that claims to be in every range."""
+
+    __slots__ = ()
+
+    def __ge__(self, _other: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("seconds", [-5.0, float("nan")])
+def test_the_plain_number_of_a_subclass_is_checked(seconds: float) -> None:
+    """Comparisons of the author's classes decide nothing."""
+    context = SinkContext(TaskIdentity("c", 0), {})
+    with pytest.raises(ConnectError, match="Invalid negative offset"):
+        context.rewind({("t", 0): LyingNumber(-5)})
+    with pytest.raises(ConnectError, match="retry_after needs seconds"):
+        context.retry_after(LyingSeconds(seconds))

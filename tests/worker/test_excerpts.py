@@ -7,7 +7,12 @@ import pytest
 from controlplane.failure_text import MAX_CHARACTERS, shortened
 from controlplane.settings.providers import Providers, ResolvedText
 from controlplane.worker import config_resolver
-from controlplane.worker.config_resolver import FORMS_KEPT, VALUES_KEPT, ConfigResolver
+from controlplane.worker.config_resolver import (
+    FORMS_KEPT,
+    LINES_HIDDEN,
+    VALUES_KEPT,
+    ConfigResolver,
+)
 
 LONG_SECRET = "".join(f"<{number}>" for number in range(12))
 ENDS = MAX_CHARACTERS // 2
@@ -46,6 +51,30 @@ def test_no_part_of_a_value_with_a_shorter_one_inside_is_shown() -> None:
     """The short value is shorter than `[hidden]`. The cut must leave out all of the split value."""
     value = "<>" + "abc" * 20
     assert "<" not in resolver_with(value, "abc").excerpt(value * 20_000)
+
+
+@pytest.mark.parametrize("value", ["hunter2!hunter2!", "abc123" * 3])
+def test_no_part_of_a_value_that_repeats_itself_is_shown(value: str) -> None:
+    """The text consists of the value only; each end is searched from its own side."""
+    excerpt = resolver_with(value).excerpt(value * 10_000)
+    start, gap, end = excerpt.split("\n")
+    assert gap.endswith("characters left out …")
+    assert {*start, *end} == {*"[hidden]"}
+
+
+def test_a_long_value_leaves_the_ends_of_other_texts() -> None:
+    """A value that is longer than an excerpt takes nothing from a text that lacks it."""
+    text = "".join(map(str, range(200_000)))
+    assert resolver_with("s" * 40_000).excerpt(text) == shortened(text)
+
+
+def test_the_lines_of_a_value_are_hidden_up_to_a_limit() -> None:
+    """Each form costs a search of every message, and a value may be a large file."""
+    lines = [f"secret-{number:06}" for number in range(LINES_HIDDEN + 100)]
+    resolver = resolver_with("\n".join(lines))
+    assert resolver.excerpt(lines[LINES_HIDDEN - 1]) == "[hidden]"
+    assert resolver.excerpt("\n".join(lines)) == "[hidden]"
+    assert len(resolver._longest_first()) <= LINES_HIDDEN + 4
 
 
 def test_a_value_within_the_word_hidden_is_hidden_once() -> None:

@@ -92,12 +92,15 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: `seconds` is negative, too large, or no number.
         """
-        if not isinstance(seconds, int | float) or not seconds >= 0:
+        if not isinstance(seconds, int | float):
             raise ConnectError(f"retry_after needs seconds, not {seconds!r}")
         try:
-            self._retry_s = float(seconds)
+            plain_seconds = float(seconds)
         except OverflowError:
             raise ConnectError("retry_after needs seconds, not a number above 10^308") from None
+        if not plain_seconds >= 0:
+            raise ConnectError(f"retry_after needs seconds, not {plain_seconds!r}")
+        self._retry_s = plain_seconds
 
     def pause(self, *partitions: KafkaPartition) -> None:
         """Deliver no records of these partitions until they are resumed.
@@ -264,11 +267,12 @@ def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPart
     name = f"{topic}-{number}"
     if not isinstance(offset, int):
         raise ConnectError(f"{origin} {offset!r:.200} for {name}: an offset must be an int")
-    if offset < 0:
-        raise ConnectError(f"{origin} {offset} for {name}: Invalid negative offset")
-    if offset > LAST_OFFSET:
+    plain_offset = int.__int__(offset)
+    if plain_offset < 0:
+        raise ConnectError(f"{origin} {plain_offset} for {name}: Invalid negative offset")
+    if plain_offset > LAST_OFFSET:
         raise ConnectError(f"{origin} an offset for {name} that is above {LAST_OFFSET}")
-    return (topic, number), int.__int__(offset)
+    return (topic, number), plain_offset
 
 
 def _plain_partition(origin: str, partition: Any) -> KafkaPartition:
