@@ -78,7 +78,7 @@ NOT_STOPPED: Mapping[str, SmallLog] = {
 @pytest.mark.parametrize("log", NOT_STOPPED.values(), ids=NOT_STOPPED)
 @pytest.mark.parametrize("release", ["3.6", "3.9", "kip"])
 def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str) -> None:
-    """O6: target state and task count both count. O5: no hook is called."""
+    """O6: the connector must be STOPPED and without tasks. O5: no hook is called."""
     message = (
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
         "done for the specified connector by issuing a 'PUT' request to the "

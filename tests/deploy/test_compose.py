@@ -67,7 +67,7 @@ def test_mounted_files_exist() -> None:
 
 
 def test_services_depend_on_services() -> None:
-    """Each service waits for existing ones; a public image awaited as healthy has a check."""
+    """Services wait for existing ones; a public image that must be healthy first has a check."""
     for service in services().values():
         awaited = service.get("depends_on", {})
         assert set(awaited) <= services().keys()

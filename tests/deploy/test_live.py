@@ -70,7 +70,7 @@ def test_a_bad_release_is_refused(clone: Path) -> None:
 
 
 def test_the_instructions_are_those_of_the_readme(clone: Path) -> None:
-    """The README has each line between the export and the list of connectors."""
+    """The README has each line that the script prints between the export and `get connectors`."""
     lines = run(clone, str(free_ports(1)[0])).stdout.splitlines()
     first = next(at for at, line in enumerate(lines) if "echo three" in line)
     last = next(at for at, line in enumerate(lines) if "get connectors" in line)

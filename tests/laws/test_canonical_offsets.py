@@ -78,7 +78,7 @@ def test_canonical_keys_are_written_as_they_stand(keys: Sequence[bytes]) -> None
     [b"{}", b'{"a":1}', b'{"file":"binlog.1","pos":-12,"row":null,"snapshot":false}'],
 )
 def test_usual_offsets_are_canonical(value: bytes) -> None:
-    """A usual offset is canonical as one of 25,000 values, and as the partition in a key."""
+    """A list of 25,000 usual values is canonical; so is a key with such a value as partition."""
     assert are_canonical_values([value] * 25_000)
     assert are_canonical_keys([b'["c-1",%b]' % value])
 

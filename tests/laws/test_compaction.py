@@ -1,9 +1,9 @@
 """Law: compaction, which keeps the last record of each key, changes no view in safe topics.
 
 The status and offsets topics are safe in every release. The config topic is safe in some releases
-only. A task set spans several keys, and two fixes made a fold depend on the records between them.
-This module lists those releases exactly. Kafka's own stores agree (`tests/oracle`), and the history
-`compacted-3.9` shows both results on a real cluster.
+only. A task set spans several keys. Two fixes made its fold depend on one more: the key of the
+connector's config. This module lists those releases exactly. Kafka's own stores agree
+(`tests/oracle`), and the history `compacted-3.9` shows both results on a real cluster.
 """
 
 from collections.abc import Iterable

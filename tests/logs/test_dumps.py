@@ -134,7 +134,7 @@ def test_offsets_are_counted_before_2_7(read: Read) -> None:
 
 
 def test_without_partition_and_offset_there_is_one_partition(read: Read) -> None:
-    """Without these columns all records are in one partition; one problem each says so."""
+    """Without these columns all records are in one partition; each missing column has a problem."""
     dump = read(b"CreateTime:5\tk\tv\nNO_TIMESTAMP\tk\tw\n", topic="t")
     assert dump.entries == [Entry("t", 0, 0, 5, b"k", b"v"), Entry("t", 0, 1, -1, b"k", b"w")]
     assert sum("has no partition" in problem.reason for problem in dump.problems) == 1

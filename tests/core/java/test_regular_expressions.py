@@ -136,7 +136,7 @@ def test_no_pattern_backtracks(pattern: str) -> None:
     ],
 )
 def test_the_steps_of_a_match_are_limited(pattern: str, text: str, shown: str) -> None:
-    """The error names a short text; a long text has fewer steps, as each takes longer."""
+    """The error shows a short text; a step on a long text takes longer, so it counts as several."""
     with pytest.raises(MatchLimitExceeded) as refusal:
         JavaPattern.of(pattern).matches(text)
     steps = "a regular expression takes more than 20000 steps"

@@ -82,7 +82,7 @@ def c4(life: Life) -> Iterator[None]:
 
 
 def c5(life: Life) -> Iterator[None]:
-    """Replaying a log up to a creation twice gives the same connectors and target states."""
+    """Reading a log up to a creation once more changes no connector and no target state."""
     for act, _ in life.acts_of(CreateConnector):
         if not act.moments:
             continue

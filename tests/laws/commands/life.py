@@ -162,7 +162,7 @@ class CommandRun(NamedTuple):
     acted: tuple[Acted, ...]
     """Outside actions performed for the command."""
     batches_ms: tuple[int, ...]
-    """Times of its writes, including the command topic; none for a refusal alone."""
+    """Times of its writes, including the command topic; empty if it wrote only its refusal."""
     ended: CommandAnswer | None
     """End of the command in the command topic."""
 
