@@ -274,7 +274,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     missing_class_is_client_error: bool
     """A missing connector class is the client's fault; elsewhere a failure of the worker."""
     missing_type_counts_twice: bool
-    """A transformation or predicate without a class of its kind counts as two errors."""
+    """A missing or unknown class of a transformation or predicate counts as two errors."""
     sink_errors_listed: bool
     """Errors of rules for sinks are listed; elsewhere the worker fails at the first one."""
     converters_validated: bool
