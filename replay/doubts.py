@@ -9,8 +9,8 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
 MayBeOlder = Callable[[Position], bool]
-"""True if the connector whose first config is at this position may be older. For the position of an
-offset: true if offsets just before it may be missing. The pace of its source is then unknown."""
+"""True if the connector whose first config is at this position may be older. For a source offset's
+position: true if records just before it may be missing. The pace of its source is then unknown."""
 
 
 def never_older(_: Position) -> bool:

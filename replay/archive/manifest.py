@@ -94,7 +94,7 @@ class Segment(msgspec.Struct, frozen=True):
     winners: StoredFile | None = None
     """File with the winners (`segments.winners`); None if they are not far fewer than all rows."""
     content: str | UnsetType = UNSET
-    """Hash of the records in any file (`record_hash`); earlier versions wrote none."""
+    """Hash of the records, the same in any file (`record_hash`); earlier versions wrote none."""
 
 
 class SnapshotRows(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ class SecretPolicy:
         if not hides_values and not batch.headers:
             return batch
         values = batch.values
-        # Drafts first: a draft that has been cleaned holds no secret for `_value`.
+        # Drafts first: `_value` would hide a whole draft if a secret were left in it.
         if batch.topic == self._commands:
             values = [value and _DRAFT.sub(self._draft, value) for value in values]
         if hides_values:

@@ -25,9 +25,9 @@ def counting_rows(
 ) -> pa.Table:
     """Rows that may still count for one of these releases, ascending.
 
-    With `removed=False` the rows are those of earlier versions. These are tombstones, and every row
-    of a key whose last row is a value. The state is the same, but the record that caused it may
-    differ.
+    With `removed=False` the rows are those that earlier versions of `replay` kept. They kept
+    tombstones, and every row of a key whose last row is a value. The state is the same, but the
+    record that caused it may differ.
     """
     last = last_values(runs, aborted=aborted, null=not removed)
     undecided = undecided_keys(last, profiles) if removed else _with_values(last)

@@ -48,7 +48,7 @@ class StateTable(NamedTuple):
         state: ClusterState,
         order: OrderFacts | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a state as batches; the schema has some columns of the table."""
+        """Rows of a state as batches; `schema` has all columns of the table, or some of them."""
         if self.tuples is None:
             return batches(schema, self.of(cluster, state, order))
         head = _head(cluster, state)

@@ -264,7 +264,7 @@ class Merger:
             chain = read_chain(self._store, name)
             if made is not None and chain.manifests[0] == made:
                 return chain
-            if made is not None:  # under the name of a manifest that another merge has removed
+            if made is not None:  # it took the name of a manifest that another merge has removed
                 self._store.remove(layout.manifest(name, made.number))
             if chain.base != self.cluster.chain.base:
                 raise ArchiveBusy(

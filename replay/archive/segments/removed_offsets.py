@@ -1,8 +1,8 @@
 """Offsets of the records that retention has removed from a partition, as ranges in a file.
 
 They distinguish records that retention has removed from records that were compacted before a
-capture. A range has consecutive offsets, so a topic without holes takes a few bytes for each
-surviving record.
+capture. A range has consecutive offsets. In a topic without holes, only surviving records separate
+ranges, so each of these records takes a few bytes.
 """
 
 from typing import NamedTuple, TypeAlias

@@ -107,7 +107,7 @@ def open_store(
 
 
 S3 = ("s3", "s3a")
-"""Schemes of S3: Arrow's and AWS's, and Hadoop's."""
+"""Schemes of S3: that of Arrow and AWS, and that of Hadoop."""
 
 
 class FolderStore:

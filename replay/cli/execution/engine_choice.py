@@ -40,7 +40,7 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """One slice for each task of a query, as a list of ones.
+    """Number of slices for each task of a query; every task has one.
 
     Spark folds a cluster in one task. This process has one task for each part with rows.
     """

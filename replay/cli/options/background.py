@@ -17,7 +17,7 @@ class BackgroundOptions(NamedTuple):
 
 
 def background_options(command: Decorated) -> Decorated:
-    """Add `--compact-every` and `--retain`; the command, which has `once`, gets `background`.
+    """Add `--compact-every` and `--retain` to a command with `--once`; it gets `background`.
 
     `background` is None without a compaction.
     """

@@ -13,7 +13,7 @@ from replay.report.sections.elements import VERDICT_WORDS, badge, omitted_note, 
 
 
 def releases(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
-    """Effects of a change from the workers' release to each other one."""
+    """Effects of a change from the workers' release to each of the others."""
     groups = _alike(cluster_facts.changes)
     return el(
         "section",
