@@ -226,15 +226,18 @@ def _loaded(point: EntryPoint) -> type[Connector]:
 
 
 def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
-    """Call the connector's hook; return its answer, or the error of a worker for its exception."""
+    """Call the connector's hook; return its answer, or the error of a worker for its exception.
+
+    The caller shortens the texts, once secrets are hidden.
+    """
     try:
         return HookSuccess(definite=bool(connector.alter_offsets(config, offsets)))
     except NotImplementedError:
         return unsupported(config, offsets)
     except ValueError as refused:
-        return HookFailure(shortened(message_of(refused)))
+        return HookFailure(message_of(refused))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise  # Ctrl-C: only the main thread gets this signal
         text = f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
-        return HookFailure(text, shortened(f"{description_of(error)} at {place_of(error)}"))
+        return HookFailure(text, f"{description_of(error)} at {place_of(error)}")

@@ -5,7 +5,7 @@ control plane has no Kafka cluster and no workers other than its own.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import UNSET
@@ -109,6 +109,26 @@ class HasRemoteOffsets(Protocol):
         Raises:
             ExternalActionFailed: they cannot be read.
         """
+        ...
+
+
+@runtime_checkable
+class HasConfigValues(Protocol):
+    """External actions that also know the values of config providers (KIP-297).
+
+    Both methods are called in the thread of a connector's hook.
+    """
+
+    def resolved_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a connector's config as its author's code gets it.
+
+        Raises:
+            ExternalActionFailed: a provider fails.
+        """
+        ...
+
+    def excerpt(self, text: str) -> str:
+        """Return a text without these values, and without its middle if it is long."""
         ...
 
 

@@ -5,9 +5,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 
+from controlplane.controller.external import ExternalActionFailed, HasConfigValues
 from controlplane.core.plan import AskHook, HookFailure, HookOutcome
 from controlplane.core.plugins.offset_hooks import Hook
 from controlplane.event_loop import in_daemon_thread
+from controlplane.failure_text import shortened
 
 CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
@@ -23,7 +25,9 @@ class HookCalls:
     counts towards `CALLS_AT_ONCE` until it returns.
     """
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, values: HasConfigValues | None = None) -> None:
+        """`values`: resolve the references in configs; None: hooks get the references."""
+        self._values = values
         self._timeout_s = timeout_ms / 1_000
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calls: set[asyncio.Task[HookOutcome]] = set()
@@ -54,7 +58,7 @@ class HookCalls:
 
     async def _called(self, hook: Hook, question: AskHook) -> HookOutcome:
         await self._slots.acquire()
-        calling = partial(hook, question.config, question.offsets)
+        calling = partial(_outcome, hook, question, self._values)
         call = in_daemon_thread(calling, f"alter_offsets of {question.connector}")
         call.add_done_callback(partial(self._release, asyncio.get_running_loop()))
         return await asyncio.wrap_future(call)
@@ -62,3 +66,14 @@ class HookCalls:
     def _release(self, loop: asyncio.AbstractEventLoop, _call: Future[HookOutcome]) -> None:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(self._slots.release)
+
+
+def _outcome(hook: Hook, question: AskHook, values: HasConfigValues | None) -> HookOutcome:
+    """Call a hook with the config as its author's code gets it, and hide secrets in the outcome."""
+    if values is None:
+        return hook(question.config, question.offsets).excerpted(shortened)
+    try:
+        config = values.resolved_config(question.config)
+    except ExternalActionFailed as failure:
+        return HookFailure(str(failure)).excerpted(values.excerpt)
+    return hook(config, question.offsets).excerpted(values.excerpt)

@@ -6,7 +6,7 @@ last record that the plan has written. The gap after every step is a crash point
 name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -301,6 +301,10 @@ class HookSuccess(msgspec.Struct, frozen=True):
 
     definite: bool
 
+    def excerpted(self, _excerpt: Callable[[str], str]) -> "HookSuccess":
+        """Return itself; see `HookFailure`."""
+        return self
+
 
 class HookFailure(msgspec.Struct, frozen=True):
     """The hook threw. `text` is the message in the worker's answer; None: it has none."""
@@ -308,6 +312,12 @@ class HookFailure(msgspec.Struct, frozen=True):
     text: str | None
     detail: str | msgspec.UnsetType = msgspec.UNSET
     """Cause that is only logged; unset: the text has it."""
+
+    def excerpted(self, excerpt: Callable[[str], str]) -> "HookFailure":
+        """Return the failure with excerpts of its texts: an author's message may be long."""
+        text = None if self.text is None else excerpt(self.text)
+        detail = self.detail if isinstance(self.detail, msgspec.UnsetType) else excerpt(self.detail)
+        return HookFailure(text, detail)
 
 
 HookOutcome = HookSuccess | HookFailure

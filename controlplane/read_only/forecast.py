@@ -29,6 +29,7 @@ from controlplane.core.plan import (
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import Change, diff
+from controlplane.failure_text import shortened
 
 _WITH_CONFIG = (CreateConnector, PutConfig, PatchConfig, RestoreConnector)
 
@@ -94,7 +95,9 @@ def _hook_outcome(question: AskHook, plugins: Plugins) -> HookOutcome:
     An unknown hook is assumed to return without a promise.
     """
     hook = plugins.hook(question.connector_class)
-    return HookSuccess(definite=False) if hook is None else hook(question.config, question.offsets)
+    if hook is None:
+        return HookSuccess(definite=False)
+    return hook(question.config, question.offsets).excerpted(shortened)
 
 
 def _class_assumption(

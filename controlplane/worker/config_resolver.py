@@ -55,18 +55,20 @@ class ResolvedReferences(NamedTuple):
 class ConfigResolver:
     """Resolves the configs of connectors and tasks."""
 
-    def __init__(self, providers: Providers, notices: Notices | None = None) -> None:
-        """`notices`: receives a warning for each reference that stays."""
+    def __init__(self, providers: Providers) -> None:
         self._providers = providers
-        self._notices = notices
         self._values: dict[str, dict[str, set[str]]] = {}
         """For each reference, its values from old to new. For each value, the forms in which
         messages may show it."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
-    def resolved(self, config: Mapping[str, Any]) -> ResolvedReferences:
+    def resolved(
+        self, config: Mapping[str, Any], notices: Notices | None = None
+    ) -> ResolvedReferences:
         """Return a config with all references replaced; null values are left out.
+
+        `notices`: receives a warning for each reference that stays.
 
         Raises:
             ConnectError: a provider fails.
@@ -79,21 +81,9 @@ class ConfigResolver:
             resolved = self._resolved_text(key, str(value))
             values[key] = resolved.text
             ttls_ms |= resolved.ttls_ms
-            self._warn(key, resolved)
+            if notices is not None:
+                _warn(notices, key, resolved)
         return ResolvedReferences(values, ttls_ms)
-
-    def _warn(self, key: str, resolved: ResolvedText) -> None:
-        """Warn about references that stay in a value, up to a limit."""
-        if self._notices is None:
-            return
-        for reference, limit in islice(resolved.refused.items(), WARNED_MAX):
-            self._notices.warning(
-                "config_reference_refused", key=key, reference=reference, limit=limit
-            )
-        for reference, reason in islice(resolved.unresolved.items(), WARNED_MAX):
-            self._notices.warning(
-                "config_reference_unresolved", key=key, reference=reference, reason=reason
-            )
 
     def _resolved_text(self, key: str, text: str) -> ResolvedText:
         """Return a value with its references replaced, and note its secrets."""
@@ -229,6 +219,19 @@ class ConfigResolver:
                 for form in shown
             }
         return sorted(forms, key=len, reverse=True)
+
+
+def has_references(settings: Mapping[str, Any]) -> bool:
+    """True if a value may contain a reference."""
+    return any(START in str(value) for value in settings.values())
+
+
+def _warn(notices: Notices, key: str, resolved: ResolvedText) -> None:
+    """Warn about references that stay in a value, up to a limit."""
+    for reference, limit in islice(resolved.refused.items(), WARNED_MAX):
+        notices.warning("config_reference_refused", key=key, reference=reference, limit=limit)
+    for reference, reason in islice(resolved.unresolved.items(), WARNED_MAX):
+        notices.warning("config_reference_unresolved", key=key, reference=reference, reason=reason)
 
 
 def _marked(secrets: Sequence[str], text: str) -> str:

@@ -18,12 +18,17 @@ from controlplane.core.plan import Rejected
 from controlplane.core.plugins.catalogue import UNDEFINED_VERSION, Plugin
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.remote_offsets import with_remote
-from controlplane.core.topics.source_partitions import is_remote, topics_of
+from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, is_remote, topics_of
 from controlplane.core.validation.pattern_rules import TOPICS_REGEX, compiled_regex
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
-from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
-from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
+from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices, has_references
+from controlplane.worker.connector_classes import (
+    ConnectorClasses,
+    class_name,
+    connector_class,
+    with_defaults,
+)
 from controlplane.worker.data_topics.clients import TaskClients, TopicSubscription
 from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.override_checks import (
@@ -56,6 +61,7 @@ from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
+from controlplane.worker.lifecycle.tasks_max import tasks_max
 from controlplane.worker.log_context import task_logs
 from controlplane.worker.metrics.startups import WorkerStartups
 from controlplane.worker.metrics.task_metrics import SinkTaskMetrics, SourceTaskMetrics
@@ -177,6 +183,18 @@ class InstanceFactory:
         reading = partial(self._read_offsets, name, config)
         self._offsets[name] = await until_available(reading, patience_ms=OFFSETS_PATIENCE_MS)
 
+    async def resolved(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return settings of a connector with their references resolved.
+
+        In a thread: a provider may read a file.
+
+        Raises:
+            ConnectError: a provider fails.
+        """
+        if not has_references(settings):
+            return settings
+        return (await asyncio.to_thread(self._resolver.resolved, settings)).config
+
     def forget(self, name: str) -> None:
         """Drop the offsets of a deleted connector."""
         self._offsets.pop(name, None)
@@ -186,7 +204,7 @@ class InstanceFactory:
         plane, offsets = self._plane, self._clients.offsets
         if offsets.remote_topic(config) is not None:
             # The config may name the producer's brokers by a reference.
-            config = (await asyncio.to_thread(self._resolver.resolved, config)).config
+            config = await self.resolved(config)
         topics = topics_of(plane.state, config)
         if offsets.remote_topic(config) is not None:
             topics = topics[-1:]
@@ -360,9 +378,12 @@ class InstanceFactory:
         """Return the config of a connector as its author gets it.
 
         Raises:
-            ConnectError: a regular expression of `topic.creation.*` cannot be matched.
+            ConnectError: a setting that commands read is a reference; `tasks.max` is invalid; a
+                regular expression of `topic.creation.*` cannot be matched.
         """
+        _check_readable(config)
         resolved = self._resolved(name, connector, config, config)
+        tasks_max(resolved)
         if connector.kind == "source":
             self._topic_rules(resolved)
         return resolved
@@ -382,10 +403,9 @@ class InstanceFactory:
         The connector is restarted when a value expires, unless its config says otherwise
         (`config.action.reload`).
         """
-        defaults = {key.name: key.default for key in connector.config if key.default is not None}
-        resolved, ttls_ms = self._resolver.resolved(config)
+        resolved, ttls_ms = self._resolver.resolved(config, self._notices)
         self._reloads.schedule(name, connector_config, ttls_ms)
-        return defaults | resolved
+        return with_defaults(connector, resolved)
 
 
 class _TaskDraft(NamedTuple):
@@ -414,6 +434,27 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
         return OneClassSinkDriver(sink, context, draft.thread)
     assert issubclass(draft.connector, SinkConnector)
     return ClassicSinkDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
+
+
+_READ_BY_COMMANDS = ("consumer.override.group.id", OFFSETS_TOPIC)
+"""Settings that commands on offsets read from the log."""
+
+
+def _check_readable(config: Mapping[str, Any]) -> None:
+    """Check that commands read the same settings as tasks.
+
+    With a reference, tasks would get its value and commands its text: they would read and alter the
+    offsets of another group or topic.
+
+    Raises:
+        ConnectError: a setting is a reference.
+    """
+    for key in _READ_BY_COMMANDS:
+        if has_references({key: config.get(key)}):
+            raise ConnectError(
+                f"{key} refers to a config provider: write its value, because commands on offsets "
+                "read it from the log"
+            )
 
 
 def _topics_regex(config: Mapping[str, str]) -> JavaPattern | None:

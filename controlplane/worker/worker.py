@@ -13,30 +13,19 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
-import msgspec
-from msgspec import UNSET
 from prometheus_client.metrics_core import Metric
 
 from controlplane.connect.errors import ConnectError
-from controlplane.controller.external import ExternalActionFailed, remote_reader
+from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.codec.config import decode_config
 from controlplane.core.commands import PublishTasks
-from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.entry import Entry
 from controlplane.core.plan import (
-    AdminOverrides,
-    AnyAction,
-    AskRemoteOffsets,
-    FenceProducers,
-    GroupOffsets,
     Outcome,
     Rejected,
     RestartInstances,
-    WriteOffsets,
 )
-from controlplane.core.records import ConnectorConfig, Properties, RestartRequest
-from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import OffsetState
-from controlplane.core.views.group_progress import LogEnd
+from controlplane.core.records import ConnectorConfig, RestartRequest
 from controlplane.event_loop import cancel_all
 from controlplane.failure_text import message_of
 from controlplane.logs.log import Log
@@ -46,8 +35,9 @@ from controlplane.worker.background_tasks import background_task
 from controlplane.worker.claim_probe import ClaimProbe
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import class_name
-from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
+from controlplane.worker.data_topics.clients import TaskClients, TaskCluster
 from controlplane.worker.data_topics.embedded_clients import LogCluster
+from controlplane.worker.external_actions import WorkerActions
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
 from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
@@ -65,64 +55,6 @@ FAILURE_POLL_S = 1.0
 """Longest pause until a worker notices that its plane has failed."""
 
 
-class WorkerActions:
-    """Actions outside of the logs (`ExternalActions`): those on clients of tasks, and restarts."""
-
-    def __init__(self, clients: ClientActions, resolver: ConfigResolver) -> None:
-        """`resolver`: replaces references in client settings; plans contain the references."""
-        self._clients = clients
-        self._resolver = resolver
-        self.worker: ConnectWorker | None = None
-
-    async def perform(self, action: AnyAction) -> None:
-        """Restart instances of this worker, or perform the action with the clients of tasks.
-
-        Raises:
-            ExternalActionFailed: the connector cannot be started, or the action fails.
-        """
-        if isinstance(action, WriteOffsets | FenceProducers) and action.clients is not UNSET:
-            clients = await self._resolved(action.clients)
-            await self._clients.perform(msgspec.structs.replace(action, clients=clients))
-        elif not isinstance(action, RestartInstances):
-            await self._clients.perform(action)
-        elif self.worker is not None:
-            await self.worker.restart(action)
-
-    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """Committed offsets of a consumer group."""
-        return await self._clients.group_offsets(group, admin)
-
-    @property
-    def reads_remote(self) -> bool:
-        """True if sources may have offsets on other clusters than the worker's."""
-        return remote_reader(self._clients) is not None
-
-    async def remote_offsets(self, question: AskRemoteOffsets, profile: Profile) -> OffsetState:
-        """Offsets of a source on the cluster of its producer.
-
-        Raises:
-            ExternalActionFailed: they cannot be read.
-        """
-        reader = remote_reader(self._clients)
-        assert reader is not None, "see `reads_remote`"
-        clients = await self._resolved(question.clients)
-        resolved_question = msgspec.structs.replace(question, clients=clients)
-        return await reader.remote_offsets(resolved_question, profile)
-
-    async def _resolved(self, settings: Properties) -> Properties:
-        """Return client settings without references. In a thread: a provider may read a file."""
-        try:
-            return (await asyncio.to_thread(self._resolver.resolved, settings)).config
-        except ConnectError as failure:
-            raise ExternalActionFailed("", str(failure)) from failure
-
-    async def log_ends(
-        self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
-    ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of partitions, without those that do not exist."""
-        return await self._clients.log_ends(partitions, admin)
-
-
 class ConnectWorker:
     """Runs connectors in this process. Open it with `open`."""
 
@@ -132,9 +64,9 @@ class ConnectWorker:
         cluster: TaskCluster,
         clients: TaskClients,
         environment: RuntimeEnvironment,
+        resolver: ConfigResolver,
     ) -> None:
         settings = environment.settings
-        resolver = ConfigResolver(environment.providers, plane.notices)
         self.plane = plane
         """The control plane whose connectors run here."""
         self.cluster = cluster
@@ -207,14 +139,15 @@ class ConnectWorker:
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
             cluster = cluster or LogCluster(log, around.now_ms, environment.settings.producer)
-            actions = WorkerActions(cluster.actions, ConfigResolver(environment.providers))
+            resolver = ConfigResolver(environment.providers)
+            actions = WorkerActions(cluster.actions, resolver, environment.classes)
             around = around._replace(
                 outside=actions, plugins=around.plugins or environment.classes.plugins()
             )
             plane = await stack.enter_async_context(ControlPlane.open(log, settings, around))
             clients = await stack.enter_async_context(cluster.clients(plane))
-            worker = cls(plane, cluster, clients, environment)
-            actions.worker = worker
+            worker = cls(plane, cluster, clients, environment, resolver)
+            actions.restart = worker.restart
             worker._report_missing(environment)
             async with worker._running():
                 yield worker

@@ -20,6 +20,10 @@ from controlplane.core.records import Target
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.plane import ControlPlane, Refusal
 from controlplane.settings import Configuration, SourcedValue, ValueSource
+from controlplane.settings.providers import Providers
+from controlplane.worker.config_resolver import ConfigResolver
+from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.external_actions import WorkerActions
 from tests.controller.scene import plane_on
 from tests.kafka.conftest import unused_name
 from tests.kafka.consumers import consuming, groups_of
@@ -30,6 +34,7 @@ from tests.ports import free_ports
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+ENVIRONMENT = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 IMPATIENT = {"reader__admin__patience__ms": "500"}
 
 
@@ -171,6 +176,32 @@ async def test_an_override_may_use_another_login(broker: Broker, topic: str) -> 
             ({"security.protocol": "TLS"}, r"admin\.override\.\*.* security\.protocol"),
         ):
             with pytest.raises(ExternalActionFailed, match=words):
+                await outside.group_offsets(group, overrides)
+
+
+async def test_a_worker_resolves_the_login_of_an_override(broker: Broker, topic: str) -> None:
+    """Plans contain the reference; the worker's actions use its value and do not show it."""
+    name, group = unused_name(), unused_name()
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    overrides = {
+        "bootstrap.servers": broker.address("SASL_PLAINTEXT"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{login} username="alice" password="${{env:PASSWORD}}";',
+    }
+    for password, is_right in ((USERS["alice"], True), ("s3cret", False)):
+        resolver = ConfigResolver(Providers({"env": ENVIRONMENT}, {"PASSWORD": password}))
+        async with actions_on(broker.bootstrap, **IMPATIENT) as clients:
+            outside = WorkerActions(clients, resolver, ConnectorClasses())
+            if is_right:
+                await outside.perform(AlterGroup(name, group, ((topic, 0, 5),), (), overrides))
+                assert await outside.group_offsets(group, overrides) == ((topic, 0, 5),)
+                ends = await outside.log_ends([(topic, 0)], overrides)
+                assert ends[topic, 0].offset == 0
+                await outside.perform(DeleteGroup(name, group, overrides))
+                assert await outside.group_offsets(group, overrides) == ()
+                continue
+            with pytest.raises(ExternalActionFailed, match="refuses the name or the password"):
                 await outside.group_offsets(group, overrides)
 
 

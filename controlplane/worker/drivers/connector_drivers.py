@@ -61,6 +61,11 @@ class RunningConnector:
 class ConnectorDriver(Protocol):
     """Calls the author's code of one connector."""
 
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the connector's config, once `make` has resolved it."""
+        ...
+
     async def make(self) -> None:
         """Make the author's object, unless it exists."""
         ...
@@ -103,6 +108,11 @@ class ClassicDriver:
         self._connector: SourceConnector | SinkConnector | None = None
         self._context = context
         self._thread = AuthorThread(f"connector {context.name}", notices)
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the connector's config, once `make` has resolved it."""
+        return self._context.config
 
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""
@@ -152,6 +162,11 @@ class OneClassDriver:
         self._context = context
         self._thread = AuthorThread(f"connector {context.name}", notices)
         self._watch: tuple[AuthorThread, asyncio.Future[Any]] | None = None
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the connector's config, once `make` has resolved it."""
+        return self._context.config
 
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""

@@ -44,6 +44,14 @@ class Factory(Protocol):
         """Make ready for a new set of tasks: fence older ones with exactly-once support."""
         ...
 
+    async def resolved(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return settings of a connector with their references resolved.
+
+        Raises:
+            ConnectError: a provider fails.
+        """
+        ...
+
     def forget(self, name: str) -> None:
         """Drop what is kept for a deleted connector."""
         ...

@@ -357,9 +357,9 @@ class ConnectorActor:
         assignment, connector = self._applied, self._connector
         if assignment is None or connector is None:
             return
-        limit = tasks_max(assignment.config)
-        configs = await connector.driver.task_configs(limit)
-        excess = excess_tasks(self._name, assignment.config, len(configs), self._around.profile)
+        config = connector.driver.config
+        configs = await connector.driver.task_configs(tasks_max(config))
+        excess = excess_tasks(self._name, config, len(configs), self._around.profile)
         if excess is not None:
             connector.fail(excess)
             return

@@ -8,7 +8,7 @@ from controlplane.event_loop import cancel_all
 from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.task_instance import TaskInstance, report_task_failure
-from controlplane.worker.lifecycle.tasks_max import excess_tasks
+from controlplane.worker.lifecycle.tasks_max import excess_tasks, limit_settings
 from controlplane.worker.log_context import task_logs
 from controlplane.worker.metrics.task_metrics import TaskMetrics
 from controlplane.worker.task_identity import TaskIdentity
@@ -74,18 +74,9 @@ class RunningTasks:
         for the actor, so it must interrupt the preparation.
 
         Raises:
-            ConnectError: the log has more tasks than `tasks.max` permits; a release without that
-                limit may have published them.
-            Exception: see `Factory.prepare_tasks`.
+            Exception: see `_prepare`.
         """
-        excess = excess_tasks(
-            self._name, assignment.config, len(assignment.tasks), self._around.profile
-        )
-        if excess is not None:
-            raise excess
-        preparing = asyncio.create_task(
-            self._around.factory.prepare_tasks(self._name, assignment.config)
-        )
+        preparing = asyncio.create_task(self._prepare(assignment))
         interruptions = [
             asyncio.ensure_future(event.wait()) for event in (self._ending, self._interrupted)
         ]
@@ -96,6 +87,21 @@ class RunningTasks:
             return not any(event.is_set() for event in (self._ending, self._interrupted))
         finally:
             await cancel_all([preparing, *interruptions])
+
+    async def _prepare(self, assignment: Assignment) -> None:
+        """Check the number of tasks, and make ready for them.
+
+        Raises:
+            ConnectError: the log has more tasks than `tasks.max` permits; a release without that
+                limit may have published them.
+            Exception: see `Factory.prepare_tasks`.
+        """
+        factory, config, tasks = self._around.factory, assignment.config, len(assignment.tasks)
+        limits = await factory.resolved(limit_settings(config))
+        excess = excess_tasks(self._name, limits, tasks, self._around.profile)
+        if excess is not None:
+            raise excess
+        await factory.prepare_tasks(self._name, config)
 
     def end(self) -> None:
         """Start no more tasks: the connector ends."""

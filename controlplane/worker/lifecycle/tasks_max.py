@@ -4,17 +4,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.connect.errors import ConnectError
+from controlplane.core.java.java_library import parse_int
 from controlplane.core.releases.profiles import Profile
+
+_LIMIT, _ENFORCED = "tasks.max", "tasks.max.enforce"
 
 
 def tasks_max(config: Mapping[str, Any]) -> int:
-    """Return the limit of a connector's tasks."""
-    return int(config.get("tasks.max") or 1)
+    """Return the limit of a connector's tasks. `config`: with its references resolved.
+
+    Raises:
+        ConnectError: it is no number from 1. A command cannot check the value of a reference.
+    """
+    text = str(config.get(_LIMIT) or 1)
+    limit = parse_int(text.strip())
+    if limit is None:
+        raise ConnectError(
+            f"Invalid value {text} for configuration {_LIMIT}: Not a number of type INT"
+        )
+    if limit < 1:
+        raise ConnectError(
+            f"Invalid value {limit} for configuration {_LIMIT}: Value must be at least 1"
+        )
+    return limit
+
+
+def limit_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a connector's config that limits its tasks."""
+    return {key: config[key] for key in (_LIMIT, _ENFORCED) if key in config}
 
 
 def _is_enforced(config: Mapping[str, Any]) -> bool:
     """True if a connector with more tasks fails (`tasks.max.enforce`)."""
-    return str(config.get("tasks.max.enforce") or "true").strip().lower() != "false"
+    return str(config.get(_ENFORCED) or "true").strip().lower() != "false"
 
 
 def _too_many_tasks(name: str, tasks: int, limit: int) -> ConnectError:
@@ -31,7 +53,11 @@ def _too_many_tasks(name: str, tasks: int, limit: int) -> ConnectError:
 def excess_tasks(
     name: str, config: Mapping[str, Any], tasks: int, profile: Profile
 ) -> ConnectError | None:
-    """Return the failure if a connector may not have that many tasks (KIP-1004)."""
+    """Return the failure if a connector may not have that many tasks (KIP-1004).
+
+    Raises:
+        ConnectError: see `tasks_max`.
+    """
     limit = tasks_max(config)
     enforced = profile.tasks_max_enforced and _is_enforced(config)
     return _too_many_tasks(name, tasks, limit) if enforced and tasks > limit else None

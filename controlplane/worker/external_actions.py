@@ -1,0 +1,128 @@
+"""External actions of a worker's control plane: on the clients of tasks, and restarts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from controlplane.connect.errors import ConnectError
+from controlplane.controller.external import ExternalActionFailed, remote_reader
+from controlplane.core.entry import TopicPartition
+from controlplane.core.plan import (
+    AdminOverrides,
+    AlterGroup,
+    AnyAction,
+    AskRemoteOffsets,
+    DeleteGroup,
+    FenceProducers,
+    GroupOffsets,
+    RestartInstances,
+    WriteOffsets,
+)
+from controlplane.core.records import Properties
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import OffsetState
+from controlplane.core.views.group_progress import LogEnd
+from controlplane.worker.config_resolver import ConfigResolver, has_references
+from controlplane.worker.connector_classes import (
+    ConnectorClasses,
+    connector_class,
+    with_defaults,
+)
+from controlplane.worker.data_topics.clients import ClientActions
+
+Restart = Callable[[RestartInstances], Awaitable[None]]
+"""Restarts a connector or tasks of this worker."""
+
+
+class WorkerActions:
+    """`ExternalActions` of a worker. Plans contain references; these actions resolve them."""
+
+    def __init__(
+        self, clients: ClientActions, resolver: ConfigResolver, classes: ConnectorClasses
+    ) -> None:
+        self._clients = clients
+        self._resolver = resolver
+        self._classes = classes
+        self.restart: Restart | None = None
+        """None until the worker runs."""
+
+    async def perform(self, action: AnyAction) -> None:
+        """Restart instances of this worker, or perform the action with the clients of tasks.
+
+        Raises:
+            ExternalActionFailed: the connector cannot be started, or the action fails.
+        """
+        if not isinstance(action, RestartInstances):
+            await self._clients.perform(await self._resolved_action(action))
+        elif self.restart is not None:
+            await self.restart(action)
+
+    async def _resolved_action(self, action: AnyAction) -> AnyAction:
+        """Return an action with client settings without references."""
+        if isinstance(action, WriteOffsets | FenceProducers) and action.clients is not UNSET:
+            clients = await self._resolved(action.clients)
+            action = msgspec.structs.replace(action, clients=clients)
+        if isinstance(action, AlterGroup | DeleteGroup | FenceProducers):
+            admin = await self._resolved_overrides(action.admin)
+            action = msgspec.structs.replace(action, admin=admin)
+        return action
+
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
+        """Committed offsets of a consumer group."""
+        return await self._clients.group_offsets(group, await self._resolved_overrides(admin))
+
+    @property
+    def reads_remote(self) -> bool:
+        """True if sources may have offsets on other clusters than the worker's."""
+        return remote_reader(self._clients) is not None
+
+    async def remote_offsets(self, question: AskRemoteOffsets, profile: Profile) -> OffsetState:
+        """Offsets of a source on the cluster of its producer.
+
+        Raises:
+            ExternalActionFailed: they cannot be read.
+        """
+        reader = remote_reader(self._clients)
+        assert reader is not None, "see `reads_remote`"
+        clients = await self._resolved(question.clients)
+        resolved_question = msgspec.structs.replace(question, clients=clients)
+        return await reader.remote_offsets(resolved_question, profile)
+
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
+    ) -> Mapping[TopicPartition, LogEnd]:
+        """Ends of partitions, without those that do not exist."""
+        return await self._clients.log_ends(partitions, await self._resolved_overrides(admin))
+
+    # --- configs (`HasConfigValues`) ------------------------------------------------------------
+
+    def resolved_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a connector's config as its author's code gets it. In the calling thread.
+
+        Raises:
+            ExternalActionFailed: a provider fails.
+        """
+        try:
+            connector = self._classes.named(connector_class(config))
+            return with_defaults(connector, self._resolver.resolved(config).config)
+        except ConnectError as failure:
+            raise ExternalActionFailed("", str(failure)) from failure
+
+    def excerpt(self, text: str) -> str:
+        """Return a text without the values of config providers, and not too long."""
+        return self._resolver.excerpt(text)
+
+    async def _resolved_overrides(self, admin: AdminOverrides) -> AdminOverrides:
+        return UNSET if admin is UNSET else await self._resolved(admin)
+
+    async def _resolved(self, settings: Properties) -> Properties:
+        """Return client settings without references. In a thread: a provider may read a file."""
+        if not has_references(settings):
+            return settings
+        try:
+            return (await asyncio.to_thread(self._resolver.resolved, settings)).config
+        except ConnectError as failure:
+            raise ExternalActionFailed("", self.excerpt(str(failure))) from failure
