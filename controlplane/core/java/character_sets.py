@@ -51,6 +51,8 @@ class CharacterSet:
 
     def in_any_case(self) -> "CharacterSet":
         """Return the set with the other case of each of its ASCII letters."""
+        if all(last < ord("A") or first > ord("z") for first, last in self.ranges):
+            return self  # most characters of a long class are no ASCII letters
         lower, upper = (self & CharacterSet.of(letters) for letters in ("az", "AZ"))
         return (
             self

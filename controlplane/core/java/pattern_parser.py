@@ -223,7 +223,7 @@ class PatternParser:
         return (node,)
 
     def _char(self, char: str) -> PatternNode:
-        return self._character(_single(char, any_case="i" in self._flags))
+        return self._character(_range(char, char, any_case="i" in self._flags))
 
     def _character(self, characters: CharacterSet) -> PatternNode:
         self._count(1)
@@ -464,8 +464,7 @@ class PatternParser:
             if isinstance(end, CharacterSet) or end < first:
                 raise symbols.refused("an invalid range, before the character")
             last = end
-        characters = CharacterSet([(ord(first), ord(last))])
-        return characters.in_any_case() if "i" in self._flags else characters
+        return _range(first, last, any_case="i" in self._flags)
 
     def _member(self) -> str | CharacterSet:
         if self._symbols.is_at_end:
@@ -476,8 +475,8 @@ class PatternParser:
 
 
 @lru_cache(maxsize=1_000)
-def _single(char: str, *, any_case: bool) -> CharacterSet:
-    characters = CharacterSet.of(char)
+def _range(first: str, last: str, *, any_case: bool) -> CharacterSet:
+    characters = CharacterSet([(ord(first), ord(last))])
     return characters.in_any_case() if any_case else characters
 
 
