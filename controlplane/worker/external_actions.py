@@ -33,7 +33,7 @@ from controlplane.worker.connector_classes import (
 )
 from controlplane.worker.data_topics.clients import ClientActions
 
-Restart = Callable[[RestartInstances], Awaitable[None]]
+RestartCallback = Callable[[RestartInstances], Awaitable[None]]
 """Restarts a connector or tasks of this worker."""
 
 
@@ -46,7 +46,7 @@ class WorkerActions:
         self._clients = clients
         self._resolver = resolver
         self._classes = classes
-        self.restart: Restart | None = None
+        self.restart: RestartCallback | None = None
         """None until the worker runs."""
 
     async def perform(self, action: AnyAction) -> None:

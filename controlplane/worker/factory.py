@@ -443,8 +443,8 @@ _READ_BY_COMMANDS = ("consumer.override.group.id", OFFSETS_TOPIC)
 def _check_readable(config: Mapping[str, Any]) -> None:
     """Check that commands read the same settings as tasks.
 
-    With a reference, tasks would get its value and commands its text: they would read and alter the
-    offsets of another group or topic.
+    Tasks would get the value of a reference, and commands its text. So commands would read and
+    alter the offsets of another group or topic.
 
     Raises:
         ConnectError: a setting is a reference.

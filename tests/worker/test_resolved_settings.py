@@ -40,7 +40,7 @@ def variables(**values: str) -> Providers:
     return Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, values)
 
 
-class Splitting(Source):
+class CountedTasks(Source):
     """Source with as many tasks as its config says, or as it may have."""
 
     config = (key("count", default=""),)
@@ -64,8 +64,8 @@ class Waiting(Sink):
 
 async def test_the_limit_of_tasks_may_be_a_reference() -> None:
     """A source gets the value as its limit, and has that many tasks."""
-    async with running(Splitting, providers=variables(N="2"), settings=settings_of()) as worker:
-        config = config_of(Splitting, tasks_max="${env:N}")
+    async with running(CountedTasks, providers=variables(N="2"), settings=settings_of()) as worker:
+        config = config_of(CountedTasks, tasks_max="${env:N}")
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
 
@@ -73,12 +73,12 @@ async def test_the_limit_of_tasks_may_be_a_reference() -> None:
 async def test_a_referenced_limit_is_enforced() -> None:
     """More tasks than the value permits fail: new ones, and those that the log already has."""
     log, providers = MemoryLog(), variables(N="1")
-    config = config_of(Splitting, tasks_max="${env:N}", count="2")
+    config = config_of(CountedTasks, tasks_max="${env:N}", count="2")
     older, newer = settings_of("3.7.0"), settings_of("3.9.1")
-    async with running(Splitting, log=log, providers=providers, settings=older) as worker:
+    async with running(CountedTasks, log=log, providers=providers, settings=older) as worker:
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
-    async with running(Splitting, log=log, providers=providers, settings=newer) as worker:
+    async with running(CountedTasks, log=log, providers=providers, settings=newer) as worker:
         await until_state(worker, "s", "FAILED", "FAILED", "FAILED")
         assert "has generated 2 tasks, which is greater than 1" in task_trace(worker, "s")
 
@@ -93,8 +93,10 @@ async def test_a_referenced_limit_is_enforced() -> None:
 )
 async def test_an_invalid_limit_fails_the_connector(value: str, sentence: str | None) -> None:
     """The trace has Kafka's sentence, without the value of the provider."""
-    async with running(Splitting, providers=variables(N=value), settings=settings_of()) as worker:
-        config = config_of(Splitting, tasks_max="${env:N}")
+    async with running(
+        CountedTasks, providers=variables(N=value), settings=settings_of()
+    ) as worker:
+        config = config_of(CountedTasks, tasks_max="${env:N}")
         await worker.plane.execute(CreateConnector("s", config))
         if sentence is None:
             await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
@@ -107,7 +109,7 @@ async def test_an_invalid_limit_fails_the_connector(value: str, sentence: str | 
 @pytest.mark.parametrize(
     ("connector", "setting"),
     [
-        (Splitting, "offsets.storage.topic"),
+        (CountedTasks, "offsets.storage.topic"),
         (Waiting, "consumer.override.group.id"),
     ],
 )
@@ -131,7 +133,7 @@ received_configs: list[Mapping[str, Any]] = []
 """Configs that `alter_offsets` has got."""
 
 
-class Refusing(Splitting):
+class SecretShowing(Source):
     """Source whose `alter_offsets` shows the secret in the error that the config asks for."""
 
     config = (key("password", "PASSWORD"), key("table", default="orders"), key("error", default=""))
@@ -140,6 +142,11 @@ class Refusing(Splitting):
         """Return one task config."""
         del limit
         return [config]
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Wait and yield no records."""
+        while True:
+            yield task.idle(0.05)
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Any) -> bool:
@@ -156,7 +163,7 @@ class Refusing(Splitting):
 async def altered(worker: Any, **config: str) -> None:
     """Create a stopped connector, and alter an offset of it."""
     password = config.pop("password", "${env:PASSWORD}")
-    whole = config_of(Refusing, password=password, **config)
+    whole = config_of(SecretShowing, password=password, **config)
     await worker.plane.execute(CreateConnector("s", whole, Target.STOPPED))
     await worker.plane.execute(AlterOffsets("s", (OffsetChange({"p": 1}, {"o": 1}),)))
 
@@ -165,7 +172,7 @@ async def test_a_hook_gets_the_config_as_a_task_does() -> None:
     """`alter_offsets` gets values in place of references, and the defaults of the class."""
     received_configs.clear()
     providers = variables(PASSWORD=SECRET)
-    async with running(Refusing, providers=providers, settings=settings_of()) as worker:
+    async with running(SecretShowing, providers=providers, settings=settings_of()) as worker:
         await altered(worker)
     assert [config["password"] for config in received_configs] == [SECRET]
     assert [config["table"] for config in received_configs] == ["orders"]
@@ -173,10 +180,10 @@ async def test_a_hook_gets_the_config_as_a_task_does() -> None:
 
 @pytest.mark.parametrize("error", ["value", "other"])
 async def test_a_failing_hook_shows_no_secret(error: str) -> None:
-    """Neither the answer nor the log has a value, in whole or in part."""
+    """Answer and log have no value of a provider, in whole or in part."""
     notices = RecordedNotices()
     async with running(
-        Refusing, providers=variables(PASSWORD=SECRET), settings=settings_of(), notices=notices
+        SecretShowing, providers=variables(PASSWORD=SECRET), settings=settings_of(), notices=notices
     ) as worker:
         with pytest.raises(Refusal) as refusal:
             await altered(worker, error=error)
@@ -191,7 +198,7 @@ async def test_a_hook_is_not_called_if_a_provider_fails() -> None:
     received_configs.clear()
     providers = Providers({"file": f"{KAFKAS}.FileConfigProvider"}, {})
     settings = Settings(worker=DecisionSettings(config_providers=("file",)))
-    async with running(Refusing, providers=providers, settings=settings) as worker:
+    async with running(SecretShowing, providers=providers, settings=settings) as worker:
         with pytest.raises(Refusal, match=r"\$\{file:/missing:password\}.*could not be read"):
             await altered(worker, password="${file:/missing:password}")
         assert not any(topic.values for topic in worker.plane.state.offsets.values())
