@@ -43,7 +43,7 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
         "testFailToCreateInternalTopicsWithMoreReplicasThanBrokers": FUTURE,
     },
 }
-"""Reasons by class and test, for tests that run on no process."""
+"""Reasons by class and test, for tests that cannot run with workers as processes."""
 
 TEST_CLASSES: Mapping[str, tuple[str, ...]] = {
     "ConnectorValidationIntegrationTest": (),

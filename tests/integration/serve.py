@@ -15,7 +15,7 @@ from controlplane.settings.properties import read_properties
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN_PATH = "tests.integration.monitorable_connectors"
-"""Python twins of the connectors of the tests; the files name jars."""
+"""Python twins of the tests' connectors, in place of the jars that the workers' files name."""
 
 TRANSACTIONS = NewTopic(
     "__transaction_state",

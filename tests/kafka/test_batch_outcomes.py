@@ -58,7 +58,7 @@ async def test_a_batch_without_an_answer_is_written_once(
 ) -> None:
     """A batch without an answer is looked for; it is written once, and its position returned.
 
-    An earlier batch of the same records and times does not count, nor do the broker's times.
+    The search skips an earlier batch of the same records and times, and compares no times.
     """
     topic = timed_topic
     records = [

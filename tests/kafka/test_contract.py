@@ -104,7 +104,7 @@ async def writing(broker: Broker) -> AsyncIterator[KafkaLog]:
     settings = KafkaLogSettings(
         transactional_id="connect-cluster-contract",
         batch_topics=frozenset(TOPICS),
-        # The records of the contract are old, and old records are no batches by default.
+        # The records of the contract are old; by default, old records need a transaction.
         writing=WriteLimits(confirmation_max_age_ms=time.time_ns() // 1_000_000),
     )
     log = await KafkaLog.connect(broker.bootstrap, settings)

@@ -205,7 +205,7 @@ async def test_waiting_appends_share_batches(
 async def test_an_incomplete_claim_ends_older_epochs(
     log: KafkaLog, rival: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer whose claim gets no markers may not continue: another one may still write."""
+    """A writer may not continue after a claim without markers: the one before can still write."""
     epoch = await log.claim()
     newest = await rival.claim()
     await rival.append([put(topic, "rival")], newest)

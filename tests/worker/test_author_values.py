@@ -1,4 +1,7 @@
-"""Values of subclasses that connectors hand over: the author's threads run their methods."""
+"""Values that connectors hand over, of subclasses of `str`, `int` and `float`.
+
+The author's threads run the methods of these values.
+"""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence

@@ -42,7 +42,7 @@ def test_no_part_of_a_value_is_shown_at_a_cut(cut: int) -> None:
 
 
 def test_no_part_of_a_repeated_value_is_shown() -> None:
-    """The hidden text is much shorter than the text, so that its cut comes near the ends."""
+    """Hidden values shorten the searched ends, so a value split by their cut could be shown."""
     for value in (LONG_SECRET, LONG_SECRET * 2_000):
         assert "<" not in resolver_with(value).excerpt(value * (1_000_000 // len(value)))
 
@@ -91,7 +91,7 @@ def test_all_values_of_one_text_are_hidden() -> None:
 
 
 class Rotating(Providers):
-    """Providers of another value of many lines each time."""
+    """Providers that give another value each time, each of many lines."""
 
     def __init__(self) -> None:
         super().__init__({}, {})

@@ -186,7 +186,7 @@ async def test_the_twins_run_under_releases_from_3_6() -> None:
 
 
 async def test_a_monitorable_source_has_kafkas_records_and_offsets() -> None:
-    """Key, value, header and offset name the task and the number; `max.messages` ends them."""
+    """Keys, values, headers and offsets name task and number; `max.messages` limits the records."""
     async with running_classes(monitorable()) as worker:
         await worker.plane.execute(CreateConnector("m", monitorable_config()))
         await until(lambda: offsets(worker, "m") == {"{'task.id': 'm-0'}": {"saved": 5}})

@@ -239,7 +239,7 @@ async def test_offsets_are_not_changed(
     ],
 )
 async def test_offsets_are_not_read(config: dict[str, str], sentence: str, release: str) -> None:
-    """The endpoint answers 500 with Kafka's message; the policy does not concern the past."""
+    """The endpoint answers 500 with Kafka's message; the policy does not apply to `as_of=`."""
     async with (
         reopened(config, "None", release) as worker,
         client_of(worker.plane.app) as client,
