@@ -55,6 +55,10 @@ class EndingTasks:
         self.reported: dict[int, list[str]] = {number: [] for number in range(len(ends_s))}
         """Reported states of each task."""
 
+    async def resolved(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings: they have no references."""
+        return settings
+
     async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
         """Prepare nothing."""
 
