@@ -70,7 +70,7 @@ def test_a_large_odd_body_is_read_in_another_process() -> None:
     """Another process parses the body; the server's event loop is free meanwhile."""
     path = "/connector-plugins/FileStreamSource/config/validate"
     small, large = (asking("PUT", path, odd_config(number)) for number in (2_000, 16_000))
-    assert large < small + 40 * 14_000  # reading one key takes some 400
+    assert large < small + 40 * 14_000  # reading a key here takes some 400 operations
 
 
 async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:

@@ -50,7 +50,7 @@ def test_a_file_that_is_no_scenario_fails_with_a_sentence(tmp_path: Path) -> Non
 
 
 def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:
-    """Without a scenario the plugin imports no module that plays one: each needs msgspec."""
+    """Without a scenario the plugin imports nothing that plays scenarios, and so no msgspec."""
     code = "import sys\n\n\ndef test_a():\n    assert 'msgspec' not in sys.modules\n"
     (tmp_path / "test_a.py").write_text(code)
     status, output = run_pytest(tmp_path)

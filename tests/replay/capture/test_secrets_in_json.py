@@ -446,7 +446,7 @@ def test_a_changed_password_in_a_url_stays_visible(
 def test_a_session_key_stays_valid_or_invalid(
     modes: tuple[SecretPolicy, SecretPolicy], key: str | None
 ) -> None:
-    """Java accepts base64 without padding, and rejects other text before and after the capture."""
+    """Valid keys stay valid, also without padding; keys that Java rejects stay invalid."""
     fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": 1}
     value = json_codec.encode(fields)
     for archived in (through(secrets, value, b"session-key") for secrets in modes):

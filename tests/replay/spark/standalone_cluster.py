@@ -114,7 +114,7 @@ def _count(program: JavaProgram, words: str) -> int:
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
-    """Run a cluster within the block; drivers of this process find its environment."""
+    """Run a cluster within the block; drivers inherit Spark's variables from this process."""
     cluster = StandaloneCluster(folder, workers)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _ENVIRONMENT.items():
