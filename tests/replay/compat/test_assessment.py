@@ -12,7 +12,7 @@ from replay.compat.report_formats import document, junit
 from tests.replay.compat.planted_log import CONFIG, STOPPED, Planted, running, stopped
 
 ODD = '{"properties":{"name":"a","rows":01}}'
-"""A config whose leading zero is a number from 3.6 on, and no JSON before that."""
+"""A config with a leading zero in a number: valid from 3.6 on, and no JSON before that."""
 
 
 def assessment_of(

@@ -192,7 +192,10 @@ SITUATIONS = {
     30: {"pages": {3}, "born": {1, 17}},
     36: {"pages": {2}, "born": {1, 17}},
 }
-"""Situations by step and connector: both are STOPPED; a 3.4 worker pauses and resumes `pages`."""
+"""Situations by step and connector.
+
+Both connectors are STOPPED; a 3.4 worker pauses and resumes `pages`.
+"""
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
