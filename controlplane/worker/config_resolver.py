@@ -3,45 +3,55 @@
 The log keeps the references. The values appear in no answer, status or trace.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
+from controlplane.event_loop import in_daemon_thread
 from controlplane.failure_text import MAX_CHARACTERS, around_gap, shortened
 from controlplane.notices import Notices
 from controlplane.settings.config_references import START, references_in, replace_references
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import Providers, ResolvedText
+from controlplane.worker.secret_index import (
+    ESCAPE_CHARACTERS,
+    SECRET_CHARACTERS,
+    WHOLE_FORMS,
+    SecretIndex,
+    Span,
+    bare_text,
+    forms_of,
+)
 
 WARNED_MAX = 10
 """Maximum references of one value in warnings of one kind."""
-
-SECRET_CHARACTERS = 3
-"""Minimum length of a value to hide. Shorter values are too frequent in the text of a trace."""
 
 LINE_CHARACTERS = 8
 """Minimum length of a line to hide, in a value of several lines: a shorter one is no secret (`}`).
 """
 
 LINES_HIDDEN = 200
-"""Maximum lines of a value that are hidden singly, the first ones. Each costs a search of every
-message; a private key has fewer, a bundle of certificates may have thousands.
+"""Maximum lines of a value that are hidden singly, the first ones. Each takes memory; a private key
+has fewer, a bundle of certificates may have thousands.
 """
 
 _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
+
+RESOLUTION_TIMEOUT_S = 60.0
+"""Longest wait for config providers in a command or before tasks start, as for a connector's hook
+(`controller.hook.timeout.ms`)."""
 
 VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
 FORMS_KEPT = 100
 """Number of forms per reference after which an older value is hidden as a whole only."""
-
-_HIDDEN = "\U0010ffff"
-"""Stands for a value until the text is cut. One character: no hidden text is longer than before."""
 
 
 class ResolvedReferences(NamedTuple):
@@ -60,6 +70,8 @@ class ConfigResolver:
         self._values: dict[str, dict[str, set[str]]] = {}
         """For each reference, its values from old to new. For each value, the forms in which
         messages may show it."""
+        self._index = SecretIndex()
+        """All forms of all values."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
@@ -100,19 +112,21 @@ class ConfigResolver:
 
     def _keep(self, secret: str, reference: str) -> None:
         """Keep a value as the newest of its reference; the newest is hidden in all forms."""
-        forms = {form for form in _forms(secret) if len(form) >= SECRET_CHARACTERS}
+        forms = _forms(secret)
         if not forms:
             return
         values = self._values.setdefault(reference, {})
-        values.pop(secret, None)
+        self._index.add(forms)
+        self._index.remove(values.pop(secret, ()))
         values[secret] = forms
         newer_forms = 0
         for value in reversed(values):
-            if newer_forms >= FORMS_KEPT:
-                values[value] &= {value}
+            if newer_forms >= FORMS_KEPT and len(values[value]) > WHOLE_FORMS:
+                self._index.remove(values[value] - forms_of(value))
+                values[value] = forms_of(value)
             newer_forms += len(values[value])
         if len(values) > VALUES_KEPT:
-            del values[next(iter(values))]
+            self._index.remove(values.pop(next(iter(values))))
 
     def referring(
         self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
@@ -150,7 +164,8 @@ class ConfigResolver:
 
     def _is_of_provider(self, value: str, present: str) -> bool:
         """True if a value equals the provider's present one, or contains an earlier one."""
-        return value == present or any(form in value for form in self._longest_first())
+        with self._lock:
+            return value == present or bool(self._index.spans(value))
 
     def _with_references(self, key: str, value: str, references: Iterable[str]) -> str:
         """Return a value with references in place of the provided values that it contains.
@@ -181,10 +196,11 @@ class ConfigResolver:
         restored = replace_references(
             replaced, lambda reference: inserted.get(reference.text, reference.text)
         )
-        # Line feeds replace each reference, so that the texts before and after it do not join and
-        # look like a secret.
-        rest = replace_references(replaced, lambda _: "\n\n")
-        if restored != value or any(form in rest for form in forms):
+        # Null characters replace each reference, so that the texts before and after it do not join
+        # and look like a secret.
+        rest = replace_references(replaced, lambda _: "\0\0")
+        texts = rest, bare_text(rest).text
+        if restored != value or any(form in text for form in forms for text in texts):
             raise ConnectError(
                 f"The task config {key} has a value of a config provider that cannot be stored as "
                 "a reference. Pass the value on as the provider gives it."
@@ -194,31 +210,38 @@ class ConfigResolver:
     def excerpt(self, text: str) -> str:
         """Return a text without the values of providers, and without its middle if it is long.
 
-        Only the shown ends of a long text are searched: a search for many values takes long. An end
-        loses as many characters as the longest value has that its cut splits. So no value is shown
-        in part.
+        In a long text, each end is searched further than it is shown: no value is shown in part.
         """
-        secrets = self._longest_first()
-        longest = len(secrets[0]) if secrets else 0
-        half = MAX_CHARACTERS // 2
-        searched = half + min(longest, half)
-        if len(text) <= 2 * searched:
-            return shortened(_with_word(_marked(secrets, text)))
-        start = _marked(secrets, text[:searched])
-        start = start[: max(0, len(start) - _split_length(secrets, text, searched))]
-        end = _marked_from_end(secrets, text[-searched:])
-        end = end[_split_length(secrets, text, len(text) - searched) :]
-        return around_gap(_with_word(start)[:half], _with_word(end)[-half:], len(text) - 2 * half)
-
-    def _longest_first(self) -> list[str]:
         with self._lock:
-            forms = {
-                form
-                for values in self._values.values()
-                for shown in values.values()
-                for form in shown
-            }
-        return sorted(forms, key=len, reverse=True)
+            if len(text) <= MAX_CHARACTERS:
+                return shortened(_hidden(text, self._index.spans(text), 0, len(text)))
+            half = MAX_CHARACTERS // 2
+            searched = half + ESCAPE_CHARACTERS * self._index.longest
+            start, end = text[:searched], text[-searched:]
+            start = _hidden(start, self._index.spans(start), 0, half)
+            end = _hidden(end, self._index.spans(end), len(end) - half, len(end))
+        return around_gap(start, end, len(text) - 2 * half)
+
+
+async def resolved_in_thread(
+    resolver: ConfigResolver, settings: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return settings with their references resolved, in a thread: a provider may read a file.
+
+    Raises:
+        ConnectError: a provider fails, or does not answer within `RESOLUTION_TIMEOUT_S`.
+    """
+    if not has_references(settings):
+        return settings
+    resolution = in_daemon_thread(partial(resolver.resolved, settings), "config references")
+    try:
+        async with asyncio.timeout(RESOLUTION_TIMEOUT_S):
+            return (await asyncio.wrap_future(resolution)).config
+    except TimeoutError:
+        keys = ", ".join(key for key, value in settings.items() if START in str(value))
+        raise ConnectError(
+            f"the config providers of {keys} have not answered in {RESOLUTION_TIMEOUT_S:g} s"
+        ) from None
 
 
 def has_references(settings: Mapping[str, Any]) -> bool:
@@ -234,36 +257,17 @@ def _warn(notices: Notices, key: str, resolved: ResolvedText) -> None:
         notices.warning("config_reference_unresolved", key=key, reference=reference, reason=reason)
 
 
-def _marked(secrets: Sequence[str], text: str) -> str:
-    """Return a text with a mark in place of each secret."""
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    return text
+def _hidden(text: str, spans: Iterable[Span], first: int, last: int) -> str:
+    """Return a part of a text with a word in place of each secret that is partly in it."""
+    parts, shown_to = list[str](), first
+    for start, end in spans:
+        if first < end and start < last:
+            parts += text[shown_to : max(shown_to, start)], "[hidden]"
+            shown_to = end
+    return "".join([*parts, text[shown_to:last]])
 
 
-def _marked_from_end(secrets: Sequence[str], text: str) -> str:
-    """Return the same as `_marked`, but the last of overlapping places is marked first."""
-    return _marked([secret[::-1] for secret in secrets], text[::-1])[::-1]
-
-
-def _split_length(secrets: Sequence[str], text: str, cut: int) -> int:
-    """Return the length of the longest secret that a cut of the text would split; 0: none.
-
-    `secrets`: the longest first.
-    """
-    lengths = (
-        len(secret)
-        for secret in secrets
-        if text.find(secret, max(0, cut - len(secret) + 1), cut + len(secret) - 1) >= 0
-    )
-    return next(lengths, 0)
-
-
-def _with_word(marked: str) -> str:
-    return marked.replace(_HIDDEN, "[hidden]")
-
-
-def _forms(secret: str) -> tuple[str, ...]:
+def _forms(secret: str) -> set[str]:
     """Return the forms in which a message may show a value, or a line of it."""
     bare = secret.strip()
     lines = [line.strip() for line in bare.splitlines()]
@@ -272,7 +276,8 @@ def _forms(secret: str) -> tuple[str, ...]:
         for line in lines
         if len(line) >= LINE_CHARACTERS and not line.startswith(_PEM_LABEL) and line != bare
     ]
-    return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1], *long_lines[:LINES_HIDDEN]
+    parts = (secret, bare, *long_lines[:LINES_HIDDEN])
+    return {form for part in parts for form in forms_of(part)}
 
 
 class PrivateNotices:

@@ -1,7 +1,7 @@
 """External actions of a worker's control plane: on the clients of tasks, and restarts."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from controlplane.core.records import Properties
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import OffsetState
 from controlplane.core.views.group_progress import LogEnd
-from controlplane.worker.config_resolver import ConfigResolver, has_references
+from controlplane.worker.config_resolver import ConfigResolver, resolved_in_thread
 from controlplane.worker.connector_classes import (
     ConnectorClasses,
     connector_class,
@@ -56,7 +56,8 @@ class WorkerActions:
             ExternalActionFailed: the connector cannot be started, or the action fails.
         """
         if not isinstance(action, RestartInstances):
-            await self._clients.perform(await self._resolved_action(action))
+            with self._private():
+                await self._clients.perform(await self._resolved_action(action))
         elif self.restart is not None:
             await self.restart(action)
 
@@ -72,7 +73,8 @@ class WorkerActions:
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group."""
-        return await self._clients.group_offsets(group, await self._resolved_overrides(admin))
+        with self._private():
+            return await self._clients.group_offsets(group, await self._resolved_overrides(admin))
 
     @property
     def reads_remote(self) -> bool:
@@ -87,15 +89,21 @@ class WorkerActions:
         """
         reader = remote_reader(self._clients)
         assert reader is not None, "see `reads_remote`"
-        clients = await self._resolved(question.clients)
-        resolved_question = msgspec.structs.replace(question, clients=clients)
-        return await reader.remote_offsets(resolved_question, profile)
+        with self._private():
+            clients = await self._resolved(question.clients)
+            resolved_question = msgspec.structs.replace(question, clients=clients)
+            return await reader.remote_offsets(resolved_question, profile)
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
         """Ends of partitions, without those that do not exist."""
-        return await self._clients.log_ends(partitions, await self._resolved_overrides(admin))
+        with self._private():
+            ends = await self._clients.log_ends(partitions, await self._resolved_overrides(admin))
+        return {
+            partition: end._replace(reason=self.excerpt(end.reason))
+            for partition, end in ends.items()
+        }
 
     # --- configs (`HasConfigValues`) ------------------------------------------------------------
 
@@ -119,10 +127,17 @@ class WorkerActions:
         return UNSET if admin is UNSET else await self._resolved(admin)
 
     async def _resolved(self, settings: Properties) -> Properties:
-        """Return client settings without references. In a thread: a provider may read a file."""
-        if not has_references(settings):
-            return settings
+        """Return client settings without references."""
         try:
-            return (await asyncio.to_thread(self._resolver.resolved, settings)).config
+            return {**await resolved_in_thread(self._resolver, settings)}
         except ConnectError as failure:
-            raise ExternalActionFailed("", self.excerpt(str(failure))) from failure
+            raise ExternalActionFailed("", str(failure)) from failure
+
+    @contextmanager
+    def _private(self) -> Iterator[None]:
+        """Hide the values of config providers in a failure: a client may name its settings."""
+        try:
+            yield
+        except ExternalActionFailed as failure:
+            answer, cause = self.excerpt(failure.answer), self.excerpt(failure.cause)
+            raise ExternalActionFailed(answer, cause) from None

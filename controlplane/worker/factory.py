@@ -1,6 +1,5 @@
 """Makes connectors and tasks from their configs."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,7 +21,12 @@ from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, is_remote,
 from controlplane.core.validation.pattern_rules import TOPICS_REGEX, compiled_regex
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
-from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices, has_references
+from controlplane.worker.config_resolver import (
+    ConfigResolver,
+    PrivateNotices,
+    has_references,
+    resolved_in_thread,
+)
 from controlplane.worker.connector_classes import (
     ConnectorClasses,
     class_name,
@@ -186,14 +190,10 @@ class InstanceFactory:
     async def resolved(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return settings of a connector with their references resolved.
 
-        In a thread: a provider may read a file.
-
         Raises:
-            ConnectError: a provider fails.
+            ConnectError: a provider fails, or does not answer in time.
         """
-        if not has_references(settings):
-            return settings
-        return (await asyncio.to_thread(self._resolver.resolved, settings)).config
+        return await resolved_in_thread(self._resolver, settings)
 
     def forget(self, name: str) -> None:
         """Drop the offsets of a deleted connector."""

@@ -203,6 +203,11 @@ async def test_a_worker_resolves_the_login_of_an_override(broker: Broker, topic:
                 continue
             with pytest.raises(ExternalActionFailed, match="refuses the name or the password"):
                 await outside.group_offsets(group, overrides)
+            nowhere = {"bootstrap.servers": "${env:PASSWORD}:9092"}
+            words = r"\[hidden\]:9092 does not resolve"
+            with pytest.raises(ExternalActionFailed, match=words) as failure:
+                await outside.group_offsets(group, nowhere)
+            assert password not in str(failure.value)
 
 
 async def test_actions_can_be_repeated(broker: Broker, topic: str) -> None:

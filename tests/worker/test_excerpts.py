@@ -1,18 +1,16 @@
 """Excerpts of texts: without values of config providers, and short."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from controlplane.failure_text import MAX_CHARACTERS, shortened
 from controlplane.settings.providers import Providers, ResolvedText
-from controlplane.worker import config_resolver
 from controlplane.worker.config_resolver import (
     FORMS_KEPT,
     LINES_HIDDEN,
     VALUES_KEPT,
     ConfigResolver,
 )
+from controlplane.worker.secret_index import SecretIndex, Span
 
 LONG_SECRET = "".join(f"<{number}>" for number in range(12))
 ENDS = MAX_CHARACTERS // 2
@@ -39,6 +37,12 @@ def test_no_part_of_a_value_is_shown_at_a_cut(cut: int) -> None:
             excerpt = resolver.excerpt(text)
             assert "<" not in excerpt
             assert len(excerpt) < MAX_CHARACTERS + 100
+
+
+def test_a_value_beyond_the_ends_leaves_them() -> None:
+    """The end of the excerpt begins at its character, whatever lies before."""
+    text = "a" * MAX_CHARACTERS + LONG_SECRET + "b" * (ENDS + 1)
+    assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
 
 
 def test_no_part_of_a_repeated_value_is_shown() -> None:
@@ -74,7 +78,7 @@ def test_the_lines_of_a_value_are_hidden_up_to_a_limit() -> None:
     resolver = resolver_with("\n".join(lines))
     assert resolver.excerpt(lines[LINES_HIDDEN - 1]) == "[hidden]"
     assert resolver.excerpt("\n".join(lines)) == "[hidden]"
-    assert len(resolver._longest_first()) <= LINES_HIDDEN + 4
+    assert len(resolver._index) <= LINES_HIDDEN + 4
 
 
 def test_a_value_within_the_word_hidden_is_hidden_once() -> None:
@@ -117,20 +121,25 @@ def test_older_values_are_kept_within_limits() -> None:
     newest, *older = reversed(providers.values[-VALUES_KEPT:])
     for value in (newest, *older, *newest.splitlines(), *older[0].splitlines()):
         assert resolver.excerpt(value) == "[hidden]"
-    assert len(resolver._longest_first()) < 2 * FORMS_KEPT + VALUES_KEPT
+    assert len(resolver._index) < 2 * (FORMS_KEPT + VALUES_KEPT)
     assert list(resolver._values) == ["${vault:key}"]
 
 
 def test_only_the_ends_of_a_long_text_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each value costs a search. The excerpt of a text without values is `shortened`."""
+    """A search takes time. The excerpt of a text without values is `shortened`."""
     searched: list[int] = []
-    marked = config_resolver._marked
+    spans = SecretIndex.spans
 
-    def noted(secrets: Sequence[str], text: str) -> str:
+    def noted(index: SecretIndex, text: str) -> list[Span]:
         searched.append(len(text))
-        return marked(secrets, text)
+        return spans(index, text)
 
-    monkeypatch.setattr(config_resolver, "_marked", noted)
+    monkeypatch.setattr(SecretIndex, "spans", noted)
     text = "".join(map(str, range(200_000)))
     assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
-    assert sum(searched) < MAX_CHARACTERS + 100
+    assert sum(searched) < MAX_CHARACTERS + 1_000
+
+
+def test_what_overlaps_is_hidden_as_one() -> None:
+    """No part of a value is shown because another begins or ends within it."""
+    assert resolver_with("abcdefg", "efghijk").excerpt("x abcdefghijk y") == "x [hidden] y"

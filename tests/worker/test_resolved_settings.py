@@ -1,11 +1,13 @@
 """References to config providers in settings that the runtime reads, and in hooks (KIP-297)."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from threading import Event
 from typing import Any
 
 import pytest
 
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, key
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import (
     AlterOffsets,
@@ -16,7 +18,9 @@ from controlplane.core.context import DecisionSettings
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Refusal, Settings
-from controlplane.settings.providers import Providers
+from controlplane.settings.providers import Providers, ResolvedText
+from controlplane.worker import config_resolver
+from controlplane.worker.config_resolver import ConfigResolver, resolved_in_thread
 from tests.worker.worker_fixture import (
     RecordedNotices,
     config_of,
@@ -203,3 +207,31 @@ async def test_a_hook_is_not_called_if_a_provider_fails() -> None:
             await altered(worker, password="${file:/missing:password}")
         assert not any(topic.values for topic in worker.plane.state.offsets.values())
     assert received_configs == []
+
+
+class Hanging(Providers):
+    """Providers that do not answer before the end of the test."""
+
+    def __init__(self) -> None:
+        super().__init__({}, {})
+        self.released = Event()
+
+    def of_connector(self, key: str, text: str) -> ResolvedText:
+        """Wait."""
+        self.released.wait()
+        return super().of_connector(key, text)
+
+
+async def test_a_provider_that_hangs_fails_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the setting. Settings without references need no thread."""
+    monkeypatch.setattr(config_resolver, "RESOLUTION_TIMEOUT_S", 0.05)
+    providers = Hanging()
+    try:
+        with pytest.raises(ConnectError, match=r"providers of password have not answered in 0\.05"):
+            await resolved_in_thread(
+                ConfigResolver(providers), {"password": "${vault:key}", "plain": "x"}
+            )
+    finally:
+        providers.released.set()
+    plain = {"plain": "x"}
+    assert await resolved_in_thread(ConfigResolver(providers), plain) == plain

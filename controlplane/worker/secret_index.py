@@ -1,0 +1,195 @@
+r"""Search of texts for many secrets at once, also in escaped forms.
+
+A message may show a secret as `repr`, JSON or `bytes` do, and escape such a text again. So secrets
+are searched in a text and in its bare text. A bare text has no backslashes, and characters in place
+of their escapes. The bare text of `it\'s\n` is `it'sn`, as is that of `it's` with a line feed.
+"""
+
+import re
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+SECRET_CHARACTERS = 3
+"""Minimum length of a text to hide. Shorter ones are too frequent in the text of a trace."""
+
+SEARCH_STEPS = 1_000_000
+"""Maximum work for one text: comparisons, and one step for every 64 characters compared. They take
+about 0.3 s. A text that needs more is hidden as a whole."""
+
+ESCAPE_CHARACTERS = 8
+r"""Maximum characters of a text for one character of a secret: `\xc3\xa4` for one in UTF-8."""
+
+_STEP_CHARACTERS = 64
+
+_ESCAPE = re.compile(
+    r"\\++u([dD][89abAB][0-9a-fA-F]{2})\\++u([dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\++(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))"
+    r"|\\++|[\b\t\n\f\r]"
+)
+"""Escapes and control characters. The first form is a pair of surrogates, as in JSON."""
+
+_LETTERS = {"\b": "b", "\t": "t", "\n": "n", "\f": "f", "\r": "r", "\\": ""}
+r"""Bare text of characters whose escapes have a letter: `\n`."""
+
+Span = tuple[int, int]
+"""Start and end of a secret in a text."""
+
+
+WHOLE_FORMS = 3
+"""Maximum number of forms of one text."""
+
+
+def forms_of(secret: str) -> set[str]:
+    """Return the texts to search for: the secret, its bare text, and that of its bytes."""
+    forms = {secret, bare_text(secret).text}
+    if not secret.isascii():
+        forms.add(bare_text(secret.encode("utf-8", "replace").decode("latin-1")).text)
+    return {form for form in forms if len(form) >= SECRET_CHARACTERS}
+
+
+class SecretIndex:
+    """Forms of secrets, by their first characters. One pass over a text finds all of them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        """Number of times that each form was added."""
+        self._lengths: dict[str, Counter[int]] = {}
+        """Numbers of forms by length, for each start of `SECRET_CHARACTERS` characters."""
+        self.longest = 0
+        """Length of the longest form that was ever added."""
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add(self, forms: Iterable[str]) -> None:
+        """Add forms; each may be added several times."""
+        for form in forms:
+            if not self._counts[form]:
+                self._lengths.setdefault(form[:SECRET_CHARACTERS], Counter())[len(form)] += 1
+                self.longest = max(self.longest, len(form))
+            self._counts[form] += 1
+
+    def remove(self, forms: Iterable[str]) -> None:
+        """Remove forms that were added, each once."""
+        for form in forms:
+            self._counts[form] -= 1
+            if self._counts[form]:
+                continue
+            del self._counts[form]
+            lengths = self._lengths[form[:SECRET_CHARACTERS]]
+            lengths[len(form)] -= 1
+            if not lengths[len(form)]:
+                del lengths[len(form)]
+            if not lengths:
+                del self._lengths[form[:SECRET_CHARACTERS]]
+
+    def spans(self, text: str) -> list[Span]:
+        """Return where a text shows secrets: sorted, and no two of them touch."""
+        if not self._counts:
+            return []
+        bare = bare_text(text)
+        try:
+            raw_spans = [*self._places(text)]
+            bare_spans = [*self._places(bare.text)] if bare.text != text else []
+        except _TooManySteps:
+            return [(0, len(text))]
+        return _joined([*raw_spans, *(bare.span_in_text(span) for span in bare_spans)])
+
+    def _places(self, text: str) -> Iterator[Span]:
+        """Yield the longest form at each place of a text.
+
+        Raises:
+            _TooManySteps: it takes more than `SEARCH_STEPS`.
+        """
+        steps = 0
+        for start in range(len(text) - SECRET_CHARACTERS + 1):
+            lengths = self._lengths.get(text[start : start + SECRET_CHARACTERS])
+            if lengths is None:
+                continue
+            longest = 0
+            for length in lengths:
+                steps += 1 + length // _STEP_CHARACTERS
+                form = text[start : start + length]
+                if len(form) > longest and form in self._counts:
+                    longest = len(form)
+            if longest:
+                yield start, start + longest
+            if steps > SEARCH_STEPS:
+                raise _TooManySteps
+
+
+class _TooManySteps(Exception):
+    """A text needs too much work."""
+
+
+class BareText(NamedTuple):
+    """A text without escapes; its pieces are escapes, and the texts between them."""
+
+    text: str
+    starts: list[int]
+    """Start of each piece in the bare text."""
+    pieces: list[tuple[int, int, bool]]
+    """Start and end of each piece in the original text; True for an escape."""
+
+    def span_in_text(self, span: Span) -> Span:
+        """Return the place in the original text."""
+        start, end = span
+        first, _, is_escape = self._piece(start)
+        text_start = first if is_escape else first + start - self.starts[self._at(start)]
+        first, last, is_escape = self._piece(end - 1)
+        text_end = last if is_escape else first + end - self.starts[self._at(end - 1)]
+        return text_start, text_end
+
+    def _at(self, position: int) -> int:
+        return bisect_right(self.starts, position) - 1
+
+    def _piece(self, position: int) -> tuple[int, int, bool]:
+        return self.pieces[self._at(position)]
+
+
+def bare_text(text: str) -> BareText:
+    """Return a text without backslashes, and with the characters for which escapes stand."""
+    parts, starts, pieces = list[str](), list[int](), list[tuple[int, int, bool]]()
+    length = 0
+
+    def add(part: str, start: int, end: int, *, is_escape: bool) -> None:
+        nonlocal length
+        if part:
+            parts.append(part)
+            starts.append(length)
+            pieces.append((start, end, is_escape))
+            length += len(part)
+
+    before = 0
+    for escape in _ESCAPE.finditer(text):
+        add(text[before : escape.start()], before, escape.start(), is_escape=False)
+        add(_character(escape), escape.start(), escape.end(), is_escape=True)
+        before = escape.end()
+    add(text[before:], before, len(text), is_escape=False)
+    return BareText("".join(parts), starts, pieces)
+
+
+def _character(escape: re.Match[str]) -> str:
+    """Return the bare text of an escape or a control character."""
+    high, low, *codes = escape.groups()
+    if high:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
+    code = next((int(code, 16) for code in codes if code), None)
+    if code is None:
+        return _LETTERS[escape[0][-1]]
+    if code > sys.maxunicode:
+        return ""
+    return _LETTERS.get(chr(code), chr(code))
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
