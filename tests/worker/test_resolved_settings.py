@@ -209,7 +209,7 @@ async def test_a_hook_is_not_called_if_a_provider_fails() -> None:
     assert received_configs == []
 
 
-class Hanging(Providers):
+class SilentProviders(Providers):
     """Providers that do not answer before the end of the test."""
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class Hanging(Providers):
 async def test_a_provider_that_hangs_fails_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the setting. Settings without references need no thread."""
     monkeypatch.setattr(config_resolver, "RESOLUTION_TIMEOUT_S", 0.05)
-    providers = Hanging()
+    providers = SilentProviders()
     try:
         with pytest.raises(ConnectError, match=r"providers of password have not answered in 0\.05"):
             await resolved_in_thread(
