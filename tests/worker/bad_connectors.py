@@ -141,6 +141,12 @@ def _raise(how: str, message: str) -> None:
             os._exit(EXIT_CODE)
         case "cancel":
             raise asyncio.CancelledError(message)
+        case "cancel task":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel(message)
+        case "stop loop":
+            asyncio.get_running_loop().stop()
         case "odd":
             raise Odd(message)
         case "unprintable":
@@ -327,7 +333,11 @@ async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str)
 
 def message_of(where: str, how: str) -> str:
     """Message of the exception that a place raises, as traces and log lines spell it."""
-    texts = {"unprintable": "<exception str() failed>", "os exit": f"{EXIT_CODE}"}
+    texts = {
+        "unprintable": "<exception str() failed>",
+        "os exit": f"{EXIT_CODE}",
+        "stop loop": "Cannot stop the event loop of a connector: the runtime needs it",
+    }
     return texts.get(how, f"bad {where}")
 
 
@@ -353,6 +363,8 @@ RAISED = {
     "exit": "SystemExit",
     "os exit": "SystemExit",
     "cancel": "asyncio.exceptions.CancelledError",
+    "cancel task": "asyncio.exceptions.CancelledError",
+    "stop loop": "RuntimeError",
     "odd": "tests.worker.bad_connectors.Odd",
     "unprintable": "tests.worker.bad_connectors.Unprintable",
 }

@@ -10,11 +10,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from selectors import DefaultSelector
-from types import CoroutineType, FrameType, GeneratorType
+from types import CoroutineType, FrameType, GeneratorType, TracebackType
 from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
@@ -32,7 +33,7 @@ _STACK_MAX = 20
 
 
 class AuthorExit(ConnectError):
-    """The connector's code raised `SystemExit` or another exception that is no `Exception`."""
+    """The connector's code raised an exception that is no `Exception`, or cancelled its call."""
 
 
 FORKED_EXIT = 70
@@ -65,6 +66,48 @@ def end_if_forked(process: int) -> None:
         os._exit(FORKED_EXIT)
 
 
+class _AuthorLoop(asyncio.SelectorEventLoop):
+    """Event loop of an `AuthorThread`. Only the runtime stops it."""
+
+    def __init__(self) -> None:
+        super().__init__(_OwnSelector())
+        self.ended = False
+        """True once the thread ends: the runtime has stopped the loop, and cancels what is left."""
+
+    def stop(self) -> None:
+        """Stop the loop, unless the connector's code asks.
+
+        Raises:
+            RuntimeError: the thread has not ended.
+        """
+        if not self.ended:
+            raise RuntimeError("Cannot stop the event loop of a connector: the runtime needs it")
+        super().stop()
+
+    def end(self) -> None:
+        """Stop the loop for the end of its thread."""
+        self.ended = True
+        self.stop()
+
+
+class _AuthorTask(asyncio.Task[Any]):
+    """Asyncio task of one call. Notes the code that cancels it."""
+
+    cancellation: asyncio.CancelledError | None = None
+    """Latest request to cancel the task. Its traceback has the calls that made the request."""
+    cancelled_at = "an unknown place"
+    """File, line and function of that request."""
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Request the cancellation of the task."""
+        cancellation = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
+        frames = _author_frames(sys._getframe(1))  # noqa: SLF001 - as faulthandler
+        self.cancellation = cancellation.with_traceback(_traceback_of(frames))
+        if frames:
+            self.cancelled_at = _line_of(frames[0])
+        return super().cancel(msg)
+
+
 class AuthorThread:
     """Calls functions in one thread with an event loop of its own, one after another.
 
@@ -77,7 +120,7 @@ class AuthorThread:
     ) -> None:
         """`notices`: receives a warning for each call that does not return in `SLOW_CALL_S`."""
         self._notices = notices
-        self._loop = asyncio.SelectorEventLoop(_OwnSelector())
+        self._loop = _AuthorLoop()
         self._left_behind = False
         context = context or copy_context()
         self._thread = threading.Thread(
@@ -91,25 +134,28 @@ class AuthorThread:
         left = asyncio.all_tasks(self._loop)
         for task in left:
             task.cancel()
-        self._loop.run_until_complete(_all_ended(left))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
+        loop = self._loop
+        for ending in (
+            _all_ended(left),
+            loop.shutdown_asyncgens(),
+            loop.shutdown_default_executor(),
+        ):
+            with suppress(asyncio.CancelledError):  # a `finally` may cancel all asyncio tasks
+                loop.run_until_complete(ending)
+        loop.close()
 
     def _run_until_stopped(self) -> None:
         """Run the loop; `SystemExit` in an asyncio task of the author does not end the thread."""
-        while True:
-            try:
+        while not self._loop.ended:
+            with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):
-                continue
-            return
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Begin a call, and return the future of its result; it belongs to the caller's loop.
 
         If the function returns an awaitable, the thread awaits it. The future fails with what the
-        function raises, and with `AuthorExit` for `SystemExit` and its like.
+        function raises, and with `AuthorExit` for `SystemExit` and its like. A call whose asyncio
+        task the connector's code cancels fails with `AuthorExit`, too.
         """
         if self._notices is None:
             return self.submit_wait(function, *arguments)
@@ -120,8 +166,42 @@ class AuthorThread:
 
     def submit_wait(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Begin a call as `submit` does, without a warning: it may wait for a source's records."""
-        call = asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
-        return asyncio.wrap_future(call)
+        return asyncio.wrap_future(self._submitted(function, arguments))
+
+    def _submitted(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any]:
+        """Begin a call. A cancellation of the returned future cancels an `async def`.
+
+        `asyncio.run_coroutine_threadsafe` does nearly the same. There, a cancellation by the
+        connector's code looks like one by the runtime, which waits for no result.
+        """
+        call: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(self._begin, call, function, arguments)
+        return call
+
+    def _begin(
+        self, call: Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
+        task = _AuthorTask(_called(function, arguments), loop=self._loop)
+        task.add_done_callback(partial(self._settle, call))
+        call.add_done_callback(partial(self._cancel, task))
+
+    def _cancel(self, task: _AuthorTask, call: Future[Any]) -> None:
+        """Cancel the asyncio task of a call that the runtime has cancelled."""
+        if call.cancelled():
+            with suppress(RuntimeError):  # its loop is closed
+                self._loop.call_soon_threadsafe(task.cancel)
+
+    def _settle(self, call: Future[Any], task: "asyncio.Task[Any]") -> None:
+        """Pass the result of an asyncio task on to the future of its call."""
+        if task.cancelled() and self._loop.ended:
+            call.cancel()
+        failure = _cancelled_call(task) if task.cancelled() else task.exception()
+        if not call.set_running_or_notify_cancel():
+            return
+        if failure is None:
+            call.set_result(task.result())
+        else:
+            call.set_exception(failure)
 
     def _warn(self, notices: Notices, awaited: object) -> None:
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - as faulthandler
@@ -140,7 +220,7 @@ class AuthorThread:
         is free.
         """
         if self._left_behind:
-            asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
+            self._submitted(function, arguments)
             return None
         return await self.submit(function, *arguments)
 
@@ -161,7 +241,7 @@ class AuthorThread:
         try:
             await self.call(once)
         except asyncio.CancelledError:
-            asyncio.run_coroutine_threadsafe(_called(once, ()), self._loop)
+            self._submitted(once, ())
             raise
 
     def leave_behind(self) -> None:
@@ -187,7 +267,7 @@ class AuthorThread:
 
     def _stop_soon(self) -> None:
         """Stop the loop once all calls that were submitted before have begun."""
-        self._loop.call_soon(self._loop.stop)
+        self._loop.call_soon(self._loop.end)
 
 
 class _WatchedCall:
@@ -234,11 +314,39 @@ def _is_waiting(frame: FrameType | None) -> bool:
 
 def _author_calls(frame: FrameType | None) -> list[str]:
     """Return the author's calls on a stack, innermost first; empty if this module is not on it."""
-    calls: list[str] = []
+    return [_line_of(frame) for frame in _author_frames(frame)]
+
+
+def _author_frames(frame: FrameType | None) -> list[FrameType]:
+    """Return the author's frames on a stack, innermost first; empty if this module is not on it."""
+    frames: list[FrameType] = []
     while frame is not None and frame.f_code.co_filename != __file__:
-        calls.append(_line_of(frame))
+        frames.append(frame)
         frame = frame.f_back
-    return [] if frame is None else calls
+    return [] if frame is None else frames
+
+
+def _traceback_of(frames: Iterable[FrameType]) -> TracebackType | None:
+    """Return the traceback of frames, which come innermost first."""
+    traceback: TracebackType | None = None
+    for frame in frames:
+        traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)
+    return traceback
+
+
+def _cancelled_call(task: "asyncio.Task[Any]") -> AuthorExit:
+    """Return the failure of a call whose asyncio task the connector's code has cancelled.
+
+    Its causes have the line that awaited, and the line that cancelled.
+    """
+    assert isinstance(task, _AuthorTask)
+    failure = AuthorExit(f"The connector cancelled its asyncio task at {task.cancelled_at}")
+    try:
+        task.result()
+    except asyncio.CancelledError as ended:
+        ended.__cause__ = task.cancellation
+        failure.__cause__ = ended
+    return failure
 
 
 def _awaiting_calls(awaitable: object) -> list[str]:
@@ -270,7 +378,7 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     except BaseException as ended:
         task = asyncio.current_task()
         if isinstance(ended, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # the runtime has cancelled the call
+            raise  # the thread knows by whom the call was cancelled
         raise AuthorExit(f"The connector raised {description_of(ended)}") from ended
     finally:
         end_if_forked(process)

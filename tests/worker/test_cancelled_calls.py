@@ -1,0 +1,185 @@
+"""Connectors that cancel asyncio tasks: their own call, or all of their thread."""
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from controlplane.connect import Source
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector
+from controlplane.worker.drivers.author_thread import AuthorExit, AuthorThread
+from tests.patience import PATIENCE_S
+from tests.worker.bad_connectors import (
+    SHORT,
+    calls,
+    create_bad,
+    plan,
+    threads_of,
+    with_neighbour,
+)
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    config_of,
+    running,
+    task_trace,
+    until,
+    until_state,
+    until_values,
+)
+
+
+class CancellingSource(Source):
+    """Source that cancels asyncio tasks as the test plans."""
+
+    def split(self, config: Any, limit: int) -> Any:
+        """Cancel, if the plan names `split`."""
+        del limit
+        _act("split")
+        return [dict(config)]
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield two records without end, and cancel after the first."""
+        while True:
+            yield task.record("a", {"p": 1}, {"at": 1}, topic="t")
+            _act("read")
+            if plan["where"] == "read and await":
+                plan["how"]()
+                await asyncio.sleep(0)
+            yield task.record("b", {"p": 1}, {"at": 2}, topic="t")
+            yield task.idle(0.01)
+
+
+def _act(place: str) -> None:
+    if plan["where"] == place:
+        plan["how"]()
+
+
+def _present_task() -> "asyncio.Task[Any]":
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def cancel_own() -> None:
+    """Cancel the present asyncio task."""
+    _present_task().cancel()
+
+
+def cancel_all() -> None:
+    """Cancel all asyncio tasks of the thread."""
+    for task in asyncio.all_tasks():
+        task.cancel()
+
+
+def cancel_soon() -> None:
+    """Cancel the present asyncio task by a callback of its event loop."""
+    asyncio.get_running_loop().call_soon(_present_task().cancel)
+
+
+def line_in(method: str) -> str:
+    """Pattern of a line of this module in a trace."""
+    return rf'test_cancelled_calls\.py", line \d+, in {method}\n'
+
+
+@pytest.mark.parametrize(
+    ("where", "how", "methods"),
+    [
+        ("read", cancel_own, ["read", "_act", "cancel_own"]),
+        ("read", cancel_all, ["read", "_act", "cancel_all"]),
+        ("read and await", cancel_own, ["read", "cancel_own", "read"]),
+        ("read and await", cancel_soon, ["read"]),
+    ],
+)
+async def test_a_task_that_cancels_itself_is_failed(
+    where: str, how: Callable[[], None], methods: list[str]
+) -> None:
+    """The trace has the line that cancelled, and the line that awaited."""
+    plan.update(where=where, how=how)
+    async with with_neighbour(CancellingSource) as worker:
+        await create_bad(worker, CancellingSource)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        trace = task_trace(worker, "bad")
+        assert re.search("(.|\n)*".join(map(line_in, methods)), trace), trace
+        assert "AuthorExit: The connector cancelled its asyncio task at " in trace
+
+
+async def test_a_split_that_cancels_itself_is_logged() -> None:
+    """`split` fails as by an exception: the log says so, and it is called again."""
+    plan.update(where="split", how=cancel_all)
+    notices = RecordedNotices()
+    async with with_neighbour(CancellingSource, notices=notices) as worker:
+        await create_bad(worker, CancellingSource)
+        await until(lambda: notices.of("task_configs_not_published"))
+        assert "cancelled its asyncio task at " in str(notices.of("task_configs_not_published")[0])
+        plan["where"] = ""
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_fails() -> None:
+    """An earlier call of the thread cancels all asyncio tasks."""
+    thread = AuthorThread("cancelling")
+    both_submitted = threading.Event()
+
+    def wait() -> None:
+        calls.append("waiting")
+        both_submitted.wait(PATIENCE_S)
+
+    thread.submit(wait)
+    await until(lambda: calls)
+    submitted = [thread.submit(cancel_all), thread.submit(list)]
+    both_submitted.set()
+    async with asyncio.timeout(PATIENCE_S):
+        for call in submitted:
+            with pytest.raises(AuthorExit, match="cancelled its asyncio task at "):
+                await call
+    thread.abandon()
+
+
+async def test_a_thread_ends_although_its_code_cancels_the_end() -> None:
+    """A `finally` that cancels all asyncio tasks keeps no thread, and prints no trace."""
+    thread = AuthorThread("task cancelling-0")
+
+    async def wait() -> None:
+        try:
+            calls.append("waiting")
+            await asyncio.Event().wait()
+        finally:
+            cancel_all()
+
+    call = thread.submit(wait)
+    await until(lambda: calls)
+    thread.abandon()
+    await until(lambda: not threads_of("cancelling"))
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+class TimingOut(Source):
+    """Source that uses asyncio's own cancellations."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield a record after a timeout, and after a cancellation that is caught."""
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.sleep(1)
+        except TimeoutError:
+            yield task.record("timed out", {"p": 1}, {"at": 1}, topic="t")
+        cancel_own()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            yield task.record("caught", {"p": 1}, {"at": 2}, topic="t")
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_cancellations_that_the_connector_handles_fail_no_task() -> None:
+    """A timeout or a caught cancellation is the connector's own affair."""
+    async with running(TimingOut, runtime=SHORT) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(TimingOut)))
+        await until_values(worker.plane.log, "t", [b"timed out", b"caught"])
+        await until_state(worker, "c", "RUNNING", "RUNNING")
