@@ -40,6 +40,7 @@ from controlplane.worker.data_topics.override_checks import (
     check_source_connector,
     check_source_task,
 )
+from controlplane.worker.data_topics.state_topics import refuse_state_topics
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
@@ -72,6 +73,7 @@ from controlplane.worker.metrics.task_metrics import SinkTaskMetrics, SourceTask
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.records.conversion import Pipelines, SinkPipeline, SourcePipeline
 from controlplane.worker.records.error_reports import ErrorReporter
+from controlplane.worker.records.record_errors import ErrorSettings
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
@@ -293,6 +295,7 @@ class InstanceFactory:
             thread=converting,
             pipeline=pipeline,
             topics=SourceTopics(rules, converting),
+            state_topics=self._clients.state_topics(draft.connector_config),
             reporter=self._reporter(draft, pipeline),
             offsets=offsets,
             control=draft.control,
@@ -336,6 +339,7 @@ class InstanceFactory:
 
     async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
         check_sink_task(draft.connector_config, self._plane.context)
+        self._check_dead_letter_topic(draft)
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
         group = group_of(draft.identity.connector, draft.connector_config, self._plane.context)
@@ -366,6 +370,11 @@ class InstanceFactory:
         )
         context.reporting = run.report
         return run
+
+    def _check_dead_letter_topic(self, draft: "_TaskDraft") -> None:
+        config = draft.connector_config
+        topics = [ErrorSettings.of(config).dead_letter_topic]
+        refuse_state_topics(draft.identity.connector, topics, self._clients.state_topics(config))
 
     def _reporter(
         self, draft: "_TaskDraft", pipeline: SourcePipeline | SinkPipeline

@@ -97,6 +97,18 @@ async def test_topics_are_created_by_group(broker: Broker, own_topics: Topics) -
 
 
 @NEWEST
+async def test_state_topics_get_no_records(broker: Broker, own_topics: Topics) -> None:
+    """A task that would write to the topic of configs is FAILED; the topic has no such record."""
+    async with worker_on(broker, own_topics, Spreading) as worker:
+        config = config_of(Spreading) | {"topics.out": own_topics.config}
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        refusal = f"Connector s cannot write records to topic {own_topics.config}, which has"
+        assert refusal in task_trace(worker, "s")
+        assert "1" not in await values_in(broker, own_topics.config)
+
+
+@NEWEST
 async def test_without_creation_the_brokers_create(broker: Broker, own_topics: Topics) -> None:
     """With `topic.creation.enable=false` the brokers' default applies."""
     name = unused_name()

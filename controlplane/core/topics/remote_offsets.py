@@ -19,20 +19,25 @@ _CLIENTS = (_PRODUCER, "consumer.override.", "admin.override.")
 
 
 def remote_topic(state: ClusterState, config: Properties, worker: DecisionSettings) -> str | None:
-    """Offsets topic on another cluster; None: the offsets are on the worker's.
+    """Offsets topic on another cluster; None: the offsets are on the worker's."""
+    own = config.get(OFFSETS_TOPIC) or None
+    with_producer = state.exactly_once or own is not None
+    if not (state.profile.own_offset_topics and with_producer):
+        return None
+    if not has_other_brokers(config, worker):
+        return None
+    return own if isinstance(own, str) else state.topics.offsets
+
+
+def has_other_brokers(config: Properties, worker: DecisionSettings) -> bool:
+    """True if a connector's producer has other brokers than the worker.
 
     Addresses are compared as texts (`Worker#sameOffsetTopicAsWorker`).
     """
-    own = config.get(OFFSETS_TOPIC) or None
-    with_producer = state.exactly_once or own is not None
     servers = producer_servers(config, worker)
-    if not (state.profile.own_offset_topics and with_producer and servers):
-        return None
-    if not worker.bootstrap_servers or _server_set(servers) == _server_set(
-        worker.bootstrap_servers
-    ):
-        return None
-    return own if isinstance(own, str) else state.topics.offsets
+    if not servers or not worker.bootstrap_servers:
+        return False
+    return _server_set(servers) != _server_set(worker.bootstrap_servers)
 
 
 def producer_servers(config: Properties, worker: DecisionSettings) -> str:

@@ -228,6 +228,13 @@ class TaskClients(Protocol):
         """Offsets topics of the sources of this worker."""
         ...
 
+    def state_topics(self, config: Mapping[str, str]) -> frozenset[str]:
+        """Return the topics of the control plane's state on the cluster of a task's producer.
+
+        Empty: that cluster is not the one of the control plane's log.
+        """
+        ...
+
     def producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Producer]:

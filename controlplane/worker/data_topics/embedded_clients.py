@@ -56,6 +56,11 @@ class LogClients:
         self.offsets = LogOffsets(written, self._topics, limits)
         """Offsets topics of the sources, in the log of the control plane."""
 
+    def state_topics(self, config: Mapping[str, str]) -> frozenset[str]:
+        """Return the topics of the control plane's state: every producer writes to its log."""
+        del config
+        return self._internal_topics
+
     @asynccontextmanager
     async def producer(
         self, task: TaskIdentity, config: Mapping[str, str]

@@ -4,8 +4,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
+import msgspec
+
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.controller.remote_offsets import RemoteOffsetTopics
+from controlplane.core.topics.remote_offsets import has_other_brokers
 from controlplane.core.topics.source_partitions import is_remote
 from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
@@ -80,6 +83,12 @@ class KafkaClients:
         self.offsets = offsets
         """Offsets topics of the sources, on brokers or in the control plane's log."""
         self._plane = plane
+
+    def state_topics(self, config: Mapping[str, str]) -> frozenset[str]:
+        """Return the topics of the control plane's state on the cluster of a task's producer."""
+        if not self.offsets.on_brokers or has_other_brokers(config, self._plane.context.worker):
+            return frozenset()
+        return frozenset(msgspec.structs.astuple(self._plane.state.topics))
 
     @asynccontextmanager
     async def producer(

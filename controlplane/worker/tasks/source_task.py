@@ -12,6 +12,7 @@ from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, Tra
 from controlplane.failure_text import description_of
 from controlplane.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.state_topics import refuse_state_topics
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
 from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit, SourceDriver
@@ -55,6 +56,8 @@ class LoadedSourceTask(NamedTuple):
     """Thread in which transformations and converters run."""
     pipeline: SourcePipeline
     topics: SourceTopics
+    state_topics: frozenset[str]
+    """Topics that get no records: they have the control plane's state."""
     reporter: ErrorReporter
     offsets: SourceOffsetStore
     control: TaskControl
@@ -88,17 +91,25 @@ class LoadedSourceTask(NamedTuple):
 
         Raises:
             ToleranceExceeded: a record failed, and with it the task.
+            ConnectError: a record's topic has the control plane's state; none of the poll is sent.
         """
         if not any(isinstance(item, SourceRecord) for item in items):
             return [item for item in items if not isinstance(item, SourceRecord)]
 
         def converted() -> list[DispatchItem]:
-            return [
+            records: list[DispatchItem] = [
                 SentRecord(item, self.pipeline.converted(item))
                 if isinstance(item, SourceRecord)
                 else item
                 for item in items
             ]
+            topics = (
+                item.converted.topic
+                for item in records
+                if isinstance(item, SentRecord) and item.converted is not None
+            )
+            refuse_state_topics(self.identity.connector, topics, self.state_topics)
+            return records
 
         try:
             records: list[DispatchItem] = await self.thread.call(converted)

@@ -321,6 +321,7 @@ class SourceWorld:
             thread=cast(AuthorThread, InlineThread()),
             pipeline=pipeline,
             topics=SourceTopics(None, cast(AuthorThread, InlineThread())),
+            state_topics=frozenset(),
             reporter=ErrorReporter(identity, pipeline.errors, RecordedNotices(), str),
             offsets=store,
             control=control,
