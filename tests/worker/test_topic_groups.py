@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.connect import ConnectError
 from controlplane.core.commands import CreateConnector
 from controlplane.core.context import DecisionSettings
 from controlplane.plane import Refusal, Settings
@@ -122,3 +123,72 @@ def test_a_group_has_the_settings_behind_its_whole_name() -> None:
         "b.partitions": "3",
         "b.cleanup.policy": "compact",
     }
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "error"),
+    [
+        ("default.partitions", "0", "Value must be -1 or at least 1"),
+        ("default.replication.factor", "-2", "Value must be -1 or at least 1"),
+        ("g.partitions", "0", "Value must be -1 or at least 1"),
+        ("g.replication.factor", "1.5", "Not a number of type INT"),
+        ("default.partitions", "abc", "Not a number of type INT"),
+        ("g.partitions", "", "Not a number of type INT"),
+        ("g.partitions", "2147483648", "Not a number of type INT"),
+    ],
+)
+def test_invalid_numbers_are_refused_as_in_kafka(setting: str, value: str, error: str) -> None:
+    """The message names the whole setting (`TopicCreationConfig`)."""
+    name = f"topic.creation.{setting}"
+    config = DEFAULTS | {"topic.creation.groups": "g", name: value}
+    with pytest.raises(ConnectError) as refused:
+        TopicRules.of(config)
+    assert str(refused.value) == f"Invalid value {value} for configuration {name}: {error}"
+
+
+@pytest.mark.parametrize("missing", DEFAULTS)
+def test_the_default_group_requires_both_numbers(missing: str) -> None:
+    """Another group takes a missing number from the default group."""
+    config = {key: value for key, value in DEFAULTS.items() if key != missing}
+    with pytest.raises(ConnectError) as refused:
+        TopicRules.of(config)
+    assert str(refused.value) == (
+        f'Missing required configuration "{missing}" which has no default value.'
+    )
+
+
+def test_numbers_may_be_the_brokers_defaults_and_are_inherited() -> None:
+    """A number of -1 is valid in each group; white space around a number does not count."""
+    rules = TopicRules.of(
+        {
+            "topic.creation.default.partitions": " 7 ",
+            "topic.creation.default.replication.factor": "-1",
+            "topic.creation.groups": "a, b",
+            "topic.creation.a.include": "a",
+            "topic.creation.a.partitions": "-1",
+            "topic.creation.b.include": "b",
+            "topic.creation.b.replication.factor": "3",
+        }
+    )
+    assert rules is not None
+    topics = map(rules.topic, "abc")
+    numbers = [(topic.partitions, topic.replication_factor) for topic in topics]
+    assert numbers == [(-1, -1), (7, 3), (7, -1)]
+
+
+async def test_an_invalid_number_of_a_provider_fails_the_connector() -> None:
+    """Kafka does not validate the numbers in a config, but when it starts the connector."""
+    setting = "topic.creation.default.partitions"
+    environment = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    providers = Providers({"env": environment}, {"P": "many"})
+    named = Settings(worker=DecisionSettings(config_providers=("env",)))
+    async with running(CountingSource, providers=providers, settings=named) as worker:
+        for name, value in (("plain", "0"), ("provided", "${env:P}")):
+            config = config_of(CountingSource, topic="t") | DEFAULTS | {setting: value}
+            await worker.plane.execute(CreateConnector(name, config))
+            await until_state(worker, name, "FAILED")
+        statuses = [connector_status(worker, name) for name in ("plain", "provided")]
+    plain, provided = ((status and status.trace) or "" for status in statuses)
+    assert f"Invalid value 0 for configuration {setting}: Value must be -1 or" in plain
+    assert f"for configuration {setting}: Not a number of type INT" in provided
+    assert "many" not in provided

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.core.configdef.value_parser import InvalidValue
+from controlplane.core.java.java_library import parse_int, trim
 from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.validation.pattern_rules import (
     TOPIC_CREATION,
@@ -21,7 +22,7 @@ _DEFAULT = "default"
 _OWN_KEYS = ("include", "exclude", "partitions", "replication.factor")
 """Keys of a group that are no configs of its topics."""
 
-_BROKERS_DEFAULT = "-1"
+_BROKERS_DEFAULT = -1
 
 
 class WantedTopic(NamedTuple):
@@ -72,7 +73,8 @@ class TopicRules:
         Regular expressions may take seconds to read.
 
         Raises:
-            ConnectError: a regular expression cannot be matched.
+            ConnectError: a regular expression cannot be matched; a number is invalid; the default
+                group lacks one.
         """
         if not has_topic_rules(config):
             return None
@@ -80,7 +82,8 @@ class TopicRules:
         if error is not None:
             raise ConnectError(error)
         reader = _GroupReader(config)
-        return cls([*map(reader.group, topic_groups(config)), reader.group(_DEFAULT)])
+        default = reader.group(_DEFAULT, None)
+        return cls([*(reader.group(name, default) for name in topic_groups(config)), default])
 
     def topic(self, name: str) -> WantedTopic:
         """Return a topic with the settings of the first group that selects it.
@@ -106,26 +109,41 @@ class _GroupReader:
         self._config = config
         self._keys = sorted(config)
 
-    def group(self, name: str) -> _TopicGroup:
-        """Read a group.
+    def group(self, name: str, default: _TopicGroup | None) -> _TopicGroup:
+        """Read a group. It takes missing numbers from `default`; the default group has None.
 
         Raises:
-            ConnectError: a regular expression cannot be matched.
+            ConnectError: a regular expression cannot be matched; a number is invalid or missing.
         """
-        own = dict(self._own_settings(f"{TOPIC_CREATION}{name}."))
-
-        def number(key: str) -> int:
-            default = self._config.get(f"{TOPIC_CREATION}{_DEFAULT}.{key}") or _BROKERS_DEFAULT
-            return int(own.get(key) or default)
-
-        every = name == _DEFAULT
+        prefix = f"{TOPIC_CREATION}{name}."
+        own = dict(self._own_settings(prefix))
+        replication_factor = self._number(
+            f"{prefix}replication.factor", default and default.replication_factor
+        )
+        partitions = self._number(f"{prefix}partitions", default and default.partitions)
         return _TopicGroup(
-            _pattern("include", ".*" if every else own.get("include", "")),
-            _pattern("exclude", "" if every else own.get("exclude", "")),
-            number("partitions"),
-            number("replication.factor"),
+            _pattern("include", own.get("include", "") if default else ".*"),
+            _pattern("exclude", own.get("exclude", "") if default else ""),
+            partitions,
+            replication_factor,
             {key: value for key, value in own.items() if key not in _OWN_KEYS},
         )
+
+    def _number(self, setting: str, default: int | None) -> int:
+        """Return the number of a setting, as Kafka's `TopicCreationConfig` validates it."""
+        text = self._config.get(setting)
+        if text is None:
+            if default is None:
+                raise ConnectError(
+                    f'Missing required configuration "{setting}" which has no default value.'
+                )
+            return default
+        number = parse_int(trim(text))
+        if number is None:
+            raise _invalid(setting, text, "Not a number of type INT")
+        if number != _BROKERS_DEFAULT and number < 1:
+            raise _invalid(setting, number, "Value must be -1 or at least 1")
+        return number
 
     def _own_settings(self, prefix: str) -> Iterator[tuple[str, str]]:
         for index in range(bisect_left(self._keys, prefix), len(self._keys)):
@@ -133,6 +151,10 @@ class _GroupReader:
             if not key.startswith(prefix):
                 return
             yield key.removeprefix(prefix), self._config[key].strip()
+
+
+def _invalid(setting: str, value: str | int, reason: str) -> ConnectError:
+    return ConnectError(str(InvalidValue.value(setting, value, reason)))
 
 
 def _pattern(key: str, listed: str) -> JavaPattern:
