@@ -48,7 +48,7 @@ from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.exposition import ConnectorInfo, metric_families
 from controlplane.worker.metrics.startups import WorkerStartups
-from controlplane.worker.records.conversion import missing_converters
+from controlplane.worker.records.conversion import missing_converters, unset_converters
 from controlplane.worker.task_identity import TaskIdentity
 
 FAILURE_POLL_S = 1.0
@@ -153,9 +153,10 @@ class ConnectWorker:
                 yield worker
 
     def _report_missing(self, environment: RuntimeEnvironment) -> None:
-        """Warn of config providers and converters that the worker's settings name in vain.
+        """Warn of config providers and converters that the worker lacks.
 
-        The worker runs nevertheless: connectors may need none of them.
+        Its settings name them in vain, or name no converter. The worker runs nevertheless:
+        connectors may need none of them.
         """
         for name, provider in sorted(environment.providers.missing.items()):
             self._notices.warning(
@@ -163,6 +164,12 @@ class ConnectWorker:
                 provider=name,
                 provider_class=provider,
                 advice=f"correct config.providers.{name}.class, or {INSTALL_ADVICE}",
+            )
+        for setting in unset_converters(environment.settings):
+            self._notices.warning(
+                "converter_not_set",
+                setting=setting,
+                advice=f"set {setting} in the worker's file, or in each connector's config",
             )
         for setting, converter in missing_converters(environment.settings).items():
             self._notices.warning(

@@ -72,10 +72,26 @@ async def test_a_converter_of_the_worker_that_cannot_be_found_is_told_at_the_sta
     ]
 
 
-async def test_converters_that_are_found_are_not_told() -> None:
-    """No warning names a converter that is found, or a setting without a converter."""
-    for runtime in (QUICK, RuntimeSettings()):
-        notices = RecordedNotices()
-        async with running(runtime=runtime, notices=notices):
-            pass
-        assert notices.of("converter_missing") == []
+@pytest.mark.parametrize(
+    ("runtime", "unset"),
+    [
+        (QUICK, []),
+        (RuntimeSettings(), ["key.converter", "value.converter"]),
+        (RuntimeSettings(key_converter=JSON), ["value.converter"]),
+    ],
+)
+async def test_settings_without_a_converter_are_told_at_the_start(
+    runtime: RuntimeSettings, unset: list[str]
+) -> None:
+    """A warning names each; a header converter is optional. Converters that are found have none."""
+    notices = RecordedNotices()
+    async with running(runtime=runtime, notices=notices):
+        pass
+    assert notices.of("converter_missing") == []
+    assert notices.of("converter_not_set") == [
+        {
+            "setting": setting,
+            "advice": f"set {setting} in the worker's file, or in each connector's config",
+        }
+        for setting in unset
+    ]

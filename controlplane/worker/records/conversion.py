@@ -404,6 +404,15 @@ class Pipelines:
         return prefixed(naming, f"{setting}.")
 
 
+def unset_converters(settings: RuntimeSettings) -> list[str]:
+    """Return the settings of required converters that the worker does not set."""
+    required = {
+        "key.converter": settings.key_converter,
+        "value.converter": settings.value_converter,
+    }
+    return [setting for setting, converter in required.items() if converter is None]
+
+
 def missing_converters(settings: RuntimeSettings) -> dict[str, str]:
     """Return the converters of the worker's settings that cannot be found, by setting."""
     named: tuple[tuple[str, str | None, Callable[[str], object]], ...] = (
