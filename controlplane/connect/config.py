@@ -1,11 +1,20 @@
 """Config keys of a connector, defined by its author and validated in Kafka's words."""
 
+import re
 from typing import Any, Final, get_args
 
 from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type
+from controlplane.core.configdef.validators import UnknownWords, check_valid
+from controlplane.core.configdef.value_parser import InvalidValue, parse
 
 REQUIRED: Final = object()
 """Marks a key without a default: every config must set the key."""
+
+_RANGE = re.compile(r"\[-?[\d.]+,\.\.\.")
+_TEXTS = re.compile(r"(?:\(case insensitive\) |distinct values of )?\[(.*?)\]")
+_NUMBERS = ("INT", "SHORT", "LONG", "DOUBLE")
+_LISTED = ("STRING", "LIST")
+"""Types whose valid values can be a list of texts."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only
@@ -25,6 +34,7 @@ def key(  # noqa: PLR0913 - the parts of a definition, by name only
 
     Raises:
         TypeError: there is no such type, or no such importance.
+        ValueError: `valid` does not fit the type; the default is not valid.
     """
     if type not in get_args(Type):
         raise TypeError(
@@ -36,7 +46,7 @@ def key(  # noqa: PLR0913 - the parts of a definition, by name only
             f"key {name!r} has the importance {importance!r}, not one of "
             f"{', '.join(get_args(Importance))}"
         )
-    return ConfigKey(
+    definition = ConfigKey(
         name=name,
         type=type,
         required=default is REQUIRED,
@@ -46,6 +56,48 @@ def key(  # noqa: PLR0913 - the parts of a definition, by name only
         documentation=doc,
         display_name=name if display_name is None else display_name,
     )
+    for words in definition.valid:
+        _check_words(definition, words)
+    _check_default(definition)
+    return definition
+
+
+def _check_words(definition: ConfigKey, words: str) -> None:
+    """Check that words for valid values fit the type of the key.
+
+    Raises:
+        ValueError: no value of this type could be valid, or a comma lacks its space.
+    """
+    is_number, texts, fault = definition.type in _NUMBERS, _TEXTS.match(words), None
+    if _RANGE.match(words):
+        fault = None if is_number else "is a range of numbers"
+    elif texts is not None and is_number:
+        fault = "lists texts: write a range, for example '[1,...]' or '[1,...,9]'"
+    elif texts is not None and definition.type not in _LISTED:
+        fault = "lists texts, which only a STRING or a LIST can have"
+    elif texts is not None and "," in texts[1].replace(", ", ""):
+        fault = "lacks a space after a comma: write for example '[none, all]'"
+    if fault is not None:
+        raise ValueError(
+            f"key {definition.name!r} has the type {definition.type}, but valid={words!r} {fault}"
+        )
+
+
+def _check_default(definition: ConfigKey) -> None:
+    """Check a default as Kafka's `ConfigDef` does when a key is defined.
+
+    Raises:
+        ValueError: the default is not valid.
+    """
+    if definition.required or definition.type == "CLASS":
+        return
+    try:
+        value = parse(definition, definition.default, lambda _key, _text: None)
+        check_valid(definition.name, definition.valid, value)
+    except InvalidValue as invalid:
+        raise ValueError(f"The default of key {definition.name!r}: {invalid}") from None
+    except UnknownWords:  # a worker refuses the class, and shows examples of known words
+        return
 
 
 def _text(default: Any) -> str:

@@ -30,3 +30,70 @@ def test_a_default_in_the_place_of_the_type_is_explained() -> None:
     """The message says where the default belongs."""
     with pytest.raises(TypeError, match=r"A default is the third argument, or has its name"):
         key("n", 0)  # type: ignore[arg-type] # the mistake of the test
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"type": "INT", "valid": "[1,9]"},
+            (
+                "key 'n' has the type INT, but valid='[1,9]' lists texts: write a range, for "
+                "example '[1,...]' or '[1,...,9]'"
+            ),
+        ),
+        (
+            {"valid": "[none,all]"},
+            (
+                "key 'n' has the type STRING, but valid='[none,all]' lacks a space after a comma: "
+                "write for example '[none, all]'"
+            ),
+        ),
+        (
+            {"valid": ("non-empty string", "[1,...]")},
+            "key 'n' has the type STRING, but valid='[1,...]' is a range of numbers",
+        ),
+        (
+            {"type": "BOOLEAN", "valid": "[true, false]"},
+            (
+                "key 'n' has the type BOOLEAN, but valid='[true, false]' lists texts, which only a "
+                "STRING or a LIST can have"
+            ),
+        ),
+        (
+            {"type": "INT", "default": 10, "valid": "[1,...,9]"},
+            (
+                "The default of key 'n': Invalid value 10 for configuration n: Value must be no "
+                "more than 9"
+            ),
+        ),
+        (
+            {"type": "INT", "default": "ten"},
+            (
+                "The default of key 'n': Invalid value ten for configuration n: Not a number of "
+                "type INT"
+            ),
+        ),
+    ],
+)
+def test_valid_values_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
+    """The author sees the error, not the user whose config is refused."""
+    with pytest.raises(ValueError, match=r"key 'n'") as refused:
+        key("n", **arguments)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"type": "INT", "default": 9, "valid": "[1,...,9]"},
+        {"type": "LONG", "default": None, "valid": "[-1,...] or null"},
+        {"default": "all", "valid": "[none, all]"},
+        {"default": "Base64", "valid": "(case insensitive) [BASE64, NUMERIC]"},
+        {"type": "LIST", "default": ["a", "b"], "valid": "distinct values of [a, b], at least one"},
+        {"default": "(", "valid": "an odd text"},
+    ],
+)
+def test_valid_values_that_fit_are_kept(arguments: dict[str, Any]) -> None:
+    """Unknown words are refused when a worker loads the class."""
+    assert key("n", **arguments).valid == (arguments["valid"],)
