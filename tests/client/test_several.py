@@ -159,6 +159,18 @@ def test_the_worst_outcome_sets_the_exit_code(
     ]
 
 
+def test_a_refusal_of_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Line breaks of a refusal are no escapes; other control characters are."""
+
+    async def act(name: str) -> ConnectorResult:
+        raise Declined(f"{name} has 1 error(s):\nInvalid \x1b value")
+
+    with pytest.raises(SystemExit):
+        asyncio.run(act_on_each(["a", "b"], act, "table"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["Error: a: a has 1 error(s):", "Invalid \\u001b value"]
+
+
 async def test_workers_of_kafka_refuse_a_dry_run_once() -> None:
     """One sentence covers all connectors, before any request about them."""
     worker = FakeWorker(httpx.Response(202))

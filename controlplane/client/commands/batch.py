@@ -117,7 +117,7 @@ async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, outp
             try:
                 results.append(await plan(name))
             except click.ClickException as failure:
-                note(f"{name}: no plan: {failure.message}")
+                _note_lines(f"{name}: no plan: {failure.message}")
     _print_plans(results)
     flush()  # a pipe, too, gets the plan before the first change
 
@@ -161,7 +161,7 @@ class _BatchRun:
         self.failures.append(failure)
         facts = {"error": failure.message, "exit_code": failure.exit_code}
         self._results.append(ConnectorResult(name, FAILED, failure.message, facts))
-        note(f"Error: {name}: {failure.message}")
+        _note_lines(f"Error: {name}: {failure.message}")
 
     def interrupt(self) -> None:
         """Add the results of the connectors that Ctrl-C has left unfinished."""
@@ -181,6 +181,12 @@ class _BatchRun:
             _print_plans(self._results)
             if self.failures or all(result.plan is None for result in self._results):
                 _print_summary(self._results)
+
+
+def _note_lines(text: str) -> None:
+    """Write a note of several lines: `note` alone would escape the line breaks of a refusal."""
+    for line in text.splitlines():
+        note(line)
 
 
 def _print_plans(results: Sequence[ConnectorResult]) -> None:
