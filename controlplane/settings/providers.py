@@ -219,7 +219,7 @@ class Providers:
             raise
         except (OSError, UnicodeDecodeError, SettingsError):
             raise _Unreadable(key, f"is {reference.text}: {path} could not be read") from None
-        except Exception as failure:
+        except (Exception, SystemExit) as failure:
             reason = shortened(description_of(failure))
             raise _Unreadable(
                 key, f"is {reference.text}: the config provider {name} failed: {reason}"
@@ -264,7 +264,7 @@ def _loaded(name: str, point: "EntryPoint", parameters: Mapping[str, str]) -> Pr
     try:
         instance: Any = point.load()()
         instance.configure(dict(parameters))
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:
         reason = shortened(description_of(failure))
         raise SettingsError(
             f"config.providers.{name}.class: {point.value} cannot be loaded: {reason}"

@@ -1,5 +1,6 @@
 """Sources of settings: precedence of flags, environment and file, and spellings of names."""
 
+import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -325,6 +326,24 @@ def test_a_package_can_declare_a_provider(file: Path, monkeypatch: pytest.Monkey
     assert resolved.text == "xa${env:CLUSTER}"
     assert {*resolved.secrets} == {"a${env:CLUSTER}"}
     assert resolved.ttls_ms == {"vault:a": 60_000}
+
+
+@pytest.mark.parametrize("method", ["get", "configure"])
+def test_a_provider_that_exits_is_named(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """`sys.exit` in a provider is a failure of the provider, not of the process or connector."""
+    point = metadata.EntryPoint("vault", "tests.settings.vault_provider:Vault", GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
+    monkeypatch.setattr(Vault, method, lambda *_: sys.exit(3))
+    providers = Providers({"vault": "tests.settings.vault_provider.Vault"}, {})
+    if method == "configure":
+        with pytest.raises(SettingsError, match=r"cannot be loaded: SystemExit.*3"):
+            providers.load()
+        return
+    providers.load()
+    with pytest.raises(
+        BadValue, match=r"is \$\{vault:a:id\}: the config provider vault failed: SystemExit.*3"
+    ):
+        providers.of_connector("password", "${vault:a:id}")
 
 
 @pytest.mark.parametrize(
