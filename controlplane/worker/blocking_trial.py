@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from threading import Thread
 from typing import Any, Protocol, Self, TypeVar
 
+from controlplane.connect.transforms import Predicate, Transformation
 from controlplane.core.commands import AnyCommand
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Outcome
@@ -70,10 +71,19 @@ class BlockingTrial:
 
 
 class StartTrial(Protocol):
-    """Starts a connector of a class. `changes` replace fields of the trial's `RuntimeSettings`."""
+    """Starts a connector of a class. `changes` replace fields of the trial's `RuntimeSettings`.
+
+    `plugins`: transformations and predicates that the config may name.
+    """
 
     def __call__(
-        self, connector: AnyConnectorClass, config: Mapping[str, str], /, **changes: Any
+        self,
+        connector: AnyConnectorClass,
+        config: Mapping[str, str],
+        /,
+        *,
+        plugins: Iterable[type[Transformation | Predicate]] = (),
+        **changes: Any,
     ) -> BlockingTrial:
         """Start it.
 
@@ -93,28 +103,36 @@ class BlockingTrials:
         self._trial_tasks: list[asyncio.Task[None]] = []
 
     def start(
-        self, connector: AnyConnectorClass, config: Mapping[str, str], /, **changes: Any
+        self,
+        connector: AnyConnectorClass,
+        config: Mapping[str, str],
+        /,
+        *,
+        plugins: Iterable[type[Transformation | Predicate]] = (),
+        **changes: Any,
     ) -> BlockingTrial:
         """Start a connector on a log in memory.
 
         Raises:
             Refusal: the config is invalid, in Kafka's words.
         """
-        return BlockingTrial(self.call(self._started(connector, config, changes)), self)
+        return BlockingTrial(
+            self.call(self._started(connector, config, {"plugins": plugins, **changes})), self
+        )
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop's thread, and wait for its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def _started(
-        self, connector: AnyConnectorClass, config: Mapping[str, str], changes: dict[str, Any]
+        self, connector: AnyConnectorClass, config: Mapping[str, str], options: dict[str, Any]
     ) -> ConnectorTrial:
         started: asyncio.Future[ConnectorTrial] = self._loop.create_future()
 
         async def live() -> None:
             """Open and close the trial in one task."""
             try:
-                async with trial(connector, config, **changes) as running:
+                async with trial(connector, config, **options) as running:
                     started.set_result(running)
                     await self._end.wait()
             except Exception as failure:

@@ -15,13 +15,16 @@ from typing import Any
 
 import msgspec
 
+from controlplane.connect.transforms import Predicate, Transformation
 from controlplane.core import views
 from controlplane.core.commands import CreateConnector
 from controlplane.core.entry import Entry
 from controlplane.core.records import State, Status
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane
+from controlplane.notices import LeveledNotices
+from controlplane.observe import logger
+from controlplane.plane import ControlPlane, Surroundings
 from controlplane.worker.connector_classes import (
     AnyConnectorClass,
     ConnectorClasses,
@@ -47,11 +50,31 @@ SETTINGS = RuntimeSettings(
 """Settings of a trial: short commit intervals, and text as keys and values."""
 
 
+class _TrialNotices(LeveledNotices):
+    """Writes the warnings of a trial to standard error, and keeps the failure of `split`."""
+
+    def __init__(self) -> None:
+        super().__init__(takes_info=lambda: False)
+        self._lines = logger()
+        self.split_failure: str | None = None
+        """Reason why the connector has no task configs."""
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Ignore a normal event."""
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Write a warning."""
+        if event == "task_configs_not_published":
+            self.split_failure = facts["reason"]
+        self._lines.warning(event, **facts)
+
+
 class ConnectorTrial:
     """A running connector, and the log that it reads and writes."""
 
-    def __init__(self, worker: ConnectWorker) -> None:
+    def __init__(self, worker: ConnectWorker, notices: _TrialNotices) -> None:
         self._worker = worker
+        self._notices = notices
 
     @property
     def plane(self) -> ControlPlane:
@@ -140,12 +163,17 @@ class ConnectorTrial:
             await asyncio.sleep(POLL_S)
 
     def _reported_states(self) -> str:
-        """Return the states of connector and tasks, with the last line of each trace."""
+        """Return the states of connector and tasks, with the last line of each trace.
+
+        Without tasks, the failure of `split` follows.
+        """
         statuses = self.plane.state.status
         tasks = statuses.tasks.get(NAME, {})
         named = {"the connector": statuses.connectors.get(NAME)}
         named |= {f"task {number}": tasks[number] for number in sorted(tasks)}
-        return ", ".join(f"{name} {_state_text(status)}" for name, status in named.items())
+        states = ", ".join(f"{name} {_state_text(status)}" for name, status in named.items())
+        failure = self._notices.split_failure
+        return states if tasks or failure is None else f"{states}; `split` failed: {failure}"
 
     def _trace(self) -> str | None:
         """Return the trace of the connector or of a task that has failed."""
@@ -168,22 +196,26 @@ async def trial(
     connector: AnyConnectorClass,
     config: Mapping[str, str],
     *,
+    plugins: Iterable[type[Transformation | Predicate]] = (),
     settings: RuntimeSettings = SETTINGS,
     log: MemoryLog | None = None,
     **changes: Any,
 ) -> AsyncIterator[ConnectorTrial]:
     """Run a connector on a log in memory until the block ends.
 
-    `changes` replace fields of `settings`. Pass the same `log` again to test a restart.
+    `plugins`: transformations and predicates that the config may name. `changes` replace fields of
+    `settings`. Pass the same `log` again to test a restart.
 
     Raises:
         Refusal: the config is invalid, in Kafka's words.
     """
-    classes = ConnectorClasses(named={class_name(connector): connector})
+    classes = ConnectorClasses(named={class_name(connector): connector}, others=plugins)
+    notices = _TrialNotices()
     runtime = msgspec.structs.replace(settings, **changes)
     environment = RuntimeEnvironment(classes, runtime)
-    async with ConnectWorker.open(log or MemoryLog(), environment) as worker:
+    around = Surroundings(notices=notices)
+    async with ConnectWorker.open(log or MemoryLog(), environment, around=around) as worker:
         if NAME not in worker.plane.state.config.connectors:
             full = {"connector.class": class_name(connector), **config}
             await worker.plane.execute(CreateConnector(NAME, full))
-        yield ConnectorTrial(worker)
+        yield ConnectorTrial(worker, notices)

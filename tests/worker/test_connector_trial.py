@@ -1,7 +1,7 @@
 """Fixture `connector_trial`, with which authors test their connectors."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from controlplane.connect.source import SourceRun
 from controlplane.core.commands import PauseConnector
 from controlplane.worker import trial
 from controlplane.worker.blocking_trial import StartTrial
-from tests.worker.failing_records import ValuesSource
+from tests.worker.failing_records import Picky, ValuesSource, transformed_by
 
 pytest_plugins = ["pytester"]
 
@@ -93,6 +93,34 @@ def test_a_time_out_without_a_failure_names_the_states(
     run.status("RUNNING", "RUNNING")
     monkeypatch.setattr(trial, "PATIENCE_S", 0.01)
     with pytest.raises(AssertionError, match=r"the connector is RUNNING, task 0 is RUNNING$"):
+        run.records("t", 2)
+
+
+class UnableToSplit(Source):
+    """Source without task configs."""
+
+    def split(self, config: Mapping[str, str], limit: int) -> Sequence[Mapping[str, str]]:
+        """Raise OSError."""
+        raise OSError(f"no tables for {limit} tasks, {len(config)} settings")
+
+
+def test_a_time_out_has_the_failure_of_split(
+    connector_trial: StartTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connector without tasks fails the test with the reason, which no status has."""
+    run = connector_trial(UnableToSplit, {})
+    monkeypatch.setattr(trial, "PATIENCE_S", 1.0)
+    with pytest.raises(
+        AssertionError, match=r"is RUNNING; `split` failed: OSError\('no tables for 1 tasks"
+    ):
+        run.records("t", 1)
+
+
+def test_a_trial_has_transformations_of_its_author(connector_trial: StartTrial) -> None:
+    """A config may name the classes in `plugins`."""
+    config = {"topic": "t", "values": "a,bad", **transformed_by(Picky)}
+    run = connector_trial(ValuesSource, config, plugins=[Picky])
+    with pytest.raises(AssertionError, match="cannot read bad"):
         run.records("t", 2)
 
 
