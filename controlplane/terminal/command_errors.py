@@ -126,7 +126,7 @@ def check_output() -> None:
 
 def flush() -> None:
     """Flush standard output; raises as `write` does."""
-    if sys.stdout is None:
+    if sys.stdout is None or sys.stdout.closed:  # closed: by a connector that has run here
         return
     try:
         sys.stdout.flush()

@@ -46,6 +46,9 @@ SHIPPED = connectors.__name__
 def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> ConnectorClasses:
     """Return the connector classes of some modules and directories.
 
+    An empty entry names nothing. A Java worker takes it as the working directory, but looks for
+    jars only. Here, each script of the directory would run.
+
     `folders` are those that the shipped connectors may touch.
 
     Raises:
@@ -53,7 +56,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
     """
     classes: dict[str, type[Any]] = {}
     with exits_guarded():
-        for place in plugin_path:
+        for place in filter(None, plugin_path):  # `Path("")` is the working directory
             classes |= connectors.shipped(folders) if place == SHIPPED else _classes_at(place)
     others = (Transformation, Predicate)
     return ConnectorClasses(
@@ -72,7 +75,10 @@ def _classes_at(place: str) -> Mapping[str, type[Any]]:
         return _in_module(place)
     if Path(place).is_dir():
         return _in_directory(Path(place))
-    if not Path(place).is_absolute():  # an absolute path is that of a Java worker's jars
+    is_absolute = Path(place).is_absolute()  # the path of a Java worker's jars
+    if Path(place).is_file() and (not is_absolute or place.endswith(".py")):
+        raise Unloadable(f"plugin.path names {place}, which is a file: name its directory")
+    if not is_absolute:
         raise Unloadable(f"plugin.path names {place}, which does not exist: check the directory")
     return {}
 

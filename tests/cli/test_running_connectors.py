@@ -102,3 +102,38 @@ async def test_classes_that_run_here_are_declared(tmp_path: Path, properties: Pa
     async with running(log, *flags) as service:
         _, stderr = await service.end()
     assert "not declared" not in stderr
+
+
+async def test_a_missing_absolute_folder_is_named(tmp_path: Path) -> None:
+    """The warning about a worker without connectors tells which entry does not exist."""
+    flags = "--override", f"plugin.path={tmp_path}/missing,{tmp_path}", "--quiet"
+    async with running(f"sqlite:///{tmp_path}/state.db", *flags) as service:
+        _, stderr = await service.end()
+    named = f"{tmp_path}/missing does not exist, {tmp_path}"
+    assert f"directory with connectors ({named}), so no connector runs here" in stderr
+
+
+CLOSING = """
+    import os, sys
+
+    from controlplane.connect import Source
+
+    class Talking(Source):
+        async def read(self, task):
+            sys.stdout.close()
+            os.close(1)
+            sys.stderr.close()
+            yield task.record("x", {"p": 1}, {"at": 1}, topic="t")
+            while True:
+                yield task.idle(0.1)
+"""
+
+
+async def test_a_connector_may_close_the_standard_streams(tmp_path: Path, properties: Path) -> None:
+    """The worker then ends with exit code 0, as without the connector."""
+    (tmp_path / "modules" / "talking.py").write_text(dedent(CLOSING))
+    flags = "--worker-properties", str(properties), "--quiet"
+    async with running(f"sqlite:///{tmp_path}/state.db", *flags) as service:
+        await _run_source(service)
+        await service.end()
+        assert service.process.returncode == 0

@@ -398,7 +398,10 @@ class TestWorkerFile:
     def test_without_connectors_nothing_can_run(self) -> None:
         """A plugin path with a Java worker's jars has no connectors: the worker refuses."""
         sentence = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
-        assert sentence.startswith("plugin.path names no Python module or directory")
+        assert sentence.startswith(
+            "plugin.path names no Python module or directory with connectors "
+            "(/opt/connectors does not exist), so no connector can run."
+        )
 
     def test_the_records_log_is_embedded(self) -> None:
         """Only an embedded log can take records of connectors."""

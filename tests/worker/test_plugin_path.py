@@ -217,6 +217,35 @@ def test_a_missing_directory_is_named() -> None:
         classes_in(["./nodir"])
 
 
+@pytest.mark.parametrize("entries", [("",), ("./plugins", ""), ("", "", "./plugins")])
+def test_an_empty_entry_is_not_the_working_directory(
+    tmp_path: Path,
+    modules: Path,
+    traces: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    entries: tuple[str, ...],
+) -> None:
+    """A comma too many runs no script of the working directory."""
+    (tmp_path / "plugins").mkdir()
+    write_module(tmp_path, traces, "pp_script")
+    monkeypatch.chdir(tmp_path)
+    assert classes_in(entries).is_empty
+    assert imported(traces) == set()
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_file_is_told_from_a_missing_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_absolute: bool
+) -> None:
+    """The error about a module's file asks for its directory."""
+    (tmp_path / "pp_file.py").touch()
+    monkeypatch.chdir(tmp_path)
+    place = str(tmp_path / "pp_file.py") if is_absolute else "./pp_file.py"
+    with pytest.raises(Unloadable) as failure:
+        classes_in([place])
+    assert str(failure.value) == (f"plugin.path names {place}, which is a file: name its directory")
+
+
 BROKEN = {
     "pp_raises": ("1 / 0", "1: ZeroDivisionError: division by zero"),
     "pp_exits": ("import sys\nsys.exit(3)", "2: SystemExit: 3"),

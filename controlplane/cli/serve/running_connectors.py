@@ -51,9 +51,8 @@ async def service_with_connectors(
         async with ControlPlane.open(log, settings, around) as plane:
             if configuration.settings(WorkerSettings).plugin_path:
                 note(
-                    "Warning: plugin.path names no Python module or directory with connectors, so "
-                    f"no connector runs here. The module {SHIPPED} has the connectors that ship "
-                    "with this program"
+                    f"Warning: {without_connectors(configuration)}, so no connector runs here. "
+                    f"The module {SHIPPED} has the connectors that ship with this program"
                 )
             yield plane.service
         return
@@ -81,6 +80,18 @@ def classes_of(configuration: Configuration) -> ConnectorClasses:
         _warn_of_missing("plugin.path", [place for place in places if place.is_absolute()])
         _warn_of_missing("connectors.folders", folders)
     return classes
+
+
+def without_connectors(configuration: Configuration) -> str:
+    """Clause about a `plugin.path` without connectors; it names each entry, and a missing one."""
+    entries = [
+        f"{place} does not exist"
+        if Path(place).is_absolute() and not Path(place).exists()
+        else place or "an empty entry"
+        for place in configuration.settings(WorkerSettings).plugin_path
+    ]
+    named = ", ".join(entries) or "empty"
+    return f"plugin.path names no Python module or directory with connectors ({named})"
 
 
 def _warn_of_missing(key: str, places: Iterable[Path]) -> None:

@@ -5,7 +5,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 
-from controlplane.cli.serve.running_connectors import classes_of, with_catalogue
+from controlplane.cli.serve.running_connectors import (
+    classes_of,
+    with_catalogue,
+    without_connectors,
+)
 from controlplane.cli.serve.serve_options import ServeOptions, writer_settings
 from controlplane.cli.standalone.worker_storage import OpenStorage
 from controlplane.logger_levels import Loggers
@@ -14,7 +18,7 @@ from controlplane.observe import Logger
 from controlplane.plane import Settings
 from controlplane.projection.retention import DAY_MS, RetentionSettings
 from controlplane.rest.service import Service
-from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings import Configuration
 from controlplane.settings.errors import SettingsError
 from controlplane.terminal.output import note
 from controlplane.worker.connector_classes import ConnectorClasses
@@ -37,11 +41,9 @@ def runnable_classes(configuration: Configuration) -> ConnectorClasses:
     """
     classes = classes_of(configuration)
     if classes.is_empty:
-        entries = ", ".join(configuration.settings(WorkerSettings).plugin_path) or "empty"
         raise SettingsError(
-            f"plugin.path names no Python module or directory with connectors ({entries}), so no "
-            "connector can run. Name controlplane.connectors for the connectors that ship, or a "
-            "module of your own"
+            f"{without_connectors(configuration)}, so no connector can run. Name "
+            "controlplane.connectors for the connectors that ship, or a module of your own"
         )
     return classes
 
