@@ -13,6 +13,7 @@ from controlplane.core.commands import (
     ResetOffsets,
     RestoreConnector,
     size_of,
+    size_of_config,
 )
 from controlplane.core.context import Context
 from controlplane.core.decide import decide, with_complete_outcome
@@ -33,9 +34,9 @@ from controlplane.event_loop import in_thread_if_large
 
 
 def _decision_size(state: ClusterState, command: AnyCommand) -> int:
-    """Size of a decision: config keys of the connector, plus the size of the command."""
-    present = state.config.connectors.get(getattr(command, "connector", ""), ())
-    return len(present) + size_of(command)
+    """Size of a decision: config of the connector, plus the size of the command."""
+    present = state.config.connectors.get(getattr(command, "connector", ""), {})
+    return size_of_config(present) + size_of(command)
 
 
 def _offset_count(state: ClusterState, command: AnyCommand) -> int:

@@ -164,6 +164,12 @@ OffsetsCommand = (
 TEXT_IN_A_PART = 1_000
 """Number of characters of config values that counts as one more key."""
 
+PATTERN_IN_A_PART = 10
+"""Number of characters of regular expressions that counts as one more key."""
+
+_PATTERN_KEYS = (".regex", ".pattern", ".include", ".exclude")
+"""Ends of the keys that may have a regular expression."""
+
 
 def size_of(command: AnyCommand) -> int:
     """Size of a command, to predict its work: offsets and config keys (`size_of_config`)."""
@@ -179,7 +185,7 @@ def size_of(command: AnyCommand) -> int:
         case PublishTasks():
             return sum(map(size_of_config, command.configs))
         case RestoreConnector():
-            return len(command.config or ()) + len(command.offsets or ())
+            return size_of_config(command.config or {}) + len(command.offsets or ())
     return 0
 
 
@@ -187,12 +193,18 @@ def size_of_config(config: Config) -> int:
     """Number of keys in a config, plus one per comma and per `TEXT_IN_A_PART` characters.
 
     A comma separates list members. A member may be the alias of a transformation, whose validation
-    costs as much as many keys.
+    costs as much as many keys. Regular expressions are parsed, so their characters count more.
     """
     texts = [value for value in config.values() if isinstance(value, str)]
     # This runs for every command, and one count of a joined text is faster than one per value.
     all_text = "".join(texts)
-    return len(config) + all_text.count(",") + len(all_text) // TEXT_IN_A_PART
+    pattern_length = sum(len(config[key] or "") for key in config if key.endswith(_PATTERN_KEYS))
+    return (
+        len(config)
+        + all_text.count(",")
+        + len(all_text) // TEXT_IN_A_PART
+        + pattern_length // PATTERN_IN_A_PART
+    )
 
 
 class CommandRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -1,6 +1,9 @@
 """Regular expressions of Java in the configs of connectors that run here."""
 
+import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
+from time import monotonic
 
 import pytest
 
@@ -8,12 +11,14 @@ from controlplane.connect import Sink, SinkRecord, SinkTaskContext
 from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import CreateConnector
 from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.java import regular_expressions
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import refusal
 from controlplane.plane import Refusal, Settings
 from controlplane.plugins import catalogued
 from controlplane.settings.providers import Providers
 from controlplane.worker.data_topics.topic_rules import TopicRules
+from tests.rest.served_history import client_of
 from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import (
     config_of,
@@ -237,3 +242,36 @@ def test_a_list_with_an_invalid_pattern_is_refused() -> None:
     """Each pattern of the list must be valid, although the joined pattern would be."""
     with pytest.raises(ConnectError, match=r"^Invalid value \[\(a, b\)\] for"):
         TopicRules.of(GROUP | {"topic.creation.g.include": "(a,b)"})
+
+
+@pytest.mark.parametrize("method", ["validate", "put", "patch"])
+async def test_long_patterns_are_validated_in_a_thread(method: str) -> None:
+    """The event loop goes on while a config with several long patterns is validated."""
+    aliases = [f"p{number}" for number in range(6)]
+    config: dict[str, str] = config_of(TopicCollectingSink, topics="in", name="s")
+    config["predicates"] = ",".join(aliases)
+    for alias in aliases:
+        config[f"predicates.{alias}.type"] = PREDICATE["predicates.p.type"]
+        config[f"predicates.{alias}.pattern"] = f"(?i)[{'a' * 19_900}]{alias}"
+    turns: list[float] = []
+
+    async def count_turns() -> None:
+        while True:
+            turns.append(monotonic())
+            await asyncio.sleep(0.001)
+
+    async with running(TopicCollectingSink) as worker, client_of(worker.plane.app) as client:
+        path, body = "/connectors/s/config", config
+        if method == "validate":
+            path = "/connector-plugins/TopicCollectingSink/config/validate"
+        if method == "patch":
+            await worker.plane.execute(CreateConnector("s", config))
+            body = {"tasks.max": "2"}
+        regular_expressions._compiled.cache_clear()
+        counting = asyncio.create_task(count_turns())
+        began = monotonic()
+        answer = await client.request("PATCH" if method == "patch" else "PUT", path, json=body)
+        seconds = monotonic() - began
+        counting.cancel()
+    assert answer.status_code < 300, answer.text
+    assert max(after - before for before, after in pairwise(turns)) < seconds / 2
