@@ -3,29 +3,36 @@
 The author's threads run the methods of these values.
 """
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.connect import (
     ConnectError,
+    DataError,
     RecordHeader,
     Sink,
     SinkRecord,
     SinkTaskContext,
     Source,
+    SourceRecord,
     SourceRun,
 )
 from controlplane.connect.sink import KafkaOffsets
 from controlplane.core.commands import CreateConnector
 from controlplane.core.moments import LAST_OFFSET
+from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.drivers.sink_drivers import SinkContext
+from controlplane.worker.records.conversion import Pipelines
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.failing_records import WITH_HEADERS, dead_letters
 from tests.worker.worker_fixture import (
+    QUICK,
     committed_offsets,
     config_of,
     produce,
@@ -242,6 +249,22 @@ class LyingNumber(int):
 
     __gt__ = __lt__
 
+    def __le__(self, _other: object) -> bool:
+        return True
+
+    __ge__ = __le__
+
+
+class UnequalNumber(int):
+    """A whole number that equals nothing."""
+
+    __slots__ = ()
+
+    def __eq__(self, _other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
 
 class LyingSeconds(float):
     """A number that claims to be in every range."""
@@ -260,3 +283,43 @@ def test_the_plain_number_of_a_subclass_is_checked(seconds: float) -> None:
         context.rewind({("t", 0): LyingNumber(-5)})
     with pytest.raises(ConnectError, match="retry_after needs seconds"):
         context.retry_after(LyingSeconds(seconds))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"kafka_partition": LyingNumber(-5)}, "Invalid partition: -5. Partition number should"),
+        ({"kafka_partition": LyingNumber(2**31)}, "Invalid partition: 2147483648. It must fit"),
+        ({"kafka_partition": 10**5_000}, "Invalid partition: a number of 16610 bits"),
+        ({"timestamp": LyingNumber(-5)}, "Invalid timestamp: -5. Timestamp should"),
+        ({"timestamp": LyingNumber(10**30)}, f"Invalid timestamp: {10**30}. It must fit"),
+        ({"timestamp": "x"}, "Invalid timestamp: 'x'. It must be an int"),
+    ],
+    ids=["partition", "int", "long number", "time", "long", "text"],
+)
+def test_the_plain_numbers_of_a_sources_record_are_checked(
+    fields: dict[str, Any], reason: str
+) -> None:
+    """The log stores no partition or time that Kafka cannot store."""
+    pipeline = Pipelines(ConnectorClasses(), QUICK).source({})
+    with pytest.raises(DataError, match=f"^{re.escape(reason)}"):
+        pipeline.converted(SourceRecord(topic="t", **fields))
+
+
+def test_an_unknown_time_may_be_of_a_subclass() -> None:
+    """The number -1 means no time, also if its class says that it equals nothing."""
+    pipeline = Pipelines(ConnectorClasses(), QUICK).source({})
+    sent = pipeline.converted(SourceRecord(topic="t", timestamp=UnequalNumber(-1)))
+    assert sent is not None
+    assert sent.timestamp is None
+
+
+@pytest.mark.parametrize("field", ["kafka_partition", "kafka_offset", "timestamp"])
+def test_the_plain_numbers_of_a_reported_record_are_checked(field: str) -> None:
+    """A record that the sink has made itself has numbers that Kafka can store."""
+    pipeline = Pipelines(ConnectorClasses(), QUICK).sink({})
+    record = SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, timestamp=None)
+    assert pipeline.reverted(record).timestamp == -1
+    wrong: dict[str, Any] = {field: LyingNumber(10**30)}
+    with pytest.raises(DataError, match=f"Invalid [a-z]+: {10**30}. It must fit in"):
+        pipeline.reverted(msgspec.structs.replace(record, **wrong))

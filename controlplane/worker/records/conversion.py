@@ -128,7 +128,8 @@ class SourcePipeline(_Pipeline):
         return None if self.errors.failed > failed else converted
 
     def _converted(self, record: SourceRecord) -> ProducerRecord:
-        _check_fields(record)
+        _check_names(record)
+        partition, timestamp = _record_partition(record), _record_time(record)
         key, value, headers = self._converters
         topic, run = str.__str__(record.topic), self._converting(None)
         named: Headers = (
@@ -153,30 +154,21 @@ class SourcePipeline(_Pipeline):
                 class_name(type(value)),
                 lambda: value.from_connect(topic, value_datum, named),
             ),
-            partition=_plain(record.kafka_partition),
-            timestamp=_plain(_known_time(record.timestamp)),
+            partition=partition,
+            timestamp=timestamp,
             headers=named,
         )
 
 
-def _check_fields(record: SourceRecord) -> None:
-    """Check the fields that the log would refuse, or fail on.
+def _check_names(record: SourceRecord) -> None:
+    """Check the names that the log would refuse, or fail on.
 
     Raises:
-        DataError: a field is invalid.
+        DataError: a name is invalid.
     """
-    topic, partition, timestamp = record.topic, record.kafka_partition, record.timestamp
+    topic = record.topic
     if not isinstance(topic, str) or not topic:
         raise DataError(f"Invalid topic: {topic!r}. A topic must be a text that is not empty.")
-    if partition is not None and not _is_natural(partition):
-        raise DataError(
-            f"Invalid partition: {partition!r}. Partition number should always be non-negative "
-            "or null."
-        )
-    if _known_time(timestamp) is not None and not _is_natural(timestamp):
-        raise DataError(
-            f"Invalid timestamp: {timestamp!r}. Timestamp should always be non-negative or null."
-        )
     for header in record.headers:
         if not isinstance(header.name, str):
             raise DataError(f"Invalid header name: {header.name!r}. It must be a text.")
@@ -185,19 +177,56 @@ def _check_fields(record: SourceRecord) -> None:
 NO_TIMESTAMP = -1
 """Time of a record without one (`RecordBatch#NO_TIMESTAMP`)."""
 
+_INT_BITS, _LONG_BITS = 32, 64
+_PRINTED_BITS = 1_000
+
 
 def _known_time(timestamp: int | None) -> int | None:
     """Return the time of a record, in ms; None if it has none."""
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
-def _plain(number: int | None) -> int | None:
-    """Return a plain number: methods of an author's subclass would run in the worker's loop."""
-    return None if number is None else int.__int__(number)
+def _plain(kind: str, number: object, bits: int) -> int:
+    """Return the plain number of a field: the methods of an author's subclass decide nothing.
+
+    Raises:
+        DataError: it is no number, or Java's type of the field cannot hold it.
+    """
+    if not isinstance(number, int):
+        raise DataError(f"Invalid {kind}: {number!r}. It must be an int.")
+    plain = int.__int__(number)
+    length = plain.bit_length()
+    if length >= bits:
+        # Python does not print numbers of any length.
+        shown = plain if length <= _PRINTED_BITS else f"a number of {length} bits"
+        raise DataError(f"Invalid {kind}: {shown}. It must fit in {bits} bits.")
+    return plain
 
 
-def _is_natural(number: object) -> bool:
-    return isinstance(number, int) and 0 <= number < 2**63
+def _natural(kind: str, name: str, number: object, bits: int) -> int:
+    """Return the plain number of a field of a source's record.
+
+    Raises:
+        DataError: it is negative, or `_plain` refuses it.
+    """
+    plain = _plain(kind, number, bits)
+    if plain < 0:
+        raise DataError(f"Invalid {kind}: {plain}. {name} should always be non-negative or null.")
+    return plain
+
+
+def _record_partition(record: SourceRecord) -> int | None:
+    partition = record.kafka_partition
+    if partition is None:
+        return None
+    return _natural("partition", "Partition number", partition, _INT_BITS)
+
+
+def _record_time(record: SourceRecord) -> int | None:
+    timestamp = record.timestamp
+    if isinstance(timestamp, int):
+        timestamp = _known_time(int.__int__(timestamp))
+    return None if timestamp is None else _natural("timestamp", "Timestamp", timestamp, _LONG_BITS)
 
 
 def _protected(record: SourceRecord) -> SourceRecord:
@@ -295,13 +324,13 @@ class SinkPipeline(_Pipeline):
             Exception: it cannot be converted.
         """
         key, value, _ = self._converters
-        topic = str.__str__(record.topic)
+        topic, timestamp = str.__str__(record.topic), record.timestamp
         named: Headers = tuple(self._written_header(topic, header) for header in record.headers)
         return Entry(
             topic,
-            int.__int__(record.kafka_partition),
-            int.__int__(record.kafka_offset),
-            NO_TIMESTAMP if record.timestamp is None else int.__int__(record.timestamp),
+            _plain("partition", record.kafka_partition, _INT_BITS),
+            _plain("offset", record.kafka_offset, _LONG_BITS),
+            NO_TIMESTAMP if timestamp is None else _plain("timestamp", timestamp, _LONG_BITS),
             key.from_connect(topic, SchemaAndValue(record.key, record.key_schema), named),
             value.from_connect(topic, SchemaAndValue(record.value, record.value_schema), named),
             named,
