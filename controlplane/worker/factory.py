@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
-from controlplane.connect.source import Source, SourceConnector
+from controlplane.connect.source import Source, SourceConnector, SourceTask
 from controlplane.core.commands import FenceTasks
 from controlplane.core.configdef.value_parser import InvalidValue
 from controlplane.core.decide.sink_offsets import group_of
@@ -61,6 +61,7 @@ from controlplane.worker.drivers.source_drivers import (
     PollingDriver,
     SourceDriver,
 )
+from controlplane.worker.drivers.source_items import checked_final_record, checked_record
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.statuses import StatusWriter
@@ -430,10 +431,14 @@ class _TaskDraft(NamedTuple):
 
 async def _source_driver(draft: _TaskDraft, context: TaskContext) -> SourceDriver:
     """Make the author's object in its own thread."""
+    # A transformation may correct a partition or time, so these are checked after it.
+    check = checked_record if draft.connector_config.get("transforms") else checked_final_record
     if issubclass(draft.connector, Source):
-        return GeneratorDriver(await draft.thread.call(draft.connector), context, draft.thread)
+        source: Source = await draft.thread.call(draft.connector)
+        return GeneratorDriver(source, context, draft.thread, check)
     assert issubclass(draft.connector, SourceConnector)
-    return PollingDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
+    task: SourceTask = await draft.thread.call(draft.connector.task)
+    return PollingDriver(task, context, draft.thread, check)
 
 
 async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:

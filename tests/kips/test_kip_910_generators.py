@@ -16,6 +16,7 @@ from controlplane.core.commands import PauseConnector
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import TaskContext
 from controlplane.worker.drivers.source_drivers import GeneratorDriver
+from controlplane.worker.drivers.source_items import checked_record
 from controlplane.worker.worker import ConnectWorker
 from tests.kips.running_source import NAME, Append, RecordingLog, committed, record, running_source
 from tests.patience import PATIENCE_S
@@ -287,7 +288,7 @@ async def _driver_of(source: Source) -> AsyncIterator[GeneratorDriver]:
     """Run a source in a thread named `author`."""
     thread = AuthorThread("author")
     try:
-        driver = GeneratorDriver(source, cast(TaskContext, None), thread)
+        driver = GeneratorDriver(source, cast(TaskContext, None), thread, checked_record)
         await driver.start()
         yield driver
         await driver.stop()

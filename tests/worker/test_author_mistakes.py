@@ -7,6 +7,8 @@ import pytest
 
 from controlplane.connect import RecordHeader, Source
 from controlplane.connect.source import SourceRun
+from controlplane.connect.transforms import Transformation, replaced
+from controlplane.worker.connector_classes import class_name
 from tests.worker.bad_connectors import BadSink, BadSource, create_bad, plan, record
 from tests.worker.worker_fixture import (
     RecordedNotices,
@@ -70,6 +72,55 @@ async def test_invalid_headers_of_a_poll_name_the_method() -> None:
     plan.update(where="task.poll", how="return", returned=[record(headers={"a": "b"})])
     last_line = (await trace_of(BadSource)).splitlines()[-1]
     assert "BadTask.poll: Invalid headers: {'a': 'b'}" in last_line
+
+
+class WithFields(Source):
+    """Yields a record with the fields of the plan."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the record."""
+        yield task.record("x", topic="t", **plan["fields"])
+        while True:
+            yield task.idle(0.01)
+
+
+YIELD = f"{__file__}:{WithFields.read.__code__.co_firstlineno + 2}"
+"""File and line of the `yield`."""
+
+INVALID_PLACES = [
+    ({"kafka_partition": -1}, "Invalid partition: -1. Partition number should"),
+    ({"kafka_partition": 2**31}, "Invalid partition: 2147483648. It must fit in 32 bits"),
+    ({"timestamp": -5}, "Invalid timestamp: -5. Timestamp should always be non-negative"),
+    ({"timestamp": "x"}, "Invalid timestamp: 'x'. It must be an int"),
+]
+
+
+@pytest.mark.parametrize(("fields", "reason"), INVALID_PLACES, ids=str)
+async def test_an_invalid_partition_or_time_names_the_yield(
+    fields: dict[str, Any], reason: str
+) -> None:
+    """The trace names the line of a generator, and the method of a classic task."""
+    plan["fields"] = fields
+    assert f"DataError: {YIELD}: {reason}" in await trace_of(WithFields)
+    plan.update(where="task.poll", how="return", returned=[record(**fields)])
+    assert f"BadTask.poll: {reason}" in await trace_of(BadSource)
+
+
+class PlaceCorrection(Transformation):
+    """Removes the partition and time of each record."""
+
+    def apply(self, record: Any) -> Any:
+        """Return a record without both."""
+        return replaced(record, kafka_partition=None, timestamp=None)
+
+
+async def test_a_transformation_may_correct_partition_and_time() -> None:
+    """Kafka checks a record after its transformations, too."""
+    plan["fields"] = {"kafka_partition": -1, "timestamp": -5}
+    config = {"transforms": "t", "transforms_t_type": class_name(PlaceCorrection)}
+    async with running(WithFields, others=[PlaceCorrection]) as worker:
+        await create_bad(worker, WithFields, **config)
+        await until_values(worker.plane.log, "t", [b"x"])
 
 
 async def test_a_generator_of_headers_is_valid() -> None:

@@ -35,9 +35,9 @@ from controlplane.connect.source import (
 from controlplane.worker.drivers.author_thread import AuthorThread, end_if_forked
 from controlplane.worker.drivers.source_context import PolledItem, TaskContext, TransactionRequests
 from controlplane.worker.drivers.source_items import (
+    RecordCheck,
     checked,
     checked_offsets,
-    checked_record,
     method_of,
     suspended_at,
 )
@@ -107,8 +107,15 @@ class PollingDriver:
 
     repeats_polls = True
 
-    def __init__(self, task: SourceTask, context: TaskContext, thread: AuthorThread) -> None:
+    def __init__(
+        self,
+        task: SourceTask,
+        context: TaskContext,
+        thread: AuthorThread,
+        checked_record: RecordCheck,
+    ) -> None:
         self._task = task
+        self._checked_record = checked_record
         self._context = context
         self._thread = thread
         task.context = context
@@ -135,7 +142,7 @@ class PollingDriver:
             raise ConnectError(
                 f"The source returned {type(polled).__name__} instead of a list of records"
             )
-        records = [(record, checked_record(record)) for record in polled]
+        records = [(record, self._checked_record(record)) for record in polled]
         requests = self._context.transaction
         if isinstance(requests, TransactionRequests):
             return requests.bounded(records)
@@ -182,8 +189,15 @@ class GeneratorDriver:
     repeats_polls = False
     """False: any exception ends a generator."""
 
-    def __init__(self, source: Source, context: TaskContext, thread: AuthorThread) -> None:
+    def __init__(
+        self,
+        source: Source,
+        context: TaskContext,
+        thread: AuthorThread,
+        checked_record: RecordCheck,
+    ) -> None:
         self._source = source
+        self._checked_record = checked_record
         self._run = SourceRun(context)
         self._thread = thread
         self._generator: AsyncIterator[Any] | Iterator[Any] | None = None
@@ -286,9 +300,9 @@ class GeneratorDriver:
         """
         match item:
             case SourceRecord():
-                return checked_record(item)
+                return self._checked_record(item)
             case list() | tuple():
-                return [checked_record(record) for record in item]
+                return [self._checked_record(record) for record in item]
             case Mark(offsets):
                 return Mark(tuple(checked_offsets(offsets) or ()))
             case Idle(seconds):

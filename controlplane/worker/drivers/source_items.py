@@ -13,8 +13,12 @@ from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import OffsetPair, SourceRecord, checked_headers
 from controlplane.failure_text import message_of
 from controlplane.worker.offsets.source_offsets import plain_fields
+from controlplane.worker.records.conversion import partition_and_time
 
 T = TypeVar("T")
+
+RecordCheck = Callable[[object], SourceRecord]
+"""Returns the checked copy of a record."""
 
 
 def checked(origin: Callable[[], str], check: Callable[[Any], T], value: object) -> T:
@@ -68,6 +72,17 @@ def checked_record(record: object) -> SourceRecord:
         source_offset=None if offset is None else plain_fields(offset),
         headers=checked_headers(record.headers),
     )
+
+
+def checked_final_record(record: object) -> SourceRecord:
+    """`checked_record` of a source without transformations: none can correct partition or time.
+
+    Raises:
+        ConnectError, DataError: see `checked_record`; or the partition or time is invalid.
+    """
+    final = checked_record(record)
+    partition_and_time(final)
+    return final
 
 
 def checked_offsets(offsets: Any) -> list[OffsetPair] | None:

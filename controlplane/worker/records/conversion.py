@@ -129,7 +129,7 @@ class SourcePipeline(_Pipeline):
 
     def _converted(self, record: SourceRecord) -> ProducerRecord:
         _check_names(record)
-        partition, timestamp = _record_partition(record), _record_time(record)
+        partition, timestamp = partition_and_time(record)
         key, value, headers = self._converters
         topic, run = str.__str__(record.topic), self._converting(None)
         named: Headers = (
@@ -215,18 +215,20 @@ def _natural(kind: str, name: str, number: object, bits: int) -> int:
     return plain
 
 
-def _record_partition(record: SourceRecord) -> int | None:
-    partition = record.kafka_partition
-    if partition is None:
-        return None
-    return _natural("partition", "Partition number", partition, _INT_BITS)
+def partition_and_time(record: SourceRecord) -> tuple[int | None, int | None]:
+    """Return the plain partition and time of a record; None: it has none.
 
-
-def _record_time(record: SourceRecord) -> int | None:
-    timestamp = record.timestamp
+    Raises:
+        DataError: one of them is invalid (`ProducerRecord`).
+    """
+    partition, timestamp = record.kafka_partition, record.timestamp
+    if partition is not None:
+        partition = _natural("partition", "Partition number", partition, _INT_BITS)
     if isinstance(timestamp, int):
         timestamp = _known_time(int.__int__(timestamp))
-    return None if timestamp is None else _natural("timestamp", "Timestamp", timestamp, _LONG_BITS)
+    if timestamp is not None:
+        timestamp = _natural("timestamp", "Timestamp", timestamp, _LONG_BITS)
+    return partition, timestamp
 
 
 def _protected(record: SourceRecord) -> SourceRecord:
