@@ -42,8 +42,8 @@ class Membership(NamedTuple):
 class LogConsumer:
     """Reads the partitions that its group assigns to it, from their committed offsets on.
 
-    It reads ahead in a task of its own. This task begins anew whenever the partitions to read
-    change, and after a `seek`.
+    It reads ahead in an asyncio task, which begins anew after a `seek` and whenever the partitions
+    to read change.
     """
 
     def __init__(

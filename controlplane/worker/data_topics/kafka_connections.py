@@ -76,7 +76,7 @@ class ClientConnections:
         self._notices = notices
         self.reading = configuration.settings(ReadLimits, READER)
         self._clusters: list[tuple[BrokerAccess, Cluster]] = []
-        """Clusters by access. Each reads its key stores once; its copies (`twin`) connect."""
+        """Clusters by access. Each reads its key stores once; a client connects by a `twin`."""
 
     def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
         """Return the settings of a client, and warn of those without effect.

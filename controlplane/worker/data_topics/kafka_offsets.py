@@ -60,7 +60,7 @@ class BrokerOffsets:
     async def writer(self) -> AsyncIterator[OffsetWriter]:
         """Open a writer with the present epoch of the control plane.
 
-        Each writer has another producer for connectors' own topics, which connects when it is used.
+        Each writer has a separate producer for connectors' own topics; it connects when it is used.
         If such a topic cannot be written, this delays only one task.
         """
         plane, own_topic = self._plane, self._plane.state.topics.offsets

@@ -91,7 +91,7 @@ class TopicRules:
         Each regular expression that is asked may take 0.05 s.
 
         Raises:
-            MatchLimitExceeded: a regular expression takes more steps than that.
+            MatchLimitExceeded: a regular expression takes too many steps.
         """
         group = next(group for group in self._groups if group.selects(name))
         return WantedTopic(name, group.partitions, group.replication_factor, group.configs)

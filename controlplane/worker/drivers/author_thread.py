@@ -304,7 +304,7 @@ class _WatchedCall:
 
 
 def _is_waiting(frame: FrameType | None) -> bool:
-    """True if the event loop of an author's thread waits for events: an `async def` awaits."""
+    """True if an author's thread waits in its event loop: an `async def` is in an `await`."""
     while frame is not None:
         if frame.f_code is _OwnSelector.select.__code__:
             return True

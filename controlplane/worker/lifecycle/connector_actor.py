@@ -146,7 +146,7 @@ class ConnectorActor:
             await asyncio.wait([self._publishing], timeout=limit_s)
 
     def close(self) -> None:
-        """Stop everything and report that. The task `ended` ends afterwards."""
+        """Stop everything and report that. The asyncio task `ended` ends afterwards."""
         self._closing.set()
         self._tasks.end()
         self._changed.set()

@@ -18,7 +18,7 @@ class RunningTasks:
     """Starts and stops the tasks of a connector. A failed task stays until it is stopped."""
 
     def __init__(self, name: str, around: ActorEnvironment, interrupted: asyncio.Event) -> None:
-        """While `interrupted` is set, no task starts: it starts with the next `start`."""
+        """While `interrupted` is set, `start` starts no task; a later `start` makes up for it."""
         self._name = name
         self._around = around
         self._tasks: dict[int, TaskInstance] = {}
@@ -70,8 +70,8 @@ class RunningTasks:
         """Make ready for the tasks; return False if that is interrupted.
 
         An outage of the log must not hold up the connector's end. With exactly-once support, the
-        preparation runs a command, which waits for a restart command before it. The restart waits
-        for the actor, so it must interrupt the preparation.
+        preparation runs a command. An earlier restart command, which waits for the actor, delays
+        this command. So a restart must interrupt the preparation.
 
         Raises:
             Exception: see `_prepare`.

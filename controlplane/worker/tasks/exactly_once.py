@@ -126,7 +126,7 @@ class ExactlyOnce:
         self._offsets |= {frozen(partition): (partition, offset) for partition, offset in offsets}
 
     async def batch_dispatched(self) -> None:
-        """Tell the task of dropped records, and commit, if the boundary lies here."""
+        """Tell the task of dropped records; commit if the boundary lies here."""
         dropped, self._dropped = self._dropped, []
         await self._loaded.tell_acknowledged(dropped)
         loop = asyncio.get_running_loop()
