@@ -307,7 +307,7 @@ class SourceTask:
         raise NotImplementedError(f"{type(self).__name__}.poll is missing")
 
     def commit(self) -> Any:
-        """Take note that offsets were committed, also if there were none."""
+        """Take note of a commit that succeeded, even one without offsets."""
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
         """Take note that a record is in the log; without metadata it was filtered or dropped."""

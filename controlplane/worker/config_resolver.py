@@ -29,7 +29,7 @@ from controlplane.worker.secret_index import (
 )
 
 WARNED_MAX = 10
-"""Maximum references of one value in warnings of one kind."""
+"""Maximum number of warnings of one kind about the references of one value."""
 
 LINE_CHARACTERS = 8
 """Minimum length of a line to hide, in a value of several lines: a shorter one is no secret (`}`).

@@ -49,8 +49,8 @@ class JsonConverter(PlainConverter):
         converter.configure({"schemas.enable": "false"}, is_key=False)
         converter.from_connect("orders", SchemaAndValue({"id": 7}))  # b'{"id":7}'
 
-    The entries of a dict keep their order. A Java worker writes the entries that it has read in the
-    order of a HashMap. Without a schema an `int` is an INT64 and a `float` a FLOAT64.
+    The entries of a dict keep their order. A Java worker reads them into a HashMap, and writes
+    them in the HashMap's order. Without a schema an `int` is an INT64 and a `float` a FLOAT64.
     """
 
     def __init__(self) -> None:
