@@ -40,8 +40,7 @@ def checked_headers(headers: object) -> tuple[RecordHeader, ...]:
         if all(isinstance(header, RecordHeader) for header in checked):
             return checked
     raise ConnectError(
-        f"Invalid headers: {headers!r:.200}. Headers must be a list of "
-        'RecordHeader("name", "value").'
+        f'Invalid headers: {headers!r}. Headers must be a list of RecordHeader("name", "value").'
     )
 
 

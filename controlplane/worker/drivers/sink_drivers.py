@@ -258,7 +258,7 @@ def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
 
 def _checked_offsets(origin: str, offsets: Any) -> dict[KafkaPartition, int]:
     if not isinstance(offsets, Mapping):
-        raise ConnectError(f"{origin} {offsets!r:.200}, not offsets by (topic, partition)")
+        raise ConnectError(f"{origin} {offsets!r}, not offsets by (topic, partition)")
     return dict(_checked_offset(origin, *item) for item in offsets.items())
 
 
@@ -266,7 +266,7 @@ def _checked_offset(origin: str, partition: Any, offset: Any) -> tuple[KafkaPart
     topic, number = _plain_partition(origin, partition)
     name = f"{topic}-{number}"
     if not isinstance(offset, int):
-        raise ConnectError(f"{origin} {offset!r:.200} for {name}: an offset must be an int")
+        raise ConnectError(f"{origin} {offset!r} for {name}: an offset must be an int")
     plain_offset = int.__int__(offset)
     if plain_offset < 0:
         raise ConnectError(f"{origin} {plain_offset} for {name}: Invalid negative offset")
@@ -285,4 +285,4 @@ def _plain_partition(origin: str, partition: Any) -> KafkaPartition:
         case (str(topic), int(number)):
             return str.__str__(topic), int.__int__(number)
         case _:
-            raise ConnectError(f"{origin} {partition!r:.200}, which is no pair (topic, partition)")
+            raise ConnectError(f"{origin} {partition!r}, which is no pair (topic, partition)")

@@ -99,7 +99,7 @@ def checked_offsets(offsets: Any) -> list[OffsetPair] | None:
         checked = [(partition, offset) for partition, offset in pairs]
     except (TypeError, ValueError):
         raise ConnectError(
-            f"Offsets must be pairs of a partition and an offset, not {offsets!r:.200}"
+            f"Offsets must be pairs of a partition and an offset, not {offsets!r}"
         ) from None
     return [
         (plain_fields(partition), None if offset is None else plain_fields(offset))
