@@ -108,7 +108,7 @@ class BrokerOffsets:
 class RoutedOffsetWriter:
     """Passes each offset to one of two writers, which its topic selects (`OffsetWriter`).
 
-    All drafts of a call have one topic: the caller decides which topic gets its offsets first.
+    All drafts of a call have one topic. The order of the topics is that of the calls.
     """
 
     def __init__(

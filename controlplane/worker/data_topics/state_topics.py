@@ -8,7 +8,7 @@ from controlplane.connect.errors import ConnectError
 def refuse_state_topics(
     connector: str, topics: Iterable[str], state_topics: frozenset[str]
 ) -> None:
-    """Refuse topics for the records of a connector's task that have the control plane's state.
+    """Refuse topics with the control plane's state for the records of a connector's task.
 
     A record there could replace the config of any connector, without its validation. Kafka leaves
     this check to the ACLs of the brokers; an embedded log has none.

@@ -103,14 +103,16 @@ def has_topic_rules(config: Mapping[str, str]) -> bool:
 
 
 class _GroupReader:
-    """Reads the groups of one connector's config; in sorted order, a group's keys are adjacent."""
+    """Reads the groups of one connector's config. A group's keys are adjacent in sorted order."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = config
         self._keys = sorted(config)
 
     def group(self, name: str, default: _TopicGroup | None) -> _TopicGroup:
-        """Read a group. It takes missing numbers from `default`; the default group has None.
+        """Read a group. It takes missing numbers from the group `default`.
+
+        `default` is None for the default group itself.
 
         Raises:
             ConnectError: a regular expression cannot be matched; a number is invalid or missing.

@@ -75,10 +75,10 @@ class _AuthorLoop(asyncio.SelectorEventLoop):
         """True once the thread ends: the runtime has stopped the loop, and cancels what is left."""
 
     def stop(self) -> None:
-        """Stop the loop, unless the connector's code asks.
+        """Stop the loop once `end` was called. An earlier call comes from the connector's code.
 
         Raises:
-            RuntimeError: the thread has not ended.
+            RuntimeError: `end` was not called.
         """
         if not self.ended:
             raise RuntimeError("Cannot stop the event loop of a connector: the runtime needs it")

@@ -75,7 +75,9 @@ def checked_record(record: object) -> SourceRecord:
 
 
 def checked_final_record(record: object) -> SourceRecord:
-    """`checked_record` of a source without transformations: none can correct partition or time.
+    """Check a record as `checked_record` does, and its partition and time.
+
+    For sources without transformations: a transformation could still correct partition and time.
 
     Raises:
         ConnectError, DataError: see `checked_record`; or the partition or time is invalid.

@@ -14,7 +14,7 @@ def tasks_max(config: Mapping[str, Any]) -> int:
     """Return the limit of a connector's tasks. `config`: with its references resolved.
 
     Raises:
-        ConnectError: it is no number from 1. A command cannot check the value of a reference.
+        ConnectError: it is no integer above 0. A command cannot check the value of a reference.
     """
     text = str(config.get(_LIMIT) or 1)
     limit = parse_int(text.strip())
@@ -35,12 +35,12 @@ def limit_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_enforced(config: Mapping[str, Any]) -> bool:
-    """True if a connector with more tasks fails (`tasks.max.enforce`)."""
+    """True if a connector with more tasks than `tasks.max` fails (`tasks.max.enforce`)."""
     return str(config.get(_ENFORCED) or "true").strip().lower() != "false"
 
 
 def _too_many_tasks(name: str, tasks: int, limit: int) -> ConnectError:
-    """Return the failure of a connector that has generated more tasks."""
+    """Return the failure of a connector that has generated more tasks than the limit."""
     return ConnectError(
         f"The connector {name} has generated {tasks} tasks, which is greater than {limit}, the "
         "maximum number of tasks it is configured to create. This behaviour should be considered "

@@ -38,7 +38,7 @@ RETRY_S = 1.0
 
 
 class LoadedSinkTask(NamedTuple):
-    """A sink task that is loaded: the author's object, and the way of records to it and back."""
+    """A loaded sink task: the author's object, the way of records to it, and error reports."""
 
     driver: SinkDriver
     thread: AuthorThread
