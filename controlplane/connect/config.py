@@ -96,7 +96,7 @@ def _check_default(definition: ConfigKey) -> None:
         check_valid(definition.name, definition.valid, value)
     except InvalidValue as invalid:
         raise ValueError(f"The default of key {definition.name!r}: {invalid}") from None
-    except UnknownWords:  # a worker refuses the class, and shows examples of known words
+    except UnknownWords:  # reported later: a worker refuses the class (`checked_keys`)
         return
 
 

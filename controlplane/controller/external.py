@@ -86,7 +86,9 @@ class HasLogEnds(Protocol):
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """End of each partition. An unknown end has its reason, or the partition is missing.
+        """End of each partition, or the reason why it is unknown.
+
+        Partitions that do not exist may be left out.
 
         Raises:
             ExternalActionFailed: no broker answers.

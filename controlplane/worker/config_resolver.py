@@ -51,7 +51,8 @@ VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
 FORMS_KEPT = 100
-"""Number of forms per reference after which an older value is hidden as a whole only."""
+"""Number of forms per reference. Once newer values have as many, an older value is hidden only as a
+whole, not by its lines."""
 
 
 class ResolvedReferences(NamedTuple):

@@ -19,7 +19,7 @@ TIMEOUT_S = 2.0
 """Longest time for reading a text. After it, the class of the exception stands for the text."""
 
 _blocked: set[str | None] = set()
-"""Log contexts of which a thread still reads a text after its time limit."""
+"""Log contexts with a thread that still reads a text after the time limit."""
 
 
 async def text_in_time(read: Callable[[BaseException], str], failure: BaseException) -> str:

@@ -1,8 +1,9 @@
 r"""Search of texts for many secrets at once, also in escaped forms.
 
 A message may show a secret as `repr`, JSON or `bytes` do, and escape such a text again. So secrets
-are searched in a text and in its bare text. A bare text has no backslashes, and characters in place
-of their escapes. The bare text of `it\'s\n` is `it'sn`, as is that of `it's` with a line feed.
+are searched in a text and in its bare text. In a bare text, characters stand in place of their
+escapes, and there are no backslashes. The bare text of `it\'s\n` is `it'sn`, as is that of `it's`
+with a line feed.
 """
 
 import re

@@ -155,8 +155,8 @@ class ConnectWorker:
     def _report_missing(self, environment: RuntimeEnvironment) -> None:
         """Warn of config providers and converters that the worker lacks.
 
-        Its settings name them in vain, or name no converter. The worker runs nevertheless:
-        connectors may need none of them.
+        Its settings name a class that cannot run here, or name no converter. The worker runs
+        nevertheless: connectors may need none of them.
         """
         for name, provider in sorted(environment.providers.missing.items()):
             self._notices.warning(

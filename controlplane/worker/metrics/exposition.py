@@ -85,7 +85,7 @@ def _families(
 def _family_class(
     attribute: str,
 ) -> type[CounterMetricFamily | GaugeMetricFamily | UnknownMetricFamily]:
-    """Return the type of a metric; a counter whose name lacks `_total` has none."""
+    """Return the type of a metric: unknown for a counter whose name lacks `_total`."""
     if attribute.endswith("-total"):
         return CounterMetricFamily
     is_count = attribute.startswith(("total-", "deadletterqueue-"))

@@ -187,7 +187,7 @@ def _known_time(timestamp: int | None) -> int | None:
 
 
 def _plain(kind: str, number: object, bits: int) -> int:
-    """Return the plain number of a field: the methods of an author's subclass decide nothing.
+    """Return the number of a field as a plain `int`: an author's subclass may override methods.
 
     Raises:
         DataError: it is no number, or Java's type of the field cannot hold it.
@@ -320,7 +320,7 @@ class SinkPipeline(_Pipeline):
         )
 
     def reverted(self, record: SinkRecord) -> Entry:
-        """Return the log's form of a record that the sink itself has made, in plain values.
+        """Convert a record that the sink itself has made to a log entry of plain values.
 
         Raises:
             Exception: it cannot be converted.
@@ -463,7 +463,7 @@ def missing_converters(settings: RuntimeSettings) -> dict[str, str]:
 
 
 def _close_quietly(plugin: Transformation | Predicate) -> None:
-    """Close a plugin after a failure of another, which a second failure must not hide."""
+    """Close a plugin after another has failed; a second failure must not hide the first."""
     with suppress(Exception):
         plugin.close()
 
