@@ -80,7 +80,7 @@ class DigestStep(NamedTuple):
     records: int
     """Number of records in the chunk."""
     moments: MomentColumns
-    """Moments of the visible records of the chunk, in all shares."""
+    """Moments of all visible records of the chunk; each share has the same ones."""
     places: Sequence[int]
     """Places, among the visible records, of those that the share has folded."""
     found: Sequence[tuple[list[Profile], DigestChanges]]

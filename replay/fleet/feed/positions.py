@@ -35,7 +35,8 @@ class ClusterLook(msgspec.Struct, frozen=True):
     problem: str | None = None
     retried_after: int = -1
     """Number of the last batch before the retry of a cluster that was unreadable; -1: no retry. A
-    restarted stream sets it to mark the retry."""
+    restarted stream sets it. The look then differs from the earlier one: the cluster is read again.
+    """
 
     def is_like(self, other: "ClusterLook | None") -> bool:
         """True if both looks found the same position and problem."""
