@@ -14,6 +14,13 @@ _RANGE = re.compile(r"\[-?[\d.]+,\.\.\.")
 _TEXTS = re.compile(r"(?:\(case insensitive\) |distinct values of )?\[(.*?)\]")
 _NUMBERS = ("INT", "SHORT", "LONG", "DOUBLE")
 _LISTED = ("STRING", "LIST")
+_ONLY_TYPES = {
+    "(case insensitive)": "STRING",
+    "distinct values": "LIST",
+    "non-empty list": "LIST",
+    "valid regex": "STRING",
+}
+"""Types of keys by the start of words that fit no other type."""
 """Types whose valid values can be a list of texts."""
 
 
@@ -75,12 +82,20 @@ def _check_words(definition: ConfigKey, words: str) -> None:
         fault = "lists texts: write a range, for example '[1,...]' or '[1,...,9]'"
     elif texts is not None and definition.type not in _LISTED:
         fault = "lists texts, which only a STRING or a LIST can have"
+    elif definition.type != (only := _only_type(words) or definition.type):
+        fault = f"fits a {only} only"
     elif texts is not None and "," in texts[1].replace(", ", ""):
         fault = "lacks a space after a comma: write for example '[none, all]'"
     if fault is not None:
         raise ValueError(
             f"key {definition.name!r} has the type {definition.type}, but valid={words!r} {fault}"
         )
+
+
+def _only_type(words: str) -> str | None:
+    """Return the only type of keys that words fit; None: there is no such limit."""
+    types = (type_ for start, type_ in _ONLY_TYPES.items() if words.startswith(start))
+    return next(types, None)
 
 
 def _check_default(definition: ConfigKey) -> None:

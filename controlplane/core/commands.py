@@ -198,7 +198,11 @@ def size_of_config(config: Config) -> int:
     texts = [value for value in config.values() if isinstance(value, str)]
     # This runs for every command, and one count of a joined text is faster than one per value.
     all_text = "".join(texts)
-    pattern_length = sum(len(config[key] or "") for key in config if key.endswith(_PATTERN_KEYS))
+    pattern_length = sum(
+        len(value)
+        for key, value in config.items()
+        if key.endswith(_PATTERN_KEYS) and isinstance(value, str)
+    )
     return (
         len(config)
         + all_text.count(",")

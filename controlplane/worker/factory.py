@@ -20,11 +20,11 @@ from controlplane.core.topics.remote_offsets import with_remote
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, is_remote, topics_of
 from controlplane.core.validation.pattern_rules import TOPICS_REGEX, compiled_regex
 from controlplane.plane import ControlPlane
+from controlplane.settings.config_references import references_in
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import (
     ConfigResolver,
     PrivateNotices,
-    has_references,
     resolved_in_thread,
 )
 from controlplane.worker.connector_classes import (
@@ -67,7 +67,7 @@ from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
-from controlplane.worker.lifecycle.tasks_max import tasks_max
+from controlplane.worker.lifecycle.tasks_max import resolved_limits, tasks_max
 from controlplane.worker.log_context import task_logs
 from controlplane.worker.metrics.startups import WorkerStartups
 from controlplane.worker.metrics.task_metrics import SinkTaskMetrics, SourceTaskMetrics
@@ -393,7 +393,7 @@ class InstanceFactory:
         """
         _check_readable(config)
         resolved = self._resolved(name, connector, config, config)
-        tasks_max(resolved)
+        tasks_max(resolved_limits(config, resolved))
         if connector.kind == "source":
             self._topic_rules(resolved)
         return resolved
@@ -464,7 +464,7 @@ def _check_readable(config: Mapping[str, Any]) -> None:
         ConnectError: a setting is a reference.
     """
     for key in _READ_BY_COMMANDS:
-        if has_references({key: config.get(key)}):
+        if any(references_in(str(config.get(key)))):
             raise ConnectError(
                 f"{key} refers to a config provider: write its value, because commands on offsets "
                 "read it from the log"

@@ -61,6 +61,21 @@ def test_a_default_in_the_place_of_the_type_is_explained() -> None:
             ),
         ),
         (
+            {"type": "LIST", "valid": "(case insensitive) [A]"},
+            "key 'n' has the type LIST, but valid='(case insensitive) [A]' fits a STRING only",
+        ),
+        (
+            {"type": "INT", "default": 3, "valid": "valid regex"},
+            "key 'n' has the type INT, but valid='valid regex' fits a STRING only",
+        ),
+        (
+            {"valid": "distinct values of [ab, b]"},
+            (
+                "key 'n' has the type STRING, but valid='distinct values of [ab, b]' fits a LIST "
+                "only"
+            ),
+        ),
+        (
             {"type": "INT", "default": 10, "valid": "[1,...,9]"},
             (
                 "The default of key 'n': Invalid value 10 for configuration n: Value must be no "

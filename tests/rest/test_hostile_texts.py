@@ -7,6 +7,7 @@ all threads of the interpreter.
 import logging
 import subprocess
 import sys
+from typing import cast
 
 import pytest
 
@@ -103,6 +104,7 @@ async def test_a_config_of_too_many_transformations_is_refused() -> None:
 def test_the_size_of_a_config_counts_the_members_of_lists() -> None:
     """Each member of a list may be a transformation, so the limit counts members."""
     assert size_of(PutConfig("c", {"transforms": ",".join(["t"] * 500)})) >= 500
+    assert size_of(PutConfig("c", {"topics.regex": cast("str", 5)})) == 1
 
 
 async def test_after_the_end_commands_are_refused_in_connects_words() -> None:

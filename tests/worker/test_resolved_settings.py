@@ -74,6 +74,19 @@ async def test_the_limit_of_tasks_may_be_a_reference() -> None:
         await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
 
 
+class ManyTasks(CountedTasks):
+    """Source whose class defines its own default of `tasks.max`."""
+
+    config = (key("count", default=""), key("tasks.max", "INT", 4))  # type: ignore[assignment]
+
+
+async def test_a_default_of_the_class_is_no_limit() -> None:
+    """As in Kafka, a connector has one task unless its config has `tasks.max`."""
+    async with running(ManyTasks) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(ManyTasks)))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
 async def test_a_referenced_limit_is_enforced() -> None:
     """More tasks than the value permits fail: new ones, and those that the log already has."""
     log, providers = MemoryLog(), variables(N="1")

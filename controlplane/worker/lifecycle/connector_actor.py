@@ -22,7 +22,7 @@ from controlplane.worker.lifecycle.actor_environment import ActorEnvironment
 from controlplane.worker.lifecycle.assignment import Assignment, assignment_of
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.running_tasks import RunningTasks
-from controlplane.worker.lifecycle.tasks_max import excess_tasks, tasks_max
+from controlplane.worker.lifecycle.tasks_max import excess_tasks, resolved_limits, tasks_max
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.startups import Startup
 from controlplane.worker.metrics.task_metrics import TaskMetrics
@@ -357,9 +357,9 @@ class ConnectorActor:
         assignment, connector = self._applied, self._connector
         if assignment is None or connector is None:
             return
-        config = connector.driver.config
-        configs = await connector.driver.task_configs(tasks_max(config))
-        excess = excess_tasks(self._name, config, len(configs), self._around.profile)
+        limits = resolved_limits(assignment.config, connector.driver.config)
+        configs = await connector.driver.task_configs(tasks_max(limits))
+        excess = excess_tasks(self._name, limits, len(configs), self._around.profile)
         if excess is not None:
             connector.fail(excess)
             return

@@ -34,6 +34,14 @@ def limit_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: config[key] for key in (_LIMIT, _ENFORCED) if key in config}
 
 
+def resolved_limits(config: Mapping[str, Any], resolved: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the part of a resolved config that limits tasks; `config`: with its references.
+
+    Defaults of the connector's class do not count, as in Kafka.
+    """
+    return {key: resolved[key] for key in limit_settings(config) if key in resolved}
+
+
 def _is_enforced(config: Mapping[str, Any]) -> bool:
     """True if a connector with more tasks than `tasks.max` fails (`tasks.max.enforce`)."""
     return str(config.get(_ENFORCED) or "true").strip().lower() != "false"
