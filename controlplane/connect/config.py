@@ -14,6 +14,8 @@ _RANGE = re.compile(r"\[-?[\d.]+,\.\.\.")
 _TEXTS = re.compile(r"(?:\(case insensitive\) |distinct values of )?\[(.*?)\]")
 _NUMBERS = ("INT", "SHORT", "LONG", "DOUBLE")
 _LISTED = ("STRING", "LIST")
+"""Types whose valid values can be a list of texts."""
+
 _ONLY_TYPES = {
     "(case insensitive)": "STRING",
     "distinct values": "LIST",
@@ -21,7 +23,6 @@ _ONLY_TYPES = {
     "valid regex": "STRING",
 }
 """Types of keys by the start of words that fit no other type."""
-"""Types whose valid values can be a list of texts."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only
@@ -76,14 +77,15 @@ def _check_words(definition: ConfigKey, words: str) -> None:
         ValueError: no value of this type could be valid, or a comma lacks its space.
     """
     is_number, texts, fault = definition.type in _NUMBERS, _TEXTS.match(words), None
+    only_type = _only_type(words)
     if _RANGE.match(words):
         fault = None if is_number else "is a range of numbers"
     elif texts is not None and is_number:
         fault = "lists texts: write a range, for example '[1,...]' or '[1,...,9]'"
     elif texts is not None and definition.type not in _LISTED:
         fault = "lists texts, which only a STRING or a LIST can have"
-    elif definition.type != (only := _only_type(words) or definition.type):
-        fault = f"fits a {only} only"
+    elif only_type is not None and definition.type != only_type:
+        fault = f"fits a {only_type} only"
     elif texts is not None and "," in texts[1].replace(", ", ""):
         fault = "lacks a space after a comma: write for example '[none, all]'"
     if fault is not None:

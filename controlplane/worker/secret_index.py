@@ -40,7 +40,6 @@ _CODES = str.maketrans(_LETTERS)
 Span = tuple[int, int]
 """Start and end of a secret in a text."""
 
-
 WHOLE_FORMS = 3
 """Maximum number of forms of one text."""
 

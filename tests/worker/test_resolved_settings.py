@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from threading import Event
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +14,7 @@ from controlplane.core.commands import (
     CreateConnector,
     OffsetChange,
 )
+from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.context import DecisionSettings
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
@@ -47,7 +48,7 @@ def variables(**values: str) -> Providers:
 class CountedTasks(Source):
     """Source with as many tasks as its config says, or as it may have."""
 
-    config = (key("count", default=""),)
+    config: ClassVar[tuple[ConfigKey, ...]] = (key("count", default=""),)
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return `count` task configs; without it, the limit."""
@@ -77,11 +78,11 @@ async def test_the_limit_of_tasks_may_be_a_reference() -> None:
 class ManyTasks(CountedTasks):
     """Source whose class defines its own default of `tasks.max`."""
 
-    config = (key("count", default=""), key("tasks.max", "INT", 4))  # type: ignore[assignment]
+    config = (key("count", default=""), key("tasks.max", "INT", 4))
 
 
 async def test_a_default_of_the_class_is_no_limit() -> None:
-    """As in Kafka, a connector has one task unless its config has `tasks.max`."""
+    """A connector has one task unless its config has `tasks.max`, as in Kafka."""
     async with running(ManyTasks) as worker:
         await worker.plane.execute(CreateConnector("s", config_of(ManyTasks)))
         await until_state(worker, "s", "RUNNING", "RUNNING")

@@ -70,7 +70,7 @@ async def test_a_source_cannot_write_state(topic: str) -> None:
 
 
 async def test_a_transaction_cannot_write_state() -> None:
-    """The same holds with exactly-once support."""
+    """A task with exactly-once support fails, too."""
     async with running(CountingSource, runtime=EXACTLY_ONCE, settings=SETTINGS) as worker:
         config = config_of(CountingSource, topic=NAMES.config)
         await worker.plane.execute(CreateConnector("c", config))

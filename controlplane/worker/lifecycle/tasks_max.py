@@ -1,13 +1,16 @@
 """Limit of the tasks of a connector: `tasks.max` and `tasks.max.enforce` (KIP-1004)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from controlplane.connect.config import key
 from controlplane.connect.errors import ConnectError
-from controlplane.core.java.java_library import parse_int
+from controlplane.core.configdef.validators import check_valid
+from controlplane.core.configdef.value_parser import InvalidValue, parse
 from controlplane.core.releases.profiles import Profile
 
-_LIMIT, _ENFORCED = "tasks.max", "tasks.max.enforce"
+_LIMIT: Final = key("tasks.max", "INT", 1, valid="[1,...]")
+_ENFORCED: Final = "tasks.max.enforce"
 
 
 def tasks_max(config: Mapping[str, Any]) -> int:
@@ -16,22 +19,18 @@ def tasks_max(config: Mapping[str, Any]) -> int:
     Raises:
         ConnectError: it is no integer above 0. A command cannot check the value of a reference.
     """
-    text = str(config.get(_LIMIT) or 1)
-    limit = parse_int(text.strip())
-    if limit is None:
-        raise ConnectError(
-            f"Invalid value {text} for configuration {_LIMIT}: Not a number of type INT"
-        )
-    if limit < 1:
-        raise ConnectError(
-            f"Invalid value {limit} for configuration {_LIMIT}: Value must be at least 1"
-        )
+    try:
+        limit = parse(_LIMIT, str(config.get(_LIMIT.name) or 1), lambda _key, _text: None)
+        check_valid(_LIMIT.name, _LIMIT.valid, limit)
+    except InvalidValue as invalid:
+        raise ConnectError(str(invalid)) from None
+    assert isinstance(limit, int), "the type of the key"
     return limit
 
 
 def limit_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a connector's config that limits its tasks."""
-    return {key: config[key] for key in (_LIMIT, _ENFORCED) if key in config}
+    return {name: config[name] for name in (_LIMIT.name, _ENFORCED) if name in config}
 
 
 def resolved_limits(config: Mapping[str, Any], resolved: Mapping[str, str]) -> Mapping[str, str]:
@@ -39,7 +38,7 @@ def resolved_limits(config: Mapping[str, Any], resolved: Mapping[str, str]) -> M
 
     Defaults of the connector's class do not count, as in Kafka.
     """
-    return {key: resolved[key] for key in limit_settings(config) if key in resolved}
+    return {name: resolved[name] for name in limit_settings(config) if name in resolved}
 
 
 def _is_enforced(config: Mapping[str, Any]) -> bool:
