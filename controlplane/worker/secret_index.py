@@ -23,6 +23,10 @@ about 0.3 s. A text that needs more is hidden as a whole."""
 ESCAPE_CHARACTERS = 8
 r"""Maximum characters of a text for one character of a secret: `\xc3\xa4` for one in UTF-8."""
 
+SEARCHED_CHARACTERS = 1_000
+"""Maximum length of a text to search for. A longer secret is searched in pieces: otherwise the ends of
+a long message had to be searched much further than they are shown."""
+
 _STEP_CHARACTERS = 64
 
 _ESCAPE = re.compile(
@@ -37,56 +41,61 @@ r"""Bare text of characters whose escapes have a letter: `\n`."""
 
 _CODES = str.maketrans(_LETTERS)
 
+_LIKE_CODE = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
+"""Start of a text that looks like an escape if a backslash precedes it."""
+
 Span = tuple[int, int]
 """Start and end of a secret in a text."""
 
-WHOLE_FORMS = 3
+WHOLE_FORMS = 5
 """Maximum number of forms of one text."""
 
 
 def forms_of(secret: str) -> set[str]:
     """Return the texts to search for: the secret, its bare text, and that of its bytes."""
-    forms = {secret, _bare(secret)}
+    bare_forms = {_bare(secret)}
     if not secret.isascii():
-        forms.add(_bare(secret.encode("utf-8", "replace").decode("latin-1")))
+        bare_forms.add(_bare(secret.encode("utf-8", "replace").decode("latin-1")))
+    after_backslash = {_bare("\\" + form) for form in bare_forms if _LIKE_CODE.match(form)}
+    forms = {secret} | bare_forms | after_backslash
     return {form for form in forms if len(form) >= SECRET_CHARACTERS}
 
 
 class SecretIndex:
-    """Forms of secrets, by their first characters. One pass over a text finds all of them."""
+    """Pieces of forms of secrets, by their first characters. One pass over a text finds all."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        """Number of times that each form was added."""
+        """Number of times that each piece was added."""
         self._lengths: dict[str, Counter[int]] = {}
-        """Numbers of forms by length, for each start of `SECRET_CHARACTERS` characters."""
+        """Numbers of pieces by length, for each start of `SECRET_CHARACTERS` characters."""
         self.longest = 0
-        """Length of the longest form that was ever added."""
+        """Length of the longest piece that was ever added."""
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def add(self, forms: Iterable[str]) -> None:
         """Add forms; each may be added several times."""
-        for form in forms:
-            if not self._counts[form]:
-                self._lengths.setdefault(form[:SECRET_CHARACTERS], Counter())[len(form)] += 1
-                self.longest = max(self.longest, len(form))
-            self._counts[form] += 1
+        for piece in _pieces(forms):
+            if not self._counts[piece]:
+                self._lengths.setdefault(piece[:SECRET_CHARACTERS], Counter())[len(piece)] += 1
+                self.longest = max(self.longest, len(piece))
+            self._counts[piece] += 1
 
     def remove(self, forms: Iterable[str]) -> None:
         """Remove forms that were added, each once."""
-        for form in forms:
-            self._counts[form] -= 1
-            if self._counts[form]:
+        for piece in _pieces(forms):
+            self._counts[piece] -= 1
+            if self._counts[piece]:
                 continue
-            del self._counts[form]
-            lengths = self._lengths[form[:SECRET_CHARACTERS]]
-            lengths[len(form)] -= 1
-            if not lengths[len(form)]:
-                del lengths[len(form)]
+            del self._counts[piece]
+            lengths = self._lengths[piece[:SECRET_CHARACTERS]]
+            lengths[len(piece)] -= 1
+            if not lengths[len(piece)]:
+                del lengths[len(piece)]
             if not lengths:
-                del self._lengths[form[:SECRET_CHARACTERS]]
+                del self._lengths[piece[:SECRET_CHARACTERS]]
 
     def spans(self, text: str) -> list[Span]:
         """Return where a text shows secrets: sorted, and no two of them touch."""
@@ -101,7 +110,7 @@ class SecretIndex:
         return _joined([*raw_spans, *(bare.span_in_text(span) for span in bare_spans)])
 
     def _places(self, text: str) -> Iterator[Span]:
-        """Yield the longest form at each place of a text.
+        """Yield the longest piece at each place of a text.
 
         Raises:
             _TooManySteps: it takes more than `SEARCH_STEPS`.
@@ -114,9 +123,9 @@ class SecretIndex:
             longest = 0
             for length in lengths:
                 steps += 1 + length // _STEP_CHARACTERS
-                form = text[start : start + length]
-                if len(form) > longest and form in self._counts:
-                    longest = len(form)
+                piece = text[start : start + length]
+                if len(piece) > longest and piece in self._counts:
+                    longest = len(piece)
             if longest:
                 yield start, start + longest
             if steps > SEARCH_STEPS:
@@ -125,6 +134,15 @@ class SecretIndex:
 
 class _TooManySteps(Exception):
     """A text needs too much work."""
+
+
+def _pieces(forms: Iterable[str]) -> Iterator[str]:
+    """Yield each form, or its pieces of `SEARCHED_CHARACTERS`; the last one may overlap."""
+    for form in forms:
+        for start in range(0, max(1, len(form) - SEARCHED_CHARACTERS + 1), SEARCHED_CHARACTERS):
+            yield form[start : start + SEARCHED_CHARACTERS]
+        if len(form) % SEARCHED_CHARACTERS and len(form) > SEARCHED_CHARACTERS:
+            yield form[-SEARCHED_CHARACTERS:]
 
 
 class BareText(NamedTuple):

@@ -10,7 +10,12 @@ from controlplane.worker.config_resolver import (
     VALUES_KEPT,
     ConfigResolver,
 )
-from controlplane.worker.secret_index import SecretIndex, Span
+from controlplane.worker.secret_index import (
+    ESCAPE_CHARACTERS,
+    SEARCHED_CHARACTERS,
+    SecretIndex,
+    Span,
+)
 
 LONG_SECRET = "".join(f"<{number}>" for number in range(12))
 ENDS = MAX_CHARACTERS // 2
@@ -78,7 +83,8 @@ def test_the_lines_of_a_value_are_hidden_up_to_a_limit() -> None:
     resolver = resolver_with("\n".join(lines))
     assert resolver.excerpt(lines[LINES_HIDDEN - 1]) == "[hidden]"
     assert resolver.excerpt("\n".join(lines)) == "[hidden]"
-    assert len(resolver._index) <= LINES_HIDDEN + 4
+    pieces = len("\n".join(lines)) // SEARCHED_CHARACTERS + 1
+    assert len(resolver._index) <= LINES_HIDDEN + 2 * pieces
 
 
 def test_a_value_within_the_word_hidden_is_hidden_once() -> None:
@@ -138,6 +144,23 @@ def test_only_the_ends_of_a_long_text_are_searched(monkeypatch: pytest.MonkeyPat
     text = "".join(map(str, range(200_000)))
     assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
     assert sum(searched) < MAX_CHARACTERS + 1_000
+
+
+def test_a_long_value_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of certificates may be long. The ends are searched further by its pieces only."""
+    searched: list[int] = []
+    spans = SecretIndex.spans
+
+    def noted(index: SecretIndex, text: str) -> list[Span]:
+        searched.append(len(text))
+        return spans(index, text)
+
+    monkeypatch.setattr(SecretIndex, "spans", noted)
+    value = "".join(map(str, range(100_000)))
+    resolver = resolver_with(value)
+    for text in ("a" * 5_000_000, "a" * 10_000 + value * 10 + "a" * 10_000):
+        assert resolver.excerpt(text).strip("a").strip("[hiden]").startswith("\n… ")
+    assert max(searched) <= ENDS + ESCAPE_CHARACTERS * SEARCHED_CHARACTERS
 
 
 def test_what_overlaps_is_hidden_as_one() -> None:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from controlplane.worker import secret_index
-from controlplane.worker.secret_index import SecretIndex, forms_of
+from controlplane.worker.secret_index import SEARCHED_CHARACTERS, SecretIndex, forms_of
 from tests.operation_counts import operations
 
 SECRETS = (
@@ -64,6 +64,30 @@ def test_a_secret_is_found_in_each_form(secret: str, inner: str, outer: str) -> 
     message = WRITERS[outer](f"bad password {WRITERS[inner](secret)} of host-1")
     hidden = without_secrets(index_of(secret), message)
     assert ALL_BUT_THE_SECRET.fullmatch(hidden), hidden
+
+
+@pytest.mark.parametrize("outer", WRITERS)
+@pytest.mark.parametrize("inner", WRITERS)
+@pytest.mark.parametrize("secret", ["x0bß'ä😀", "x41'b", "u0041 key", "xc3\\'\xa4"])
+def test_a_secret_after_a_backslash_is_found(secret: str, inner: str, outer: str) -> None:
+    """With the backslash, the start of the secret looks like an escape of another character."""
+    written = WRITERS[inner](secret).lstrip("b").strip("\"'") if inner != "str" else secret
+    message = WRITERS[outer](f"in C:\\{written} of host-1")
+    hidden = without_secrets(index_of(secret), message)
+    assert re.fullmatch(r"""[b"']*in C:\\*#\\* of host-1["']*""", hidden), hidden
+
+
+def test_a_long_secret_is_found_in_pieces() -> None:
+    """The pieces touch, so that they are one span; a text with less than a piece has none."""
+    secret = "".join(f"{number}é" for number in range(2_000))
+    index = index_of(secret)
+    assert index.longest == SEARCHED_CHARACTERS
+    for written in (secret, ascii(secret)[1:-1]):
+        text = f"bad {written}."
+        assert index.spans(text) == [(4, len(text) - 1)]
+    assert index.spans(secret[: SEARCHED_CHARACTERS - 1]) == []
+    index.remove(forms_of(secret))
+    assert not index._lengths
 
 
 def test_all_places_are_found() -> None:
