@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type
+from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type, with_defaults
 from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
 from controlplane.core.plugins import (
     CatalogueError,
@@ -149,14 +149,14 @@ def described(connector: type[Any]) -> Plugin:
         checked_keys(config)
     except (AttributeError, TypeError, CatalogueError) as error:
         raise Unloadable(f"{name} is no connector: {error}") from None
-    hook = partial(_hook_outcome, connector) if hasattr(connector, "alter_offsets") else None
+    has_hook = hasattr(connector, "alter_offsets")
     exactly_once: bool | None = getattr(connector, "exactly_once", None)
     return Plugin(
         class_name=name,
         type=kind,
         version=version,
         config=config,
-        hook=hook,
+        hook=partial(_hook_outcome, connector, config) if has_hook else None,
         exactly_once=exactly_once if exactly_once is None else _SUPPORT[exactly_once],
         transaction_boundaries=_SUPPORT[getattr(connector, "boundaries", False)],
     )
@@ -225,13 +225,18 @@ def _loaded(point: EntryPoint) -> type[Connector]:
     return loaded
 
 
-def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
+def _hook_outcome(
+    connector: type[Any], keys: Sequence[ConfigKey], config: Mapping[str, Any], offsets: Offsets
+) -> HookOutcome:
     """Call the connector's hook; return its answer, or the error of a worker for its exception.
+
+    `keys`: config keys of the connector. The hook gets their defaults.
 
     The caller shortens the texts, once secrets are hidden.
     """
     try:
-        return HookSuccess(definite=bool(connector.alter_offsets(config, offsets)))
+        answer = connector.alter_offsets(with_defaults(keys, config), offsets)
+        return HookSuccess(definite=bool(answer))
     except NotImplementedError:
         return unsupported(config, offsets)
     except ValueError as refused:

@@ -35,6 +35,7 @@ class Orders:
     version: ClassVar[str] = "1.2"
     config: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey(name="table", type="STRING", required=True, valid=("non-empty string",)),
+        ConfigKey(name="alter", type="STRING", default="accept"),
     )
 
     @staticmethod
@@ -140,6 +141,13 @@ def test_an_answer_of_a_hook_becomes_the_outcome(
     hook = described(Orders).hook
     assert hook is not None
     assert _without_place(hook({"name": "x", "alter": behaviour}, ())) == outcome
+
+
+def test_a_hook_gets_the_defaults_of_its_class() -> None:
+    """The config in the log lacks them; the hook reads it as the tasks do."""
+    hook = described(Orders).hook
+    assert hook is not None
+    assert hook({"name": "x"}, ()) == HookSuccess(definite=True)
 
 
 def _without_place(outcome: HookOutcome) -> HookOutcome:

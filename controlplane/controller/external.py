@@ -122,7 +122,7 @@ class HasConfigValues(Protocol):
     """
 
     def resolved_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a connector's config as its author's code gets it.
+        """Return a connector's config with its references resolved.
 
         Raises:
             ExternalActionFailed: a provider fails.

@@ -69,7 +69,7 @@ class HookCalls:
 
 
 def _outcome(hook: Hook, question: AskHook, values: HasConfigValues | None) -> HookOutcome:
-    """Call a hook with the config as its author's code gets it, and hide secrets in the outcome."""
+    """Call a hook with the resolved config, and hide secrets in the outcome."""
     if values is None:
         return hook(question.config, question.offsets).excerpted(shortened)
     try:

@@ -126,12 +126,6 @@ def class_name(connector: type) -> str:
     return f"{connector.__module__}.{connector.__qualname__}"
 
 
-def with_defaults(connector: type[Any], config: Mapping[str, str]) -> dict[str, str]:
-    """Return a config as authors get it: with the defaults of the connector's class."""
-    defaults = {key.name: key.default for key in connector.config if key.default is not None}
-    return defaults | dict(config)
-
-
 def connector_class(config: Mapping[str, Any]) -> str:
     """Return the class that a config names."""
     return str(config.get("connector.class") or "")

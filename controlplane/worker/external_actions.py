@@ -28,8 +28,6 @@ from controlplane.core.views.group_progress import LogEnd
 from controlplane.worker.config_resolver import ConfigResolver, resolved_in_thread
 from controlplane.worker.connector_classes import (
     ConnectorClasses,
-    connector_class,
-    with_defaults,
 )
 from controlplane.worker.data_topics.clients import ClientActions
 
@@ -111,14 +109,13 @@ class WorkerActions:
     # --- configs (`HasConfigValues`) ------------------------------------------------------------
 
     def resolved_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a connector's config as its author's code gets it. In the calling thread.
+        """Return a connector's config with its references resolved. In the calling thread.
 
         Raises:
             ExternalActionFailed: a provider fails.
         """
         try:
-            connector = self._classes.named(connector_class(config))
-            return with_defaults(connector, self._resolver.resolved(config).config)
+            return self._resolver.resolved(config).config
         except ConnectError as failure:
             raise ExternalActionFailed("", str(failure)) from failure
 

@@ -9,6 +9,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import Source, SourceConnector, SourceTask
 from controlplane.core.commands import FenceTasks
+from controlplane.core.configdef.key_definition import with_defaults
 from controlplane.core.configdef.value_parser import InvalidValue
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.java.java_library import trim
@@ -31,7 +32,6 @@ from controlplane.worker.connector_classes import (
     ConnectorClasses,
     class_name,
     connector_class,
-    with_defaults,
 )
 from controlplane.worker.data_topics.clients import TaskClients, TopicSubscription
 from controlplane.worker.data_topics.outage_retry import until_available
@@ -40,7 +40,7 @@ from controlplane.worker.data_topics.override_checks import (
     check_source_connector,
     check_source_task,
 )
-from controlplane.worker.data_topics.state_topics import refuse_state_topics
+from controlplane.worker.data_topics.state_topics import refuse_state_topic
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
@@ -61,7 +61,6 @@ from controlplane.worker.drivers.source_drivers import (
     PollingDriver,
     SourceDriver,
 )
-from controlplane.worker.drivers.source_items import checked_final_record, checked_record
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.statuses import StatusWriter
@@ -374,8 +373,8 @@ class InstanceFactory:
 
     def _check_dead_letter_topic(self, draft: "_TaskDraft") -> None:
         config = draft.connector_config
-        topics = [ErrorSettings.of(config).dead_letter_topic]
-        refuse_state_topics(draft.identity.connector, topics, self._clients.state_topics(config))
+        topic = ErrorSettings.of(config).dead_letter_topic
+        refuse_state_topic(draft.identity.connector, topic, self._clients.state_topics(config))
 
     def _reporter(
         self, draft: "_TaskDraft", pipeline: SourcePipeline | SinkPipeline
@@ -415,7 +414,8 @@ class InstanceFactory:
         """
         resolved, ttls_ms = self._resolver.resolved(config, self._notices)
         self._reloads.schedule(name, connector_config, ttls_ms)
-        return with_defaults(connector, resolved)
+        config_with_defaults: dict[str, str] = with_defaults(connector.config, resolved)
+        return config_with_defaults
 
 
 class _TaskDraft(NamedTuple):
@@ -431,14 +431,12 @@ class _TaskDraft(NamedTuple):
 
 async def _source_driver(draft: _TaskDraft, context: TaskContext) -> SourceDriver:
     """Make the author's object in its own thread."""
-    # A transformation may correct a partition or time, so these are checked after it.
-    check = checked_record if draft.connector_config.get("transforms") else checked_final_record
     if issubclass(draft.connector, Source):
         source: Source = await draft.thread.call(draft.connector)
-        return GeneratorDriver(source, context, draft.thread, check)
+        return GeneratorDriver(source, context, draft.thread)
     assert issubclass(draft.connector, SourceConnector)
     task: SourceTask = await draft.thread.call(draft.connector.task)
-    return PollingDriver(task, context, draft.thread, check)
+    return PollingDriver(task, context, draft.thread)
 
 
 async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:

@@ -24,8 +24,8 @@ ESCAPE_CHARACTERS = 8
 r"""Maximum characters of a text for one character of a secret: `\xc3\xa4` for one in UTF-8."""
 
 SEARCHED_CHARACTERS = 1_000
-"""Maximum length of a text to search for. A longer secret is searched in pieces: otherwise the ends of
-a long message had to be searched much further than they are shown."""
+"""Maximum length of a text to search for. A longer secret is searched in pieces. So the ends of a
+long message are searched only a little further than they are shown."""
 
 _STEP_CHARACTERS = 64
 

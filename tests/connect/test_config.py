@@ -103,6 +103,7 @@ def test_valid_values_that_do_not_fit_are_refused(arguments: dict[str, Any], mes
     [
         {"type": "INT", "default": 9, "valid": "[1,...,9]"},
         {"type": "LONG", "default": None, "valid": "[-1,...] or null"},
+        {"type": "DOUBLE", "default": 0.5, "valid": "[1.0E-5,...]"},
         {"default": "all", "valid": "[none, all]"},
         {"default": "Base64", "valid": "(case insensitive) [BASE64, NUMERIC]"},
         {"type": "LIST", "default": ["a", "b"], "valid": "distinct values of [a, b], at least one"},

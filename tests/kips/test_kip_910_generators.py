@@ -16,7 +16,6 @@ from controlplane.core.commands import PauseConnector
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import TaskContext
 from controlplane.worker.drivers.source_drivers import GeneratorDriver
-from controlplane.worker.drivers.source_items import checked_record
 from controlplane.worker.worker import ConnectWorker
 from tests.kips.running_source import NAME, Append, RecordingLog, committed, record, running_source
 from tests.patience import PATIENCE_S
@@ -275,7 +274,7 @@ async def test_a_hook_that_waits_delays_other_calls() -> None:
         polled: list[Any] = [*await driver.poll()]
         asking = asyncio.create_task(driver.update_offsets(list))
         await until(lambda: source.position >= 4)
-        await driver.acknowledged([(polled[0], None)])
+        await driver.acknowledged([(polled[0].record, None)])
         await asyncio.sleep(0.05)
         assert GatedHookSource.acknowledged == []
         GatedHookSource.gate.set()
@@ -288,7 +287,7 @@ async def _driver_of(source: Source) -> AsyncIterator[GeneratorDriver]:
     """Run a source in a thread named `author`."""
     thread = AuthorThread("author")
     try:
-        driver = GeneratorDriver(source, cast(TaskContext, None), thread, checked_record)
+        driver = GeneratorDriver(source, cast(TaskContext, None), thread)
         await driver.start()
         yield driver
         await driver.stop()
@@ -301,4 +300,4 @@ def _is_committed(worker: ConnectWorker, last: int) -> bool:
 
 
 def _values(items: Sequence[Any]) -> list[str]:
-    return [item.value for item in items]
+    return [item.record.value for item in items]

@@ -3,14 +3,17 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.connect import RecordHeader, Source
 from controlplane.connect.source import SourceRun
 from controlplane.connect.transforms import Transformation, replaced
+from controlplane.core.state import Topics
 from controlplane.worker.connector_classes import class_name
 from tests.worker.bad_connectors import BadSink, BadSource, create_bad, plan, record
 from tests.worker.worker_fixture import (
+    QUICK,
     RecordedNotices,
     entries_in,
     running,
@@ -19,6 +22,8 @@ from tests.worker.worker_fixture import (
     until_state,
     until_values,
 )
+
+TOPICS = Topics()
 
 
 async def trace_of(source: type[Any]) -> str:
@@ -75,35 +80,61 @@ async def test_invalid_headers_of_a_poll_name_the_method() -> None:
 
 
 class WithFields(Source):
-    """Yields a record with the fields of the plan."""
+    """Yields two records; the second has the fields of the plan."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield the record."""
-        yield task.record("x", topic="t", **plan["fields"])
+        """Yield the records."""
+        yield task.record("good", topic="t")
+        yield task.record(**({"value": "x", "topic": "t"} | plan["fields"]))
         while True:
             yield task.idle(0.01)
 
 
-YIELD = f"{__file__}:{WithFields.read.__code__.co_firstlineno + 2}"
-"""File and line of the `yield`."""
+YIELD = f"{__file__}:{WithFields.read.__code__.co_firstlineno + 3}"
+"""File and line of the second `yield`."""
 
-INVALID_PLACES = [
+JSON_VALUES = "org.apache.kafka.connect.json.JsonConverter"
+
+INVALID_FIELDS = [
     ({"kafka_partition": -1}, "Invalid partition: -1. Partition number should"),
     ({"kafka_partition": 2**31}, "Invalid partition: 2147483648. It must fit in 32 bits"),
     ({"timestamp": -5}, "Invalid timestamp: -5. Timestamp should always be non-negative"),
     ({"timestamp": "x"}, "Invalid timestamp: 'x'. It must be an int"),
+    ({"kafka_partition": 7}, "Topic t has no partition 7: it has 1"),
+    ({"topic": "a b"}, "a b"),
+    ({"topic": TOPICS.config}, f"topic {TOPICS.config}, which has the state of the control plane"),
+    ({"value": object()}, "Python class builtins.object does not have corresponding schema type"),
+    ({"value": "x" * 2_000_000}, "which is larger than 1048576"),
 ]
+"""Fields of a record that fails after its `yield`, and a part of the message."""
 
 
-@pytest.mark.parametrize(("fields", "reason"), INVALID_PLACES, ids=str)
-async def test_an_invalid_partition_or_time_names_the_yield(
-    fields: dict[str, Any], reason: str
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "reason"), INVALID_FIELDS, ids=[reason for _, reason in INVALID_FIELDS]
+)
+async def test_the_trace_of_a_failed_record_names_its_yield(
+    fields: dict[str, Any], reason: str, *, exactly_once: bool
 ) -> None:
-    """The trace names the line of a generator, and the method of a classic task."""
+    """The record fails when it is converted or sent, after the generator has gone on."""
     plan["fields"] = fields
-    assert f"DataError: {YIELD}: {reason}" in await trace_of(WithFields)
-    plan.update(where="task.poll", how="return", returned=[record(**fields)])
-    assert f"BadTask.poll: {reason}" in await trace_of(BadSource)
+    runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
+    async with running(WithFields, runtime=runtime) as worker:
+        await create_bad(worker, WithFields, value_converter=JSON_VALUES)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        trace = task_trace(worker, "bad")
+    assert reason in trace
+    assert f"\nThe record comes from {YIELD}" in trace
+
+
+async def test_the_trace_of_a_failed_record_names_a_classic_method() -> None:
+    """A list has no line of its own, so that the trace names `poll`."""
+    plan.update(where="task.poll", how="return", returned=[record(kafka_partition=-1)])
+    trace = await trace_of(BadSource)
+    assert trace.endswith(
+        "DataError: Invalid partition: -1. Partition number should always be non-negative or null."
+        "\nThe record comes from BadTask.poll"
+    )
 
 
 class PlaceCorrection(Transformation):
@@ -120,7 +151,7 @@ async def test_a_transformation_may_correct_partition_and_time() -> None:
     config = {"transforms": "t", "transforms_t_type": class_name(PlaceCorrection)}
     async with running(WithFields, others=[PlaceCorrection]) as worker:
         await create_bad(worker, WithFields, **config)
-        await until_values(worker.plane.log, "t", [b"x"])
+        await until_values(worker.plane.log, "t", [b"good", b"x"])
 
 
 async def test_a_generator_of_headers_is_valid() -> None:

@@ -64,6 +64,10 @@ class RewindingSink(Sink):
             task.rewind(rewinds.pop(method))
 
 
+REWIND = f"{__file__}:{RewindingSink._rewind.__code__.co_firstlineno + 2}"
+"""File and line of the call of `rewind`."""
+
+
 async def create(worker: ConnectWorker, name: str) -> None:
     """Create a sink of the topic `t` in a group that all of these sinks share."""
     config = config_of(RewindingSink, topics="t", consumer_override_group_id="shared")
@@ -72,13 +76,15 @@ async def create(worker: ConnectWorker, name: str) -> None:
 
 @pytest.mark.parametrize("method", ["start", "open", "put", "pre_commit"])
 async def test_a_rewind_of_an_unassigned_partition_fails_the_task(method: str) -> None:
-    """The trace has the message of Kafka's consumer."""
+    """The trace has the message of Kafka's consumer, and the author's line."""
     rewinds[method] = {("bad", 9): 0}
     async with running(RewindingSink) as worker:
         await produce(worker.plane.log, "t", "a")
         await create(worker, "s")
         await until_state(worker, "s", "RUNNING", "FAILED")
-        assert "ConnectError: No current assignment for partition bad-9" in task_trace(worker, "s")
+        trace = task_trace(worker, "s")
+    assert "ConnectError: No current assignment for partition bad-9" in trace
+    assert trace.endswith(f"It was called at {REWIND}")
 
 
 async def test_a_rewind_before_a_rebalance_takes_effect_in_a_paused_task() -> None:

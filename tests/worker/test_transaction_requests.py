@@ -5,14 +5,14 @@ import pytest
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import TransactionAbort, TransactionCommit
-from controlplane.worker.drivers.source_context import TransactionRequests
+from controlplane.worker.drivers.source_context import PolledRecord, TransactionRequests
 from controlplane.worker.drivers.source_items import checked_record
 
 RECORDS = [
     SourceRecord(topic="t", value=str(number), source_partition={"p": 1}, source_offset={"at": 1})
     for number in range(3)
 ]
-PAIRS = [(record, checked_record(record)) for record in RECORDS]
+PAIRS = [(record, PolledRecord(checked_record(record), "Task.poll")) for record in RECORDS]
 
 
 def test_a_boundary_follows_its_record() -> None:
@@ -21,7 +21,7 @@ def test_a_boundary_follows_its_record() -> None:
     requests.commit(RECORDS[0])
     requests.abort(RECORDS[1])
     requests.commit()
-    zero, first, second = (checked for _, checked in PAIRS)
+    zero, first, second = (polled for _, polled in PAIRS)
     assert requests.bounded(PAIRS) == [
         zero,
         TransactionCommit(),

@@ -1,7 +1,7 @@
 """Definition of one config key of a connector or another plugin (`ConfigDef`)."""
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -115,3 +115,9 @@ class WrittenKey(ConfigKey, frozen=True, kw_only=True):
             dependents=self.dependents,
             before=self.before,
         )
+
+
+def with_defaults(keys: Iterable[ConfigKey], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config as a plugin's author gets it: with the defaults of the plugin's keys."""
+    defaults = {key.name: key.default for key in keys if key.default is not None}
+    return defaults | dict(config)

@@ -35,6 +35,14 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     timestamp: int | None = None
     """Milliseconds since 1970; None: the time of sending."""
     headers: Headers = ()
+    place: str = ""
+    """Place in the author's code from which the record comes; empty: unknown."""
+
+
+def note_place(failure: BaseException, place: str) -> None:
+    """Add the place in the author's code from which a failed record comes to the trace."""
+    if place:
+        failure.add_note(f"The record comes from {place}")
 
 
 class ProducerFailure(Exception):

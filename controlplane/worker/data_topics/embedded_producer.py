@@ -18,6 +18,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
+    note_place,
 )
 from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
@@ -196,6 +197,13 @@ class LogProducer:
         Raises:
             ProducerFailure: it is too large, or its topic or partition cannot exist.
         """
+        try:
+            return await self._checked(record)
+        except ProducerFailure as failure:
+            note_place(failure, record.place)
+            raise
+
+    async def _checked(self, record: ProducerRecord) -> Record:
         check_size(record, self._limits.max_request_size)
         partitions = await self._retried(partial(self._topics.found_or_created, record.topic))
         partition = self._partition(record, partitions)

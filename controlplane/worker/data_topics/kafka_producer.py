@@ -22,6 +22,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerFenced,
     ProducerRecord,
     TopicCreator,
+    note_place,
 )
 from controlplane.worker.data_topics.outage_retry import (
     RETRY_MS,
@@ -65,6 +66,13 @@ class RecordPlacer:
         Raises:
             ProducerFailure: it is too large, or its topic or partition does not exist.
         """
+        try:
+            return await self._checked(record)
+        except ProducerFailure as failure:
+            note_place(failure, record.place)
+            raise
+
+    async def _checked(self, record: ProducerRecord) -> Record:
         check_size(record, self._settings.max_request_size)
         partitions = await self.partitions(record.topic)
         partition = record.partition

@@ -1,24 +1,19 @@
 """Protection of the topics with the control plane's state against records of tasks."""
 
-from collections.abc import Iterable
-
 from controlplane.connect.errors import ConnectError
 
 
-def refuse_state_topics(
-    connector: str, topics: Iterable[str], state_topics: frozenset[str]
-) -> None:
-    """Refuse topics with the control plane's state for the records of a connector's task.
+def refuse_state_topic(connector: str, topic: str, state_topics: frozenset[str]) -> None:
+    """Refuse a topic with the control plane's state for the records of a connector's task.
 
     A record there could replace the config of any connector, without its validation. Kafka leaves
     this check to the ACLs of the brokers; an embedded log has none.
 
     Raises:
-        ConnectError: one of them has the state of the control plane.
+        ConnectError: the topic has the state of the control plane.
     """
-    for topic in topics:
-        if topic in state_topics:
-            raise ConnectError(
-                f"Connector {connector} cannot write records to topic {topic}, which has the state "
-                "of the control plane: choose another topic"
-            )
+    if topic in state_topics:
+        raise ConnectError(
+            f"Connector {connector} cannot write records to topic {topic}, which has the state "
+            "of the control plane: choose another topic"
+        )

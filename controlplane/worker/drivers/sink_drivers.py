@@ -1,5 +1,6 @@
 """Author's side of a sink task: the two forms of a sink behind one interface."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -69,6 +70,8 @@ class SinkContext(TaskServices):
         """Reports a record; set before the task starts."""
         self._assignment: frozenset[KafkaPartition] = frozenset()
         self._rewinds: dict[KafkaPartition, int] = {}
+        self._rewind_places: dict[KafkaPartition, str] = {}
+        """File and line of the author's last `rewind` of each partition."""
         self._paused: set[KafkaPartition] = set()
         self._retry_s: float | None = None
         self._commit_requested = False
@@ -84,7 +87,9 @@ class SinkContext(TaskServices):
         Raises:
             ConnectError: they are no offsets.
         """
-        self._rewinds |= _checked_offsets("rewind got", offsets)
+        rewinds = _checked_offsets("rewind got", offsets)
+        self._rewinds |= rewinds
+        self._rewind_places |= dict.fromkeys(rewinds, _place_of_caller())
 
     def retry_after(self, seconds: float) -> None:
         """Set the pause before the batch is put again after a `RetriableError`.
@@ -155,6 +160,10 @@ class SinkContext(TaskServices):
         """Return the requested offsets, and forget them."""
         rewinds, self._rewinds = self._rewinds, {}
         return rewinds
+
+    def rewind_place(self, partition: KafkaPartition) -> str:
+        """Return file and line of the author's last `rewind` of a partition."""
+        return self._rewind_places[partition]
 
     def take_retry_s(self) -> float | None:
         """Return the requested pause before a retry, and forget it."""
@@ -243,6 +252,12 @@ class OneClassSinkDriver:
     async def stop(self) -> None:
         """Call the sink's `stop` once, when the thread is free."""
         await self._thread.last_call(partial(self._sink.stop, self.context))
+
+
+def _place_of_caller() -> str:
+    """Return file and line of the author's code that has called a method of this module."""
+    frame = sys._getframe(2)  # noqa: SLF001 - as faulthandler
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _checked(author: object, offsets: Any) -> KafkaOffsets | None:

@@ -1,6 +1,7 @@
 """Services of the runtime for a running source task: config, offsets, transactions."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetFields, PartitionFields, SourceRecord
@@ -15,7 +16,16 @@ from controlplane.connect.source import (
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.task_identity import TaskIdentity, TaskServices
 
-PolledItem = SourceRecord | Mark | TransactionCommit | TransactionAbort
+
+class PolledRecord(NamedTuple):
+    """Checked copy of a record, and where the author's code has handed it over."""
+
+    record: SourceRecord
+    place: str
+    """File and line of the `yield`, or the method that has returned the record."""
+
+
+PolledItem = PolledRecord | Mark | TransactionCommit | TransactionAbort
 """Item of a poll, in the order of the source."""
 
 
@@ -62,7 +72,7 @@ class TransactionRequests:
         """Abort after this record of the next batch; None: after the batch."""
         self._aborts.append(record)
 
-    def bounded(self, records: Sequence[tuple[SourceRecord, SourceRecord]]) -> list[PolledItem]:
+    def bounded(self, records: Sequence[tuple[SourceRecord, PolledRecord]]) -> list[PolledItem]:
         """Return a batch with the requested boundaries in it, and forget the requests.
 
         Each pair is the author's record, which requests refer to, and its checked copy.

@@ -33,11 +33,16 @@ from controlplane.connect.source import (
     TransactionCommit,
 )
 from controlplane.worker.drivers.author_thread import AuthorThread, end_if_forked
-from controlplane.worker.drivers.source_context import PolledItem, TaskContext, TransactionRequests
+from controlplane.worker.drivers.source_context import (
+    PolledItem,
+    PolledRecord,
+    TaskContext,
+    TransactionRequests,
+)
 from controlplane.worker.drivers.source_items import (
-    RecordCheck,
     checked,
     checked_offsets,
+    checked_record,
     method_of,
     suspended_at,
 )
@@ -112,10 +117,8 @@ class PollingDriver:
         task: SourceTask,
         context: TaskContext,
         thread: AuthorThread,
-        checked_record: RecordCheck,
     ) -> None:
         self._task = task
-        self._checked_record = checked_record
         self._context = context
         self._thread = thread
         task.context = context
@@ -142,11 +145,12 @@ class PollingDriver:
             raise ConnectError(
                 f"The source returned {type(polled).__name__} instead of a list of records"
             )
-        records = [(record, self._checked_record(record)) for record in polled]
+        place = method_of(self._task, "poll")
+        records = [(record, PolledRecord(checked_record(record), place)) for record in polled]
         requests = self._context.transaction
         if isinstance(requests, TransactionRequests):
             return requests.bounded(records)
-        return [checked for _, checked in records]
+        return [polled for _, polled in records]
 
     @property
     def has_offsets_hook(self) -> bool:
@@ -194,10 +198,8 @@ class GeneratorDriver:
         source: Source,
         context: TaskContext,
         thread: AuthorThread,
-        checked_record: RecordCheck,
     ) -> None:
         self._source = source
-        self._checked_record = checked_record
         self._run = SourceRun(context)
         self._thread = thread
         self._generator: AsyncIterator[Any] | Iterator[Any] | None = None
@@ -300,9 +302,10 @@ class GeneratorDriver:
         """
         match item:
             case SourceRecord():
-                return self._checked_record(item)
+                return PolledRecord(checked_record(item), self._place())
             case list() | tuple():
-                return [self._checked_record(record) for record in item]
+                place = self._place()
+                return [PolledRecord(checked_record(record), place) for record in item]
             case Mark(offsets):
                 return Mark(tuple(checked_offsets(offsets) or ()))
             case Idle(seconds):

@@ -13,12 +13,8 @@ from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import OffsetPair, SourceRecord, checked_headers
 from controlplane.failure_text import message_of
 from controlplane.worker.offsets.source_offsets import plain_fields
-from controlplane.worker.records.conversion import partition_and_time
 
 T = TypeVar("T")
-
-RecordCheck = Callable[[object], SourceRecord]
-"""Returns the checked copy of a record."""
 
 
 def checked(origin: Callable[[], str], check: Callable[[Any], T], value: object) -> T:
@@ -72,19 +68,6 @@ def checked_record(record: object) -> SourceRecord:
         source_offset=None if offset is None else plain_fields(offset),
         headers=checked_headers(record.headers),
     )
-
-
-def checked_final_record(record: object) -> SourceRecord:
-    """Check a record as `checked_record` does, and its partition and time.
-
-    For sources without transformations: a transformation could still correct partition and time.
-
-    Raises:
-        ConnectError, DataError: see `checked_record`; or the partition or time is invalid.
-    """
-    final = checked_record(record)
-    partition_and_time(final)
-    return final
 
 
 def checked_offsets(offsets: Any) -> list[OffsetPair] | None:

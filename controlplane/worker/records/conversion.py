@@ -6,7 +6,7 @@ A source's record is transformed, then converted; a sink's is converted, then tr
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from controlplane.connect.converters import (
     Converter,
@@ -18,6 +18,7 @@ from controlplane.connect.data import SchemaAndValue
 from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import RecordHeader, SinkRecord, SourceRecord
 from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
+from controlplane.core.configdef.key_definition import with_defaults
 from controlplane.core.entry import Entry, Headers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.clients import ProducerRecord
@@ -113,21 +114,24 @@ class _Pipeline:
 class SourcePipeline(_Pipeline):
     """The way of a record from a source task to its producer."""
 
-    def converted(self, record: SourceRecord) -> ProducerRecord | None:
+    def converted(self, record: SourceRecord, place: str = "") -> ProducerRecord | None:
         """Transform and convert a record; None: it was dropped, or its error is tolerated.
+
+        `place`: place in the author's code from which the record comes.
 
         Raises:
             ToleranceExceeded: the record failed, and with it the task.
+            DataError: its topic, partition, time or a header name is invalid.
         """
         transformed = self._transformed(_protected(record) if self._chain else record, None)
         if not isinstance(transformed, SourceRecord):
             return None
         # None is a valid key or value, so only the count shows a tolerated failure.
         failed = self.errors.failed
-        converted = self._converted(transformed)
+        converted = self._converted(transformed, place)
         return None if self.errors.failed > failed else converted
 
-    def _converted(self, record: SourceRecord) -> ProducerRecord:
+    def _converted(self, record: SourceRecord, place: str) -> ProducerRecord:
         _check_names(record)
         partition, timestamp = partition_and_time(record)
         key, value, headers = self._converters
@@ -157,6 +161,7 @@ class SourcePipeline(_Pipeline):
             partition=partition,
             timestamp=timestamp,
             headers=named,
+            place=place,
         )
 
 
@@ -384,7 +389,7 @@ class Pipelines:
         transformation = self._classes.transformation(settings.pop("type", ""))()
         predicate = settings.pop("predicate", None)
         negated = settings.pop("negate", "false").strip().lower() == "true"
-        transformation.configure(_with_defaults(transformation, settings))
+        transformation.configure(with_defaults(transformation.config, settings))
         unfinished.callback(_close_quietly, transformation)
         return ChainLink(
             transformation,
@@ -397,7 +402,7 @@ class Pipelines:
         if "type" not in settings:
             raise ConnectError(f"There is no predicate {alias}: predicates.{alias}.type is missing")
         predicate = self._classes.predicate(settings.pop("type", ""))()
-        predicate.configure(_with_defaults(predicate, settings))
+        predicate.configure(with_defaults(predicate.config, settings))
         unfinished.callback(_close_quietly, predicate)
         return predicate
 
@@ -478,8 +483,3 @@ def prefixed(config: Mapping[str, str], prefix: str) -> dict[str, str]:
 def _aliases(config: Mapping[str, str], setting: str) -> list[str]:
     texts = config.get(setting, "").split(",")
     return [alias for text in texts if (alias := text.strip())]
-
-
-def _with_defaults(plugin: Transformation | Predicate, settings: dict[str, str]) -> dict[str, Any]:
-    defaults = {key.name: key.default for key in plugin.config if key.default is not None}
-    return defaults | settings

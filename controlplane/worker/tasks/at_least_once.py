@@ -25,7 +25,12 @@ from controlplane.worker.offsets.submitted_records import (
     SubmittedRecord,
     SubmittedRecords,
 )
-from controlplane.worker.tasks.source_task import DispatchItem, LoadedSourceTask, SentRecord
+from controlplane.worker.tasks.source_task import (
+    DispatchItem,
+    LoadedSourceTask,
+    SentRecord,
+    record_failure,
+)
 
 COMMIT_OFFSETS = 10_000
 """Maximum number of offsets in one write of a commit.
@@ -122,27 +127,22 @@ class AtLeastOnce:
         await self._loaded.topics.ensure(self._producer, topics)
         futures = await self._producer.send([sent.converted for sent in in_flight])
         for sent, future in zip(in_flight, futures, strict=True):
-            self._watch(sent.record, sent.submitted, future)
+            self._watch(sent, future)
 
-    def _watch(
-        self,
-        record: SourceRecord,
-        submitted: SubmittedRecord,
-        future: "asyncio.Future[RecordMetadata]",
-    ) -> None:
+    def _watch(self, sent: _InFlight, future: "asyncio.Future[RecordMetadata]") -> None:
         def settled(future: "asyncio.Future[RecordMetadata]") -> None:
             self._settled.set()
             if future.cancelled():
                 return  # never acknowledged, so no offset passes it
             failure = future.exception()
             if failure is not None and not self._tolerant:
-                self._failure = self._failure or ConnectError(
-                    f"Unrecoverable exception from producer send callback: {failure}"
-                )
+                if self._failure is None:
+                    text = f"Unrecoverable exception from producer send callback: {failure}"
+                    self._failure = record_failure(text, sent.converted)
                 return
-            submitted.ack()
+            sent.submitted.ack()
             metadata = None if failure is not None else future.result()
-            self._acknowledged.append((record, metadata))
+            self._acknowledged.append((sent.record, metadata))
             metrics = self._loaded.metrics
             if metadata is None:
                 metrics.dropped += 1

@@ -28,6 +28,7 @@ from controlplane.worker.tasks.source_task import (
     DispatchItem,
     LoadedSourceTask,
     SentRecord,
+    record_failure,
 )
 
 
@@ -107,15 +108,17 @@ class ExactlyOnce:
             return
         # The first topic gets the offsets. As in Kafka, records never go to that topic.
         if converted.topic == cluster_name(self._loaded.offsets.topics[0]):
-            raise ConnectError(
+            raise record_failure(
                 f"Source connector {self._loaded.identity.connector} cannot produce to its own "
-                f"offsets topic {converted.topic}"
+                f"offsets topic {converted.topic}",
+                converted,
             )
         self._bytes += len(converted.key or b"") + len(converted.value or b"")
         if self._bytes > self._loaded.settings.transaction_max_bytes:
-            raise ConnectError(
+            raise record_failure(
                 f"The transaction exceeds {self._loaded.settings.transaction_max_bytes} bytes: "
-                "commit more often"
+                "commit more often",
+                converted,
             )
         self._records.append(converted)
         self._sent.append(record)

@@ -268,14 +268,19 @@ class SinkTaskRun:
         Raises:
             ConnectError: a partition is not assigned to the task.
         """
-        if not offsets:
-            return
         for topic, partition in offsets:
             if (topic, partition) not in self._consumer.assignment:
+                place = self._loaded.driver.context.rewind_place((topic, partition))
                 raise ConnectError(
                     f"No current assignment for partition {topic}-{partition}: task.rewind takes "
-                    "only partitions of task.assignment"
+                    f"only partitions of task.assignment. It was called at {place}"
                 )
+        await self._seek(offsets)
+
+    async def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Consume from other offsets on, and drop waiting records of these partitions."""
+        if not offsets:
+            return
         await self._consumer.seek(offsets)
         self._consumed |= {
             partition: offset
@@ -398,7 +403,7 @@ class SinkTaskRun:
         )
 
     async def _rewind_to_committed(self) -> None:
-        await self._rewind(
+        await self._seek(
             {
                 partition: offset
                 for partition, offset in self._committed.items()

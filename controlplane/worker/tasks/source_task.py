@@ -6,15 +6,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from controlplane.connect.errors import RetriableError
+from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
 from controlplane.failure_text import description_of
 from controlplane.notices import Notices
-from controlplane.worker.data_topics.clients import ProducerRecord
-from controlplane.worker.data_topics.state_topics import refuse_state_topics
+from controlplane.worker.data_topics.clients import ProducerRecord, note_place
+from controlplane.worker.data_topics.state_topics import refuse_state_topic
 from controlplane.worker.drivers.author_thread import AuthorThread
-from controlplane.worker.drivers.source_context import PolledItem
+from controlplane.worker.drivers.source_context import PolledItem, PolledRecord
 from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit, SourceDriver
 from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.task_control import TaskControl
@@ -42,6 +42,13 @@ class SentRecord(NamedTuple):
 
     record: SourceRecord
     converted: ProducerRecord | None
+
+
+def record_failure(text: str, record: ProducerRecord) -> ConnectError:
+    """Return the failure of a task because of one of its records."""
+    failure = ConnectError(text)
+    note_place(failure, record.place)
+    return failure
 
 
 DispatchItem = SentRecord | Mark | Boundary
@@ -93,29 +100,28 @@ class LoadedSourceTask(NamedTuple):
             ToleranceExceeded: a record failed, and with it the task.
             ConnectError: a record's topic has the control plane's state; none of the poll is sent.
         """
-        if not any(isinstance(item, SourceRecord) for item in items):
-            return [item for item in items if not isinstance(item, SourceRecord)]
+        if not any(isinstance(item, PolledRecord) for item in items):
+            return [item for item in items if not isinstance(item, PolledRecord)]
 
         def converted() -> list[DispatchItem]:
-            records: list[DispatchItem] = [
-                SentRecord(item, self.pipeline.converted(item))
-                if isinstance(item, SourceRecord)
-                else item
-                for item in items
-            ]
-            topics = (
-                item.converted.topic
-                for item in records
-                if isinstance(item, SentRecord) and item.converted is not None
-            )
-            refuse_state_topics(self.identity.connector, topics, self.state_topics)
-            return records
+            return [self._sent(item) if isinstance(item, PolledRecord) else item for item in items]
 
         try:
             records: list[DispatchItem] = await self.thread.call(converted)
         finally:  # also for the record that fails the task
             await self.reporter.report()
         return records
+
+    def _sent(self, polled: PolledRecord) -> SentRecord:
+        record, place = polled
+        try:
+            converted = self.pipeline.converted(record, place)
+            if converted is not None:
+                refuse_state_topic(self.identity.connector, converted.topic, self.state_topics)
+        except Exception as failure:
+            note_place(failure, place)
+            raise
+        return SentRecord(record, converted)
 
     async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call the task's `commit_record` or `acked` for each record; Kafka only logs failures."""
@@ -221,7 +227,7 @@ class SourceTaskRun:
             items = await self._polled()
             if items is None:
                 return
-            if records := sum(isinstance(item, SourceRecord) for item in items):
+            if records := sum(isinstance(item, PolledRecord) for item in items):
                 self._loaded.metrics.polled_batch(records, monotonic() - began_s)
             await delivery.dispatch(await self._loaded.converted(items))
             await delivery.batch_dispatched()

@@ -20,7 +20,7 @@ from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.drivers.author_thread import AuthorThread
-from controlplane.worker.drivers.source_context import PolledItem
+from controlplane.worker.drivers.source_context import PolledItem, PolledRecord
 from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.startups import StartupCounts
@@ -140,7 +140,9 @@ class PlannedDriver:
         if ended:
             self._world.idle_polls += 1
             return []
-        items: list[PolledItem] = [*self._records(plan.batches[number])]
+        items: list[PolledItem] = [
+            PolledRecord(record, "the plan") for record in self._records(plan.batches[number])
+        ]
         self._open += items
         end = plan.ends[number % len(plan.ends)]
         if end is None:
@@ -241,7 +243,7 @@ class SourceWorld:
     def note_abort(self, items: Sequence[PolledItem]) -> None:
         """Add the records of a batch that the source aborts to `aborted`."""
         self.aborted |= {
-            parsed(str(item.value)) for item in items if isinstance(item, SourceRecord)
+            parsed(str(item.record.value)) for item in items if isinstance(item, PolledRecord)
         }
 
     def _note(self, records: Sequence[Record]) -> None:
