@@ -22,7 +22,7 @@ _ONLY_TYPES = {
     "non-empty list": "LIST",
     "valid regex": "STRING",
 }
-"""Types of keys by the start of words that fit no other type."""
+"""The only type of keys that some words for valid values fit, by the start of these words."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only
