@@ -42,7 +42,8 @@ CHUNK_BYTES = 65_536
 _LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\n|\r(?=[\s\S]))")
 """A line and its end, as in `FileStreamSourceTask#extractLine`.
 
-A carriage return ends a line only when a character follows: a line feed belongs to the same end."""
+A carriage return ends a line only once the next character is there. If that is a line feed, it
+belongs to the same end."""
 
 
 class FileStreamSource(FileConnector, Source):
