@@ -98,7 +98,7 @@ class StateCollector(Collector):
     def __init__(self) -> None:
         self.families: Iterable[Metric] = ()
         self.lock = asyncio.Lock()
-        """Lock from setting `families` until they are encoded: all scrapes share this object."""
+        """Held while `families` are set and encoded, because all scrapes share this object."""
 
     def collect(self) -> Iterable[Metric]:
         """Return the families of the current scrape; the registry calls this to encode them."""

@@ -15,7 +15,7 @@ KEY = "response.http.headers.config"
 
 
 class ExtraHeader(NamedTuple):
-    """Configured response header: it is appended, or set unless the answer has it."""
+    """Configured response header. `adds`: append it always; otherwise only if it is missing."""
 
     name: str
     value: str
