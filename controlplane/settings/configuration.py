@@ -192,7 +192,7 @@ class Configuration:
         names = split_list(providers.text) if providers else ()
         classes = {name: self._value(f"config.providers.{name}.class") for name in names}
         for key in (f"config.providers.{name}.param.{PATTERN}" for name in names):
-            # Kafka allows no variable then; an unset pattern would allow all.
+            # An empty pattern allows no variable in Kafka. Counted as unset, it would allow all.
             if empty_in := self._empty_in(key):
                 raise SettingsError(f"{empty_in}: {key} is empty: use a pattern, or leave it out")
         return Providers(
