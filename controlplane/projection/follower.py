@@ -208,7 +208,7 @@ class GatherWindow:
 
     @contextmanager
     def skipped(self) -> Iterator[None]:
-        """Skip the waiting window until the block ends. Blocks may overlap."""
+        """End the present window, and skip later ones until the block ends. Blocks may overlap."""
         self._blocks += 1
         self._skipping.set()
         try:

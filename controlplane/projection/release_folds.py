@@ -62,7 +62,7 @@ class ReleaseFold:
         self._state: ClusterState | None = None
 
     def state(self) -> ClusterState:
-        """Current state, created on demand: after a snapshot the next change costs a copy."""
+        """Current state, published on demand: the next change after that costs a copy."""
         if self._state is None:
             self._state = self._fold.snapshot()
         return self._state
@@ -76,8 +76,8 @@ class ReleaseFold:
         self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
     ) -> None:
         """Fold entries that arrived together, up to these ends; call the listeners for each."""
-        # This caches a state for readers. A snapshot that they take while a thread changes the fold
-        # would show a half-folded entry.
+        # This caches a state for readers. A state published while a thread changes the fold would
+        # show a half-folded entry.
         before = self.state()
         async for entry in sliced(entries):
             if _is_long(entry):
