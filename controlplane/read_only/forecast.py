@@ -92,7 +92,7 @@ def forecast(  # noqa: PLR0913 - options, by name only
 def _hook_outcome(question: AskHook, plugins: Plugins) -> HookOutcome:
     """Return the outcome of a connector's hook: from its catalogue, or from its Python class.
 
-    An unknown hook is assumed to return without a promise.
+    An unknown hook is assumed to return false: it does not promise that the offsets are used.
     """
     hook = plugins.hook(question.connector_class)
     if hook is None:
