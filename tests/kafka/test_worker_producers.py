@@ -56,6 +56,13 @@ class Spreading(Source):
             yield task.idle(0.01)
 
 
+YIELD = f"{__file__}:{Spreading.read.__code__.co_firstlineno + 7}"
+"""File and line of the `yield`."""
+
+exactly_once = partial(worker_on, exactly__once__source__support="enabled")
+"""Open a worker that supports exactly-once delivery."""
+
+
 async def until_offset(worker: Any, name: str, at: int) -> None:
     """Wait until a Spreading source has committed this number of records."""
     await until(lambda: offsets(worker, name) == {"{'p': 1}": {"at": at}})
@@ -248,16 +255,28 @@ async def test_a_record_that_the_broker_refuses_fails_the_task_or_is_dropped(
         await worker.plane.execute(CreateConnector("s", config))
         if tolerance == "none":
             await until_state(worker, "s", "RUNNING", "FAILED")
-            assert "Unrecoverable exception from producer send callback" in task_trace(worker, "s")
+            trace = task_trace(worker, "s")
+            assert "Unrecoverable exception from producer send callback" in trace
+            assert trace.endswith(f"The record comes from {YIELD}")
             return
         await until_offset(worker, "s", 5)
     assert await values_in(broker, name) == ["1", "2", "4", "5"]
 
 
-# --- exactly once ---------------------------------------------------------------------------------
+@NEWEST
+async def test_a_transaction_names_the_yield_of_its_refused_record(
+    broker: Broker, own_topics: Topics
+) -> None:
+    """The record is larger than `max.request.size`. A transaction has many records."""
+    config = config_of(Spreading) | {"topics.out": unused_name(), "sizes": "1,2000000"}
+    async with exactly_once(broker, own_topics, Spreading) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = task_trace(worker, "s")
+    assert f"max.request.size configuration.\nThe record comes from {YIELD}" in trace
 
-exactly_once = partial(worker_on, exactly__once__source__support="enabled")
-"""Open a worker that supports exactly-once delivery."""
+
+# --- exactly once ---------------------------------------------------------------------------------
 
 
 @NEWEST
