@@ -135,8 +135,9 @@ class ConfigResolver:
         """Return task configs with references in place of the values of the connector's providers.
 
         Earlier values of a provider are replaced, too: its next value may be different. Kafka's
-        `AbstractHerder#reverseTransform` differs in two points. It replaces even a value that the
-        connector has changed. It keeps the values under keys that the connector config lacks.
+        `AbstractHerder#reverseTransform` differs in two points. It replaces even a changed value
+        that contains no provided one. It keeps the values under keys that the connector config
+        lacks.
 
         Raises:
             ConnectError: a provider fails, or a value appears in a form that cannot be replaced.
@@ -164,7 +165,7 @@ class ConfigResolver:
         ]
 
     def _is_of_provider(self, value: str, present: str) -> bool:
-        """True if a value equals the provider's present one, or contains an earlier one."""
+        """True if a value is the provider's present one, or contains a value of any provider."""
         with self._lock:
             return value == present or bool(self._index.spans(value))
 
