@@ -1,4 +1,4 @@
-"""External actions of a worker's control plane: on the clients of tasks, and restarts."""
+"""External actions of a worker's control plane: restarts, and actions by the clients of tasks."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -98,7 +98,7 @@ class SinkTaskMetrics(TaskMetrics):
         self.read = 0
         """Records that were consumed, before transformations."""
         self.sent = 0
-        """Number of records with which `put` has returned."""
+        """Number of records in the calls of `put` that have returned."""
         self.put_ms = Distribution(clock)
         self.partitions = 0
         """Number of partitions that the task consumes."""
