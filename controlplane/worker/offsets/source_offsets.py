@@ -197,7 +197,7 @@ def _plain_offset(offset: OffsetFields | None) -> dict[str, Any] | None:
 async def write_offsets(
     producer: Producer, offsets: SourceOffsetStore, batches: OffsetBatches
 ) -> None:
-    """Commit offsets without records. The caller writes the copy (`write_copy`).
+    """Commit offsets without records. The caller writes `values_of_copy` (`write_copy`).
 
     Raises:
         ProducerFailure, ProducerFenced: some or all are not committed.

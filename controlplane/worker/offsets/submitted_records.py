@@ -37,7 +37,7 @@ class SubmittedRecord:
         """Next record of the same partition."""
 
     def ack(self) -> None:
-        """Record that the log has the record, or that its loss is tolerated."""
+        """Take note that the log has the record, or that its loss is tolerated."""
         self.acked = True
         self._records.take_acked(self.identity)
 
