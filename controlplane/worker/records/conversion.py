@@ -202,7 +202,7 @@ def _plain(kind: str, number: object, bits: int) -> int:
     plain = int.__int__(number)
     length = plain.bit_length()
     if length >= bits:
-        # Python does not print numbers of any length.
+        # Python refuses to print very long numbers.
         shown = plain if length <= _PRINTED_BITS else f"a number of {length} bits"
         raise DataError(f"Invalid {kind}: {shown}. It must fit in {bits} bits.")
     return plain
