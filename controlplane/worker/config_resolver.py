@@ -135,12 +135,14 @@ class ConfigResolver:
         """Return task configs with references in place of the values of the connector's providers.
 
         Earlier values of a provider are replaced, too: its next value may be different. Kafka's
-        `AbstractHerder#reverseTransform` differs in two points. It replaces even a changed value
-        that contains no provided one. It keeps the values under keys that the connector config
-        lacks.
+        `AbstractHerder#reverseTransform` differs in two points. It replaces the whole value of a
+        key, even if the connector has changed it. It keeps the values under keys that the connector
+        config lacks. If a provided value appears in a form that cannot be replaced, the whole value
+        is replaced here, too.
 
         Raises:
-            ConnectError: a provider fails, or a value appears in a form that cannot be replaced.
+            ConnectError: a provider fails. Or a provided value cannot be replaced, under a key for
+                which the connector config has no reference.
         """
         references = {
             key: (str(value), self._resolved_text(key, str(value)).text)
@@ -155,19 +157,20 @@ class ConfigResolver:
         def stored(key: str, value: str | None) -> str | None:
             if value is None or value == config.get(key):
                 return value
-            if key in references and self._is_of_provider(value, references[key][1]):
-                return references[key][0]
-            return self._with_references(key, value, config_references)
+            written, present = references.get(key, (None, None))
+            if value == present:
+                return written
+            try:
+                return self._with_references(key, value, config_references)
+            except ConnectError:
+                if written is None:
+                    raise
+                return written
 
         return [
             {key: stored(key, value) for key, value in task_config.items()}
             for task_config in task_configs
         ]
-
-    def _is_of_provider(self, value: str, present: str) -> bool:
-        """True if a value is the provider's present one, or contains a value of any provider."""
-        with self._lock:
-            return value == present or bool(self._index.spans(value))
 
     def _with_references(self, key: str, value: str, references: Iterable[str]) -> str:
         """Return a value with references in place of the provided values that it contains.

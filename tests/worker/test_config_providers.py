@@ -381,12 +381,14 @@ def test_task_configs_get_their_references_back(providers: Providers) -> None:
         {"password": SECRET, "topic": "t"},
         {"password": "own", "own": SECRET},
         {"dsn": f"db://me:{SECRET}@host", "env": "${env:MISSING}", "none": None},
+        {"url": f"db://{SECRET}@h?shard=2"},
     ]
     stored = resolver.referring(config, tasks)
     assert stored == [
         {"password": "${env:PASSWORD}", "topic": "t"},
         {"password": "own", "own": SECRET},
         {"dsn": "db://me:${env:PASSWORD}@host", "env": "${env:MISSING}", "none": None},
+        {"url": "db://${env:PASSWORD}@h?shard=2"},
     ]
     assert resolver.resolved(stored[2]).config["dsn"] == f"db://me:{SECRET}@host"
 
@@ -410,6 +412,13 @@ def test_task_configs_that_would_leak_a_value_are_refused(value: str) -> None:
     with pytest.raises(ConnectError, match="The task config dsn has a value") as failure:
         resolver.referring({"key": "${env:KEY}"}, [{"dsn": value}])
     assert KEY_LINE not in str(failure.value)
+
+
+@pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), PEM])
+def test_a_changed_form_of_a_value_becomes_the_reference_of_its_key(value: str) -> None:
+    """No reference can replace it, so that Kafka's rule holds: the written value is stored."""
+    resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
+    assert resolver.referring({"key": "${env:KEY}"}, [{"key": value}]) == [{"key": "${env:KEY}"}]
 
 
 class Composing(LeakingSource):
