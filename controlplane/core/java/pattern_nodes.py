@@ -347,7 +347,7 @@ class CharacterRepetition(Repetition):
 
 
 class Atomic(PatternNode):
-    """Node `(?>X)`: from each start, only the end counts that backtracking finds first."""
+    """Node `(?>X)`: from each start, its only end is the first that backtracking finds."""
 
     def __init__(self, node: PatternNode) -> None:
         self._node = node

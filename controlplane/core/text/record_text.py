@@ -15,7 +15,8 @@ VALUE_CHARACTERS = 160
 """Limit of characters for a record's value on a line."""
 
 DOCUMENT_CHARACTERS = 1 << 20
-"""Limit of characters for a record's value in JSON; Kafka's default record limit in bytes."""
+"""Limit of characters for a record's value in JSON. Kafka's default limit of a record is as
+many bytes."""
 
 _SESSION_KEY = b"session-key"
 """Key of the record with the workers' shared secret (KIP-507). Its value is hidden as a whole."""

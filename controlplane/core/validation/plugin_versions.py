@@ -38,7 +38,8 @@ def version_default(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
 def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
     """Recommend the available converters, and the present versions of those in use."""
     if not subject.profile.versioned_plugins:
-        return  # The release lacks version keys: `checked` has only those set to null, as errors.
+        # The release lacks version keys. If the config sets one to null, `checked` has its error.
+        return
     set_facts(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _CONVERTER_KINDS.items():
         converters = [converter.class_name for converter in subject.path.of_kind(kind)]
