@@ -83,7 +83,7 @@ def classes_of(configuration: Configuration) -> ConnectorClasses:
 
 
 def without_connectors(configuration: Configuration) -> str:
-    """Clause about a `plugin.path` without connectors; it names each entry, and a missing one."""
+    """Clause about a `plugin.path` without connectors: its entries; missing ones are marked."""
     entries = [
         f"{place} does not exist"
         if Path(place).is_absolute() and not Path(place).exists()

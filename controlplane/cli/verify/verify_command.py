@@ -138,7 +138,7 @@ class _Verify(click.Command):
 
 _OF_STORIES = ("before",)
 _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
-"""Options that only a comparison with a story has, and those that only one with workers has."""
+"""Options that need STORY, and options that need `--against`."""
 
 
 @click.command(cls=_Verify)
