@@ -181,7 +181,7 @@ class ConnectClient:
         return asyncio.get_running_loop().time() + self._limits.retry_ms / 1_000 > deadline
 
     def _order(self) -> Iterator[str]:
-        """The workers, the one that answered last first."""
+        """The workers; the one with the latest answer comes first."""
         yield self._preferred
         yield from (name for name in self._workers if name != self._preferred)
 
