@@ -51,7 +51,7 @@ def test_a_value_beyond_the_ends_leaves_them() -> None:
 
 
 def test_no_part_of_a_repeated_value_is_shown() -> None:
-    """Hidden values shorten the searched ends, so a value split by their cut could be shown."""
+    """The text consists of values without gaps, so each cut may split one of them."""
     for value in (LONG_SECRET, LONG_SECRET * 2_000):
         assert "<" not in resolver_with(value).excerpt(value * (1_000_000 // len(value)))
 

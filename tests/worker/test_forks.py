@@ -24,7 +24,7 @@ from tests.worker.worker_fixture import (
     until_values,
 )
 
-# `make quick` skips a test that forks; here the refused fork would fail the connector instead.
+# `make quick` refuses a fork by skipping the test. Here that would only fail the connector.
 pytestmark = pytest.mark.slow
 
 children: list[int] = []

@@ -207,7 +207,7 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
 async def test_the_end_of_a_watch_logs_nothing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread of `watch` ends after its cancellation: asyncio would log a later cancellation."""
+    """The thread of `watch` is cancelled before it ends: asyncio would log a later cancellation."""
     cancel, invoke_callbacks = Future.cancel, Future._invoke_callbacks  # type: ignore[attr-defined]
 
     def cancel_late(future: Future[Any]) -> bool:

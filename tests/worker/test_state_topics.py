@@ -50,7 +50,7 @@ def refusal(connector: str, topic: str) -> str:
 
 
 async def written_by_tasks(worker: ConnectWorker, topic: str) -> list[bytes | None]:
-    """Values that a `CountingSource` or a dead letter has, among the records of a topic."""
+    """Values in a topic that come from a `CountingSource` or from a dead letter."""
     if topic not in await worker.plane.log.topics():
         return []
     values = [entry.value for entry in await entries_in(worker.plane.log, topic)]
