@@ -73,7 +73,8 @@ class SharedWorkers:
     async def commands(self, release: str, **settings: Any) -> AsyncCommands:
         """Commands for a worker without connectors, with files of a source and a sink.
 
-        `settings` are for a release without a broker: its worker uses the oldest broker.
+        A release that is not in `RELEASES` has no broker. Its worker has these `settings`, and
+        uses the oldest broker.
         """
         if release not in self._workers:
             broker = await self._broker(release if release in RELEASES else RELEASES[0])

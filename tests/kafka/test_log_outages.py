@@ -39,8 +39,8 @@ LANES = 3
 KINDS = {
     "claimed": "with an epoch, in two partitions: a transaction",
     "batch": "with an epoch, in one partition: a batch",
-    "single": "beside, in one partition: a batch",
-    "beside": "beside, in two partitions: a transaction",
+    "single": "without an epoch, in one partition: a batch",
+    "beside": "without an epoch, in two partitions: a transaction",
 }
 CLAIMED = {"claimed", "batch"}
 IN_ONE_PARTITION = {"batch", "single"}
