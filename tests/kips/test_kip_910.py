@@ -204,7 +204,10 @@ class TestExactlyOnceSupportDisabled:
             assert calls
 
     async def test_the_hook_is_called_between_polls(self) -> None:
-        """The hook is called before the first poll, and after a poll that is empty or processed."""
+        """The hook is called before the first poll, and after each one.
+
+        The records of a poll are processed before the call.
+        """
         script = Script([[record("a", 1)], [record("a", 2)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 2})
