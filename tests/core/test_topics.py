@@ -18,7 +18,7 @@ def test_one_topic_for_two_purposes_is_refused(first: str, second: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])
 def test_invalid_topic_names_are_refused(name: str) -> None:
-    """A name that breaks Kafka's rule is refused before any topic is created, with the rule."""
+    """A bad name is refused before any topic is created; the error states Kafka's rule."""
     with pytest.raises(ValueError, match="cannot be the name of a topic: use 1 to 249 letters"):
         check_topics(Topics(status=name))
     assert not is_legal(name)

@@ -45,7 +45,7 @@ def test_events_of_all_topics_are_in_one_order() -> None:
 
 
 def test_a_task_count_tells_what_the_next_fencing_concerns() -> None:
-    """A task count follows the fencing of older tasks, and counts those to fence next (KIP-618)."""
+    """A task count is written after fencing: the number of producers to fence next (KIP-618)."""
     log = config(connector("c"), ("tasks-fencing-c", '{"task-count":2}'))
     *_, last = history(log, "c", KIP).events
     expected = "older producers are fenced; 2 to fence the next time"
