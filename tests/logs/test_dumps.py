@@ -363,7 +363,7 @@ def test_a_cut_compressed_file_is_reported(read: Read) -> None:
 
 
 def test_replacement_characters_are_reported(read: Read) -> None:
-    """A record with a replacement character is read and reported; a history's is only read."""
+    """A record with a replacement character is read and reported; in a history it is only read."""
     kcat = KCAT.replace(b'"k"', '"\ufffd"'.encode())
     assert [(problem.line, problem.taken) for problem in read(kcat).problems] == [(3, True)]
     assert read(line(0, value="\ufffd")).problems == []
