@@ -330,7 +330,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
     cluster, command = creation
     *begun, _ = cluster.plan(command).steps
     undone = [step.undo for step in reversed(begun) if step.undo is not None]
-    # The state gets the config, because only the config names the connector's own topic.
+    # The test appends the config that failed: only the config names the connector's own topic.
     config = json.dumps({"properties": cluster.properties}).encode()
     after = cluster.apply([*begun, *undone])
     after.append(CONFIG, b"connector-a", config)
