@@ -133,7 +133,7 @@ def ours(release: str, request: OffsetRequest) -> list[str]:
         parsed = SinkOffsets(*parts).requested(changes)
         if isinstance(parsed, Rejected):
             return [f"refused: {parsed.text}"]
-        # A hook does not depend on the order of several numbers.
+        # The hook gets a map, so the order of offsets does not count; `_judge` sorts Kafka's, too.
         return sorted(_sink_text(partition or {}, offset) for partition, offset in parsed)
     source = SourceOffsets(*parts)
     requested_offsets = source.requested(changes)
