@@ -59,9 +59,9 @@ LAYERS: dict[str, set[str]] = {
     | TERMINAL
     | WORKER_API
     | {"controlplane.harvest", "controlplane.read_only"},
-    # Requests are among the verbs of a scenario; a missing extra is named as by a command.
+    # A scenario sends requests, and names the command that installs a missing extra.
     "controlplane.scenario": REST_AND_BELOW | TERMINAL,
-    # It takes the login to a cluster from the worker's settings.
+    # `replay` takes the login to a cluster from the worker's settings.
     "replay": CORE
     | LOGS
     | TERMINAL

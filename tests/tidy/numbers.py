@@ -17,7 +17,7 @@ ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def status_codes(source: SourceFile) -> Iterator[Offence]:
-    """A number that is an HTTP status is suspicious, unless it is the value of another name.
+    """A number that is an HTTP status is suspicious, unless its name is not about HTTP.
 
     `LIMIT = 500`, `size: int = 200` and `wait(timeout_ms=500)` are allowed;
     `if status == 404`, `Answer(404)` and `NOT_FOUND_STATUS = 404` are offences.

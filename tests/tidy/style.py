@@ -23,7 +23,7 @@ DefinitionNode = Function | ast.ClassDef
 
 
 CONNECTS = {"DataError"}
-"""Names that Connect's users know, such as its DataException."""
+"""Names that Connect's users recognise: `DataError` is its DataException."""
 
 
 def file_size(source: SourceFile) -> Iterator[Offence]:
