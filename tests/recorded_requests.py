@@ -20,7 +20,7 @@ from controlplane.scenario.story import StoryStep, read_story
 HISTORIES = Path(__file__).parent / "histories"
 
 BEFORE_COMPACTION = {"compacted-3.9": "compacted-3.9.before"}
-"""Logs with the records that compaction has removed from other ones."""
+"""By history, the log with the records that compaction has removed."""
 
 LEADERS = {"roll-3.4-3.9-3.4": {1: "old1", 8: "old2", 16: "new1", 26: "old1", 36: "new1"}}
 """Leading worker from each step on; in other histories one worker lives at a time."""

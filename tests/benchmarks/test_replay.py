@@ -128,7 +128,7 @@ def test_inconsistent_contestant_is_named() -> None:
 
 @pytest.mark.parametrize("records", [10 * MILLION, SLOW_MOST])
 def test_goals_are_judged(records: int) -> None:
-    """Equal times reach the goals of at least 1.000× and miss the smaller ones."""
+    """Equal times give ratios of 1: goals of 1.000× or more are reached, smaller ones missed."""
     alike = QueryFigure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
     lines = list(
         goals(records, dict.fromkeys(NAMED, alike), InProcessTimes(1.0, 1.0, 1, 11.0, 5.0))
