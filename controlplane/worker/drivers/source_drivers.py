@@ -344,7 +344,7 @@ class GeneratorDriver:
 
     @property
     def _busy(self) -> bool:
-        """True while the generator runs: then no other method of the source is called."""
+        """True while the generator runs: other calls wait, except those of `update_offsets`."""
         return self._pulling is not None
 
     @property
