@@ -40,7 +40,7 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def note_place(failure: BaseException, place: str) -> None:
-    """Add the place in the author's code from which a failed record comes to the trace."""
+    """Add a line to the trace: the place in the author's code from which a failed record comes."""
     if place:
         failure.add_note(f"The record comes from {place}")
 

@@ -108,7 +108,7 @@ class BrokerOffsets:
 class RoutedOffsetWriter:
     """Passes each offset to one of two writers, which its topic selects (`OffsetWriter`).
 
-    All drafts of a call have one topic. The order of the topics is that of the calls.
+    All drafts of a call have one topic, so the caller determines the order of the topics.
     """
 
     def __init__(
