@@ -186,7 +186,8 @@ class ExactlyOnce:
         topics = {record.topic for record in self._records}
         await loaded.topics.ensure(self._producer, topics)
         with loaded.metrics.commit():
-            # The order of `OffsetBatches`: a crash between two appends revives no old offset.
+            # Removals from the copy precede the transaction (`OffsetBatches`): a crash between the
+            # two revives no old offset.
             batches = await loaded.offsets.batches(pairs)
             await self._producer.write_offsets(batches.removals_of_copy)
             places = await self._producer.transact(self._records, batches.primary)
