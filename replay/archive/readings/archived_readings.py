@@ -20,7 +20,7 @@ from replay.archive.stores.store import ArchiveStore
 from replay.doubts import PROMPT_MS
 
 PERHAPS_PARTIAL_RECORDS = 5_000_000
-"""Number of records at which an append of an earlier version may have ended before the log's end.
+"""Least number of records of an earlier version's append that may have ended before the log's end.
 
 Earlier versions did not store whether it had (`ReadRange.partial`).
 """
