@@ -40,7 +40,7 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Number of slices for each task of a query; every task has one.
+    """Number of slices for each task of a query: always 1.
 
     Spark folds a cluster in one task. This process has one task for each part with rows.
     """
