@@ -105,7 +105,8 @@ class OffsetCounts:
     def first_missing(self, place: PartitionId, start: int, end: int) -> int:
         """The first missing offset of a range; there must be one."""
         offsets = range(start, end)
-        # The number of missing offsets up to an offset never falls, so bisection finds the first 1.
+        # The number of missing offsets up to an offset never falls. So bisection finds the first
+        # offset at which it is 1.
         at = bisect_left(offsets, 1, key=lambda offset: self.missing(place, start, offset + 1))
         return offsets[at]
 
