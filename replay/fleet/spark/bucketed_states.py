@@ -31,7 +31,7 @@ from replay.errors import ArchiveCorrupt, ReplayError
 from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion
 
 PIECE_BYTES = 1024 * 1024
-"""Size of a piece in the shuffle: the JVM sorts pieces, and needs pages for them."""
+"""Size of a piece in the shuffle. It is small, because the JVM sorts pieces in memory pages."""
 
 PARTS = pa.schema(
     [
