@@ -182,7 +182,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
 
 
 def test_a_second_stop_repairs_a_stop_that_older_releases_ignore() -> None:
-    """A second stop repairs the foreign state beside STOPPED."""
+    """A second stop repairs a foreign record with `state` STARTED and `state.v2` STOPPED."""
     pair = PAIRS[1]
     (observation,) = observed_situations(
         pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1

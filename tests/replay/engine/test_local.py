@@ -105,7 +105,7 @@ def test_a_connectors_own_topic_is_found(setting: str, encoding: str, tmp_path: 
 
 
 def spread(log: list[Entry]) -> list[Entry]:
-    """Stretch a log over some days: 50 ms become 50 thirds of a day."""
+    """Stretch a log over some days: each millisecond becomes a ninth of a day."""
     return [
         Entry(
             entry.topic,

@@ -86,7 +86,7 @@ AFTER_COMPACTION = {"3.9.1": 20, "3.4.1": 23}
 def test_the_restarted_worker_did_as_predicted(
     log: list[Entry], story: dict[int, StoryStep], release: str
 ) -> None:
-    """The restarted worker has the predicted tasks of `quiet`; before it had two."""
+    """The restarted worker has the predicted tasks of `quiet`; before the restart, it had two."""
     names = story[12].answers["/connectors/quiet"]
     assert len(names.answer["tasks"]) == 2
     after = story[AFTER_COMPACTION[release]]

@@ -30,7 +30,7 @@ ENTRIES = first_of(HISTORY)
 CUT_MS = ENTRIES[-5].timestamp
 
 REPLACED, MANIFEST = 1, 2
-"""Numbers of the files that a merge links among the manifests, behind the file of readings."""
+"""Numbers of a merge's links: 0 is the file of readings; replaced and new manifests follow."""
 
 
 @pytest.fixture

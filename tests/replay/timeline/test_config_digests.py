@@ -123,7 +123,7 @@ def test_the_last_digest_of_a_recorded_cluster_is_that_of_a_fold(tmp_path: Path)
 
 
 def test_states_that_differ_in_anything_have_other_digests() -> None:
-    """Digests differ by a kind of number, a waiting task, or an empty set."""
+    """States with another type of number, a waiting task or an empty set have other digests."""
     states = [
         ConfigState(),
         ConfigState(offset=1),
