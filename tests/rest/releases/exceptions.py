@@ -35,7 +35,7 @@ def reason_of(row: ProbeRow, profile: Profile) -> str | None:
 
 
 def _is_second_look(row: ProbeRow, profile: Profile) -> bool:
-    """True if a worker wraps the second failure to load a class."""
+    """True if the worker wrapped the error of a class that had failed to load before."""
     return profile.versioned_plugins and "errors.ConnectException: Failed to find" in (
         row.answer or ""
     )
