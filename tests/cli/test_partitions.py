@@ -167,7 +167,7 @@ async def assumed_by_dry_run(log: Path) -> list[str]:
 def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
     history: Path, tmp_path: Path
 ) -> None:
-    """The history gives the number, imported before or after the same records without its story."""
+    """The history gives the number, also if the same records come without it, before or after."""
     bare = tmp_path / "bare.log.jsonl"
     bare.write_text("".join(history.read_text("utf-8").splitlines(keepends=True)[1:]), "utf-8")
     for number, sources in enumerate(([history, bare], [bare, history])):
