@@ -70,7 +70,7 @@ def test_diff_shows_a_pause_and_a_stop(cluster: ClusterCalls, done: str, words: 
 
 
 def test_difference_words_active_topics_as_the_history_does() -> None:
-    """`diff` words a recorded connector's active topics as its history does."""
+    """`diff` and `history` show active topics of a recorded connector in the same words."""
     by_diff, by_history = (
         [
             line
