@@ -10,7 +10,7 @@ from controlplane.core.configdef.value_parser import InvalidValue, parse
 REQUIRED: Final = object()
 """Marks a key without a default: every config must set the key."""
 
-_RANGE = re.compile(r"\[-?[\d.]+(?:E-?\d+)?,\.\.\.")
+_RANGE = re.compile(r"\[-?\d+(?:\.\d+)?(?:E-?\d+)?,\.\.\.")
 _TEXTS = re.compile(r"(?:\(case insensitive\) |distinct values of )?\[(.*?)\]")
 _NUMBERS = ("INT", "SHORT", "LONG", "DOUBLE")
 _LISTED = ("STRING", "LIST")

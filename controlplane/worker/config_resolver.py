@@ -21,7 +21,6 @@ from controlplane.settings.providers import Providers, ResolvedText
 from controlplane.worker.secret_index import (
     ESCAPE_CHARACTERS,
     SECRET_CHARACTERS,
-    WHOLE_FORMS,
     SecretIndex,
     Span,
     bare_text,
@@ -63,18 +62,27 @@ class ResolvedReferences(NamedTuple):
     """Lifetimes of its values that expire, by provider and path."""
 
 
+class HiddenForms(NamedTuple):
+    """Forms in which messages may show a value of a provider."""
+
+    whole: frozenset[str]
+    """Forms of the whole value."""
+    lines: frozenset[str]
+    """Further forms, of its first lines."""
+
+
 class ConfigResolver:
     """Resolves the configs of connectors and tasks."""
 
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
-        self._values: dict[str, dict[str, set[str]]] = {}
-        """For each reference, its values from old to new. For each value, the forms in which
-        messages may show it."""
+        self._values: dict[str, dict[str, HiddenForms]] = {}
+        """For each reference, its values from old to new. Old ones have no `lines`."""
         self._index = SecretIndex()
         """All forms of all values."""
         self._lock = Lock()
-        """Tasks resolve their configs in their own threads."""
+        """Tasks resolve their configs in their own threads. The event loop waits for this lock, so
+        each thread holds it for one value only."""
 
     def resolved(
         self, config: Mapping[str, Any], notices: Notices | None = None
@@ -106,28 +114,46 @@ class ConfigResolver:
             resolved = self._providers.of_connector(key, text)
         except BadValue as failure:
             raise ConnectError(str(failure)) from None
-        with self._lock:
-            for secret, reference in resolved.secrets.items():
-                self._keep(secret, reference)
+        for secret, reference in resolved.secrets.items():
+            self._keep(secret, reference)
         return resolved
 
     def _keep(self, secret: str, reference: str) -> None:
         """Keep a value as the newest of its reference; the newest is hidden in all forms."""
-        forms = _forms(secret)
-        if not forms:
+        with self._lock:
+            newest = next(reversed(self._values.get(reference, {})), None)
+        if secret == newest:
             return
-        values = self._values.setdefault(reference, {})
-        self._index.add(forms)
-        self._index.remove(values.pop(secret, ()))
-        values[secret] = forms
+        forms = _forms(secret)
+        if not forms.whole:
+            return
+        with self._lock:
+            values = self._values.setdefault(reference, {})
+            self._add(forms)
+            if secret in values:
+                self._remove(values.pop(secret))
+            values[secret] = forms
+            self._shorten(values)
+
+    def _shorten(self, values: dict[str, HiddenForms]) -> None:
+        """Keep a limited number of lines and values of one reference."""
         newer_forms = 0
         for value in reversed(values):
-            if newer_forms >= FORMS_KEPT and len(values[value]) > WHOLE_FORMS:
-                self._index.remove(values[value] - forms_of(value))
-                values[value] = forms_of(value)
-            newer_forms += len(values[value])
+            whole, lines = values[value]
+            if newer_forms >= FORMS_KEPT and lines:
+                self._index.remove(lines)
+                values[value] = HiddenForms(whole, frozenset())
+            newer_forms += len(whole) + len(values[value].lines)
         if len(values) > VALUES_KEPT:
-            self._index.remove(values.pop(next(iter(values))))
+            self._remove(values.pop(next(iter(values))))
+
+    def _add(self, forms: HiddenForms) -> None:
+        for part in forms:
+            self._index.add(part)
+
+    def _remove(self, forms: HiddenForms) -> None:
+        for part in forms:
+            self._index.remove(part)
 
     def referring(
         self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
@@ -186,7 +212,7 @@ class ConfigResolver:
                 for secret in values
                 if len(secret) >= SECRET_CHARACTERS and secret in value
             }
-            forms = [form for _, values in kept for shown in values.values() for form in shown]
+            hidden = [forms for _, values in kept for forms in values.values()]
         replaced, inserted = value, dict[str, str]()
         if reference_by_secret:
             longest_first = sorted(reference_by_secret, key=len, reverse=True)
@@ -205,7 +231,9 @@ class ConfigResolver:
         # and look like a secret.
         rest = replace_references(replaced, lambda _: "\0\0")
         texts = rest, bare_text(rest).text
-        if restored != value or any(form in text for form in forms for text in texts):
+        if restored != value or any(
+            form in text for forms in hidden for part in forms for form in part for text in texts
+        ):
             raise ConnectError(
                 f"The task config {key} has a value of a config provider that cannot be stored as "
                 "a reference. Pass the value on as the provider gives it."
@@ -272,7 +300,7 @@ def _hidden(text: str, spans: Iterable[Span], first: int, last: int) -> str:
     return "".join([*parts, text[shown_to:last]])
 
 
-def _forms(secret: str) -> set[str]:
+def _forms(secret: str) -> HiddenForms:
     """Return the forms in which a message may show a value, or a line of it."""
     bare = secret.strip()
     lines = [line.strip() for line in bare.splitlines()]
@@ -281,8 +309,9 @@ def _forms(secret: str) -> set[str]:
         for line in lines
         if len(line) >= LINE_CHARACTERS and not line.startswith(_PEM_LABEL) and line != bare
     ]
-    parts = (secret, bare, *long_lines[:LINES_HIDDEN])
-    return {form for part in parts for form in forms_of(part)}
+    whole = forms_of(secret) | forms_of(bare)
+    line_forms = {form for line in long_lines[:LINES_HIDDEN] for form in forms_of(line)}
+    return HiddenForms(frozenset(whole), frozenset(line_forms - whole))
 
 
 class PrivateNotices:

@@ -47,9 +47,6 @@ _LIKE_CODE = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
 Span = tuple[int, int]
 """Start and end of a secret in a text."""
 
-WHOLE_FORMS = 5
-"""Maximum number of forms of one text."""
-
 
 def forms_of(secret: str) -> set[str]:
     """Return the texts to search for: the secret, its bare text, and that of its bytes."""
@@ -193,8 +190,10 @@ def bare_text(text: str) -> BareText:
 
 
 def _bare(text: str) -> str:
-    """Return the bare text alone; most texts have no backslash, so that it takes little time."""
-    return _ESCAPE.sub(_character, text) if "\\" in text else text.translate(_CODES)
+    """Return the bare text alone; for most texts, this takes little time."""
+    if "\\" in text:
+        return _ESCAPE.sub(_character, text)
+    return text if text.isprintable() else text.translate(_CODES)
 
 
 def _character(escape: re.Match[str]) -> str:

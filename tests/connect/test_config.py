@@ -61,6 +61,13 @@ def test_a_default_in_the_place_of_the_type_is_explained() -> None:
             ),
         ),
         (
+            {"type": "DOUBLE", "default": 1, "valid": "[1.2.3,...]"},
+            (
+                "key 'n' has the type DOUBLE, but valid='[1.2.3,...]' lists texts: write a range, "
+                "for example '[1,...]' or '[1,...,9]'"
+            ),
+        ),
+        (
             {"type": "LIST", "valid": "(case insensitive) [A]"},
             "key 'n' has the type LIST, but valid='(case insensitive) [A]' fits a STRING only",
         ),

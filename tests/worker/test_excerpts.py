@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.failure_text import MAX_CHARACTERS, shortened
 from controlplane.settings.providers import Providers, ResolvedText
+from controlplane.worker import config_resolver
 from controlplane.worker.config_resolver import (
     FORMS_KEPT,
     LINES_HIDDEN,
@@ -161,6 +162,32 @@ def test_a_long_value_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("a" * 5_000_000, "a" * 10_000 + value * 10 + "a" * 10_000):
         assert resolver.excerpt(text).strip("a").strip("[hiden]").startswith("\n… ")
     assert max(searched) <= ENDS + ESCAPE_CHARACTERS * SEARCHED_CHARACTERS
+
+
+def test_failures_wait_for_no_long_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forms of values are made without the lock of `excerpt`, and once for each new value.
+
+    The event loop calls `excerpt` for each failure. A config value may have thousands of
+    references, and a task resolves them again at each start.
+    """
+    prepared: list[bool] = []
+    forms_of = config_resolver.forms_of
+
+    def noted(secret: str) -> set[str]:
+        prepared.append(resolver._lock.locked())
+        return forms_of(secret)
+
+    values = {f"VALUE{number}": f"secret-{number}\n" * 20 for number in range(50)}
+    environment = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    resolver = ConfigResolver(Providers({"env": environment}, values))
+    monkeypatch.setattr(config_resolver, "forms_of", noted)
+    config = {"all": "".join(f"${{env:{name}}}" for name in values)}
+    resolver.resolved(config)
+    assert len(prepared) >= 50
+    assert not any(prepared)
+    prepared.clear()
+    resolver.resolved(config)
+    assert prepared == []
 
 
 def test_what_overlaps_is_hidden_as_one() -> None:

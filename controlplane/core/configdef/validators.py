@@ -303,7 +303,7 @@ def _split_mapping(mapping: str) -> list[str]:
     return parts
 
 
-_NUMBER = r"(-?[\d.]+(?:E-?\d+)?)"
+_NUMBER = r"(-?\d+(?:\.\d+)?(?:E-?\d+)?)"
 
 _VALIDATORS: Mapping[str, Callable[..., _Validator]] = {
     # ConfigDef.Range; for `or null`, Kafka wraps it in a lambda

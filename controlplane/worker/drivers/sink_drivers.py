@@ -88,8 +88,8 @@ class SinkContext(TaskServices):
             ConnectError: they are no offsets.
         """
         rewinds = _checked_offsets("rewind got", offsets)
-        self._rewinds |= rewinds
         self._rewind_places |= dict.fromkeys(rewinds, _place_of_caller())
+        self._rewinds |= rewinds
 
     def retry_after(self, seconds: float) -> None:
         """Set the pause before the batch is put again after a `RetriableError`.
