@@ -13,6 +13,7 @@ from controlplane.settings.stores import StoreSettings, identity, trusted
 from controlplane.settings.worker_settings import WorkerSettings
 
 LOOPBACK = "127.0.0.1"
+LAST_PORT = 65_535
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - only for a listener without a host
 
 
@@ -70,15 +71,17 @@ class ListenerKind(NamedTuple):
         """Parse the first URL; None: there is none.
 
         Raises:
-            BadValue: the URL is malformed.
+            BadValue: the URL is malformed, or there is no such port.
         """
         urls = self.urls(settings)
         if not urls:
             return None
         url = _URL.fullmatch(urls[0])
+        listed = ",".join(urls)
         if url is None:
-            listed = ",".join(urls)
             raise BadValue(self.key, f"is {listed!r}: use http://host:port or https://host:port")
+        if int(url["port"]) > LAST_PORT:
+            raise BadValue(self.key, f"is {listed!r}: use a port from 0 to {LAST_PORT}")
         return url
 
     def is_encrypted(self, settings: WorkerSettings) -> bool:

@@ -354,6 +354,14 @@ def test_the_admin_listener_needs_an_address(
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
 
+@pytest.mark.parametrize("key", ["listeners", "admin.listeners"])
+def test_a_listener_without_such_a_port_is_refused(worker: WorkerFile, key: str) -> None:
+    """The operating system would refuse it later, with an exception."""
+    address = listen_address if key == "listeners" else admin_listen_address
+    with pytest.raises(SettingsError, match=rf":1: {key} is '.*': use a port from 0 to 65535"):
+        worker.configuration(f"{key}=http://:65536").make(WorkerSettings, address)
+
+
 def test_unusable_admin_listeners_are_refused(worker: WorkerFile) -> None:
     """A port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: admin.listeners is '8083': use http://host"):

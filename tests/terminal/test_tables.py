@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from controlplane.core.entry import Entry
+from controlplane.terminal import tables
 from controlplane.terminal.tables import LONGEST_WORD, table
 from tests.cli.command_calls import ROOT, call, embedded
 
@@ -133,6 +134,23 @@ def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
         assert max(map(len, lines)) > WIDE
     heads, rule, *rows = piped("controlplane", "inspect", log)
     assert len(rule) == max(map(cell_len, (heads, *rows[: rows.index("")])))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ROWS, st.sampled_from([HEADS, ("NAME", "", "", ""), ("", "", "", "")]))
+def test_a_large_table_has_the_form_of_a_small_one(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    rows: Sequence[Sequence[str]],
+    heads: Sequence[str],
+) -> None:
+    """A table beyond `RICH_ROWS` is arranged without Rich, and looks the same."""
+    printed: list[str] = []
+    for limit in (len(rows), -1):
+        monkeypatch.setattr(tables, "RICH_ROWS", limit)
+        table(heads, rows)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
 
 
 def test_long_json_is_cut_without_wide(wordy: Path) -> None:

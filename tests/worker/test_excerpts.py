@@ -16,6 +16,7 @@ from controlplane.worker.secret_index import (
     SEARCHED_CHARACTERS,
     SecretIndex,
     Span,
+    forms_of,
 )
 
 LONG_SECRET = "".join(f"<{number}>" for number in range(12))
@@ -171,7 +172,6 @@ def test_failures_wait_for_no_long_preparation(monkeypatch: pytest.MonkeyPatch) 
     references, and a task resolves them again at each start.
     """
     prepared: list[bool] = []
-    forms_of = config_resolver.forms_of
 
     def noted(secret: str) -> set[str]:
         prepared.append(resolver._lock.locked())
