@@ -143,8 +143,7 @@ def _padded(shown: Sequence[_TableColumn]) -> str:
 
     def line(cells: Sequence[str]) -> str:
         padded = (
-            text + " " * (width - cell_len(text))
-            for text, width in zip(cells, widths, strict=True)
+            text + " " * (width - cell_len(text)) for text, width in zip(cells, widths, strict=True)
         )
         return (" " * GAP).join(padded)
 

@@ -48,6 +48,9 @@ def note_place(failure: BaseException, place: str) -> None:
 class ProducerFailure(Exception):
     """A record cannot be sent; a retry would not help."""
 
+    place = ""
+    """Place in the author's code from which the record comes; empty: unknown."""
+
 
 class ProducerFenced(Exception):
     """A newer task with the same identity, or another process, has taken over."""

@@ -18,7 +18,6 @@ from controlplane.worker.data_topics.clients import (
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
-    note_place,
 )
 from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
@@ -200,7 +199,7 @@ class LogProducer:
         try:
             return await self._checked(record)
         except ProducerFailure as failure:
-            note_place(failure, record.place)
+            failure.place = record.place
             raise
 
     async def _checked(self, record: ProducerRecord) -> Record:

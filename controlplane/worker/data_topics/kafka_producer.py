@@ -22,7 +22,6 @@ from controlplane.worker.data_topics.clients import (
     ProducerFenced,
     ProducerRecord,
     TopicCreator,
-    note_place,
 )
 from controlplane.worker.data_topics.outage_retry import (
     RETRY_MS,
@@ -69,7 +68,7 @@ class RecordPlacer:
         try:
             return await self._checked(record)
         except ProducerFailure as failure:
-            note_place(failure, record.place)
+            failure.place = record.place
             raise
 
     async def _checked(self, record: ProducerRecord) -> Record:

@@ -131,7 +131,7 @@ class ClassicDriver:
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
         """Call the connector's `task_configs`, and check the result."""
         assert self._connector is not None
-        check = partial(checked_configs, self._class)
+        check = partial(checked_configs, f"{self._class.__name__}.task_configs")
         return await self._thread.checked_call(check, self._connector.task_configs, limit)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -194,7 +194,7 @@ class OneClassDriver:
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
         """Call `split`, and check the result."""
         assert self._connector is not None
-        check = partial(checked_configs, self._class)
+        check = partial(checked_configs, f"{self._class.__name__}.split")
         return await self._thread.checked_call(
             check, self._connector.split, self._context.config, limit
         )
@@ -235,30 +235,27 @@ def driver_of(
     return ClassicDriver(connector, context, notices)
 
 
-def checked_configs(connector: type, configs: Any) -> list[dict[str, str | None]]:
-    """Return plain copies of task configs, without methods of the author's classes.
+def checked_configs(method: str, configs: Any) -> list[dict[str, str | None]]:
+    """Return plain copies of the task configs that a method of the author has returned.
 
     Raises:
         ConnectError: they are no list of maps of text.
     """
     if not isinstance(configs, Sequence) or isinstance(configs, str | bytes):
         raise ConnectError(
-            f"{connector.__name__} returned {type(configs).__name__} instead of a list of task "
-            "configs"
+            f"{method} returned {type(configs).__name__} instead of a list of task configs"
         )
-    return [_checked_config(connector, config) for config in configs]
+    return [_checked_config(method, config) for config in configs]
 
 
-def _checked_config(connector: type, config: Any) -> dict[str, str | None]:
+def _checked_config(method: str, config: Any) -> dict[str, str | None]:
     if not isinstance(config, Mapping):
-        raise ConnectError(
-            f"{connector.__name__} returned {type(config).__name__} instead of a task config"
-        )
+        raise ConnectError(f"{method} returned {type(config).__name__} instead of a task config")
     plain: dict[str, str | None] = {}
     for key, value in config.items():
         if not isinstance(key, str) or not (value is None or isinstance(value, str)):
             raise ConnectError(
-                f"{connector.__name__} returned a task config whose {key!r} is "
+                f"{method} returned a task config whose {key!r} is "
                 f"{type(value).__name__}: keys and values must be text"
             )
         plain[str.__str__(key)] = None if value is None else str.__str__(value)

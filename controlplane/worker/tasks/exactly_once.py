@@ -19,6 +19,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerFenced,
     ProducerRecord,
     TransactionalProducer,
+    note_place,
 )
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.offsets.source_offsets import write_copy
@@ -177,7 +178,10 @@ class ExactlyOnce:
                 await self._append()
         except (ProducerFailure, ProducerFenced) as failure:
             self._failed = True
-            raise ConnectError(f"The transaction could not be committed: {failure}") from failure
+            refused = ConnectError(f"The transaction could not be committed: {failure}")
+            if isinstance(failure, ProducerFailure):
+                note_place(refused, failure.place)
+            raise refused from failure
         self._committed_at = asyncio.get_running_loop().time()
         await self._loaded.tell_committed()
 
