@@ -124,7 +124,10 @@ async def test_task_configs_that_are_nonsense_are_not_published(returned: Any) -
     async with with_neighbour(BadSource, notices=notices) as worker:
         await create_bad(worker, BadSource)
         await until(lambda: notices.of("task_configs_not_published"))
-        assert "BadSource.task_configs returned" in notices.of("task_configs_not_published")[0]["reason"]
+        assert (
+            "BadSource.task_configs returned"
+            in notices.of("task_configs_not_published")[0]["reason"]
+        )
         assert worker.plane.state.config.tasks.get("bad", {}) == {}
         plan.clear()
         await until_state(worker, "bad", "RUNNING", "RUNNING")
