@@ -154,9 +154,9 @@ async def test_a_consumer_is_closed_during_a_rebalance(
     first, second, third = consumers
 
     async def share(*members: GroupConsumer) -> bool:
-        """Poll; true once these members have both partitions."""
+        """Poll; true once these members share both partitions evenly, so that all have joined."""
         await asyncio.gather(*(member.poll(0.1) for member in members))
-        return sum(len(member.assignment) for member in members) == 2
+        return all(len(member.assignment) == 2 // len(members) for member in members)
 
     idle = asyncio.all_tasks()
     try:

@@ -136,7 +136,7 @@ async def without_warnings(
     notices = RecordedNotices()
     yield notices
     gc.collect()  # finalisers warn of what was not closed
-    assert defects == []
+    assert defects == [], defects
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [line for line in lines if not line.endswith(expected)] == []
 
