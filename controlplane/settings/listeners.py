@@ -10,10 +10,9 @@ from controlplane.settings.configuration import Configuration
 from controlplane.settings.errors import BadValue
 from controlplane.settings.security import ServerTls
 from controlplane.settings.stores import StoreSettings, identity, trusted
-from controlplane.settings.worker_settings import WorkerSettings
+from controlplane.settings.worker_settings import LAST_PORT, WorkerSettings
 
 LOOPBACK = "127.0.0.1"
-LAST_PORT = 65_535
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - only for a listener without a host
 
 

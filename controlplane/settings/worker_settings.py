@@ -29,7 +29,8 @@ def _idle(why: str) -> Meta:
 _ONE_WORKER = _idle("no worker calls another one here")
 _STANDALONE = _idle("only a standalone worker reads it")
 
-_Port = Annotated[int, Meta(ge=0, le=65_535)]
+LAST_PORT = 65_535
+_Port = Annotated[int, Meta(ge=0, le=LAST_PORT)]
 BROKERS_DEFAULT: Literal[-1] = -1
 _TopicPartitions = Literal[-1] | Annotated[int, Meta(ge=1, le=INT_MAX)]
 _Replicas = Literal[-1] | Annotated[int, Meta(ge=1, le=2**15 - 1)]

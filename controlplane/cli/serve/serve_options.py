@@ -13,13 +13,12 @@ from controlplane.plane import Settings, Surroundings
 from controlplane.plane_settings import plane_settings
 from controlplane.settings import Configuration
 from controlplane.settings.prefixes import LOG
+from controlplane.settings.worker_settings import LAST_PORT
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import set_note_writer
-
-LAST_PORT = 65_535
 
 
 def address_options(command: Decorated) -> Decorated:

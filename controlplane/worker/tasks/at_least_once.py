@@ -138,7 +138,9 @@ class AtLeastOnce:
             if failure is not None and not self._tolerant:
                 if self._failure is None:
                     text = f"Unrecoverable exception from producer send callback: {failure}"
-                    self._failure = record_failure(text, sent.converted)
+                    is_refused = isinstance(failure, ProducerFailure)
+                    place = sent.converted.place if is_refused else ""
+                    self._failure = record_failure(text, place)
                 return
             sent.submitted.ack()
             metadata = None if failure is not None else future.result()

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from enum import Enum
 
-from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
@@ -19,7 +18,6 @@ from controlplane.worker.data_topics.clients import (
     ProducerFenced,
     ProducerRecord,
     TransactionalProducer,
-    note_place,
 )
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.offsets.source_offsets import write_copy
@@ -112,14 +110,14 @@ class ExactlyOnce:
             raise record_failure(
                 f"Source connector {self._loaded.identity.connector} cannot produce to its own "
                 f"offsets topic {converted.topic}",
-                converted,
+                converted.place,
             )
         self._bytes += len(converted.key or b"") + len(converted.value or b"")
         if self._bytes > self._loaded.settings.transaction_max_bytes:
             raise record_failure(
                 f"The transaction exceeds {self._loaded.settings.transaction_max_bytes} bytes: "
                 "commit more often",
-                converted,
+                converted.place,
             )
         self._records.append(converted)
         self._sent.append(record)
@@ -178,10 +176,9 @@ class ExactlyOnce:
                 await self._append()
         except (ProducerFailure, ProducerFenced) as failure:
             self._failed = True
-            refused = ConnectError(f"The transaction could not be committed: {failure}")
-            if isinstance(failure, ProducerFailure):
-                note_place(refused, failure.place)
-            raise refused from failure
+            place = failure.place if isinstance(failure, ProducerFailure) else ""
+            text = f"The transaction could not be committed: {failure}"
+            raise record_failure(text, place) from failure
         self._committed_at = asyncio.get_running_loop().time()
         await self._loaded.tell_committed()
 

@@ -44,10 +44,13 @@ class SentRecord(NamedTuple):
     converted: ProducerRecord | None
 
 
-def record_failure(text: str, record: ProducerRecord) -> ConnectError:
-    """Return the failure of a task because of one of its records."""
+def record_failure(text: str, place: str) -> ConnectError:
+    """Return the failure of a task because of one of its records, which comes from `place`.
+
+    The place is empty if it is unknown, or if the record is not the cause.
+    """
     failure = ConnectError(text)
-    note_place(failure, record.place)
+    note_place(failure, place)
     return failure
 
 
