@@ -38,5 +38,5 @@ def _guard() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol() -> None:
-    """Guard every process that runs tests; the distributing process starts the others."""
+    """Guard each process that runs tests; a process that only distributes them may start others."""
     _guard()

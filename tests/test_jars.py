@@ -12,7 +12,7 @@ JSON = "org.apache.kafka:connect-json:3.9.1"
 @pytest.mark.java
 @pytest.mark.prove
 def test_class_path_has_at_most_one_slf4j_binding() -> None:
-    """The class path has every jar, and one slf4j binding, which prints nothing, or none."""
+    """A silent class path has one slf4j binding, which prints nothing; others have no binding."""
     silent, bare = (classpath(JSON, silent=yes).split(":") for yes in (True, False))
     assert all(Path(jar).is_file() for jar in (*silent, *bare))
     bindings = [[Path(jar).name for jar in jars if "slf4j-" in jar] for jars in (silent, bare)]

@@ -114,7 +114,7 @@ async def test_offsets_are_copied_where_kafka_puts_them(
 async def test_envelopes_are_taken_off(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Keys and values lose their envelopes; a wrapped null becomes a tombstone, others stay."""
+    """Keys and values lose their envelopes; tombstones, and records without envelopes, stay."""
     source, target = await new_topic(1), f"{await new_topic(1)}-plain"
     wrapped = b'{"schema":{"type":"struct","field":"payload"},"payload":%s}'
     payload = b'{"at":1700000000000000001,"payload":{"schema":"}"}}'

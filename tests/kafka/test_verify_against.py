@@ -102,7 +102,10 @@ async def waited(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def names_by_order() -> tuple[str, str]:
-    """Two connector names: a status in an earlier partition than its task's, and in a later one."""
+    """Two connector names.
+
+    The first has its status in an earlier partition than its task's, the second in a later one.
+    """
     partitions = WORKER["status.storage.partitions"]
     assert isinstance(partitions, int)
 

@@ -88,7 +88,7 @@ def test_a_time_out_names_the_failures(
 def test_a_time_out_without_a_failure_names_the_states(
     connector_trial: StartTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connector that runs without tasks is told from one that has no records."""
+    """The message has the states: they show whether a connector lacks tasks or records."""
     run = connector_trial(ValuesSource, {"topic": "t", "values": "a"})
     run.status("RUNNING", "RUNNING")
     monkeypatch.setattr(trial, "PATIENCE_S", 0.01)

@@ -47,7 +47,7 @@ def test_no_part_of_a_value_is_shown_at_a_cut(cut: int) -> None:
 
 
 def test_a_value_beyond_the_ends_leaves_them() -> None:
-    """The end of the excerpt begins at its character, whatever lies before."""
+    """A value just before the shown end changes nothing: the excerpt is `shortened`."""
     text = "a" * MAX_CHARACTERS + LONG_SECRET + "b" * (ENDS + 1)
     assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
 

@@ -78,7 +78,7 @@ def test_a_secret_after_a_backslash_is_found(secret: str, inner: str, outer: str
 
 
 def test_a_long_secret_is_found_in_pieces() -> None:
-    """The pieces touch, so that they are one span; a text with less than a piece has none."""
+    """The pieces touch, so they form one span; a text shorter than a piece has no span."""
     secret = "".join(f"{number}é" for number in range(2_000))
     index = index_of(secret)
     assert index.longest == SEARCHED_CHARACTERS

@@ -177,7 +177,7 @@ def test_numbers_may_be_the_brokers_defaults_and_are_inherited() -> None:
 
 
 async def test_an_invalid_number_of_a_provider_fails_the_connector() -> None:
-    """Kafka does not validate the numbers in a config, but when it starts the connector."""
+    """Kafka checks the numbers when it starts the connector, not when it validates the config."""
     setting = "topic.creation.default.partitions"
     environment = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
     providers = Providers({"env": environment}, {"P": "many"})

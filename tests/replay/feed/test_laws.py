@@ -115,7 +115,7 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
 
 
 def test_a_late_record_makes_later_batches_wait(tmp_path: Path) -> None:
-    """A late record makes a batch audit all records again, and quadruples the patience."""
+    """A late record makes a batch audit all records again, and quadruples `patience_ms`."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     configs = [entry for entry in entries if entry.topic == "connect-configs"]
     hour_ms = 3_600_000

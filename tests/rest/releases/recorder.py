@@ -22,7 +22,7 @@ from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases, r
 from tests.rest.releases.recordings import ReleaseAnswer, plain, write
 
 OTHERS = ("2.4.1", "2.5.1", "2.6.1", "2.6.2", "2.6.3", "3.8.0")
-"""Releases with their own Jetty or Jackson version, or the only ones of a minor release."""
+"""Further releases: with another Jetty or Jackson version, or of a minor release not in `SOME`."""
 
 RELEASES = tuple(sorted({*SOME, *OTHERS}, key=lambda name: [*map(int, name.split("."))]))
 

@@ -1,6 +1,6 @@
 package lab;
 
-/** Sink connectors that no worker can make. Before 3.6 no worker starts that finds one of them. */
+/** Sink connectors that no worker can make. Before 3.6, a worker that finds one does not start. */
 public final class BrokenConnectors {
     private BrokenConnectors() {
     }
