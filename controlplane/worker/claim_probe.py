@@ -12,7 +12,7 @@ PAUSE_S = 0.1
 
 
 class ClaimProbe:
-    """Asks the log for a newer writer: upon a sign of one, and at an interval.
+    """Asks the log whether there is a newer writer: upon a sign of one, and at an interval.
 
     A log that implements `HasClaimNotice` gives the sign itself. Brokers cannot give one: there,
     the statuses of the newer worker are the first sign.

@@ -35,8 +35,8 @@ LINE_CHARACTERS = 8
 """
 
 LINES_HIDDEN = 200
-"""Maximum lines of a value that are hidden singly, the first ones. Each takes memory; a private key
-has fewer, a bundle of certificates may have thousands.
+"""Maximum lines of a value that are hidden singly; later lines are not. Each takes memory; a
+private key has fewer, a bundle of certificates may have thousands.
 """
 
 _PEM_LABEL = "-----"

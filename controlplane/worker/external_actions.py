@@ -135,7 +135,7 @@ class WorkerActions:
 
     @contextmanager
     def _private(self) -> Iterator[None]:
-        """Hide the values of config providers in a failure: a client may name its settings."""
+        """Hide the values of config providers in a failure: its text may quote client settings."""
         try:
             yield
         except ExternalActionFailed as failure:

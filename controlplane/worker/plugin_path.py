@@ -159,7 +159,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _fault(failure: BaseException) -> str:
-    """Return the failure, after the file and line of the author's code if there is one."""
+    """Return the text of a failure; file and line of the author's code precede it, if known."""
     if isinstance(failure, SyntaxError) and failure.filename:
         return f"{failure.filename}:{failure.lineno}: {type(failure).__name__}: {failure.msg}"
     message = shortened(message_of(failure))

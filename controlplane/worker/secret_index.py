@@ -65,7 +65,7 @@ class SecretIndex:
         self._counts: Counter[str] = Counter()
         """Number of times that each piece was added."""
         self._lengths: dict[str, Counter[int]] = {}
-        """Numbers of pieces by length, for each start of `SECRET_CHARACTERS` characters."""
+        """Number of pieces of each length, by their first `SECRET_CHARACTERS` characters."""
         self.longest = 0
         """Length of the longest piece that was ever added."""
 
