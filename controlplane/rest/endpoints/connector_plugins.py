@@ -49,7 +49,7 @@ def listed(reading: ReadInputs) -> Any:
 
 
 def _connectors_only(query: Query) -> bool:
-    """Read a primitive Java boolean: empty means its default, true."""
+    """Read `connectorsOnly` as a primitive Java boolean; if missing or empty, it is true."""
     return (query.get("connectorsOnly", [""])[0] or "true").lower() == "true"
 
 
