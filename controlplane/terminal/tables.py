@@ -23,7 +23,7 @@ LONGEST_WORD = 24
 """Longest word that is never broken; longer ones, such as a hash or compact JSON, may be."""
 
 RICH_ROWS = 1_000
-"""Maximum rows of a table that Rich arranges in any case. It takes about 1 ms per row."""
+"""Rich arranges every table of at most so many rows. It takes about 1 ms per row."""
 
 INDENT = "  "
 """Indentation of the lines of a block."""
@@ -138,7 +138,7 @@ def _aligned(shown: Sequence[_TableColumn], width: int, styles: Styles) -> Table
 
 
 def _padded(shown: Sequence[_TableColumn]) -> str:
-    """Arrange a table as Rich does if each row fits in a line, without styles."""
+    """Arrange a table without styles, whose rows each fit in a line; the layout is that of Rich."""
     widths = [column.widest for column in shown]
 
     def line(cells: Sequence[str]) -> str:

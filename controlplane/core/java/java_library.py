@@ -28,7 +28,7 @@ _TREEIFY_CAPACITY = 64
 64 buckets."""
 
 _REMEMBERED_NAMES = 4096
-"""Most keys whose hash is cached: maps share few different names."""
+"""Maximum number of keys whose hash is cached: maps share few different names."""
 
 _PLAIN_FROM, _PLAIN_TO = -3, 7
 """Range in which Double.toString writes no exponent: from 10**-3 up to below 10**7."""

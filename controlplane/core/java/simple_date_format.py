@@ -103,7 +103,7 @@ def _day_number(year: int, month: int, day: int, extra_days: int) -> int:
     """
     gregorian = _first_of_month(year, month, gregorian=True) + day - 1 + extra_days
     julian = _first_of_month(year, month, gregorian=False) + day - 1 + extra_days
-    # The year counts as it is written, also if months and days lead into a later one.
+    # A written year before the cutover is Julian, even if months and days lead beyond it.
     return julian if year < _CUTOVER_YEAR or gregorian < _CUTOVER else gregorian
 
 

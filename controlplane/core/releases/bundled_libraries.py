@@ -109,4 +109,4 @@ JACKSONS: Final[tuple[tuple[str, Jackson], ...]] = (
     ("2.5.0", Jackson(points_at_token=True)),
     ("2.6.2", Jackson()),
 )
-"""(first Kafka release, library), oldest first: Jackson to 2.10.0, to 2.10.2, and later."""
+"""(first Kafka release, library), oldest first: Jackson up to 2.10.0, up to 2.10.2, later."""

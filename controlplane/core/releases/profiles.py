@@ -270,7 +270,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     refuses_nulls: bool
     """A config with a null value is refused."""
     plugins_take_nulls: bool
-    """Null passes under a key that the plugin defines, and fails at start."""
+    """Validation accepts null under a key that the plugin defines; the start then fails."""
     missing_class_is_client_error: bool
     """A missing connector class is the client's fault; elsewhere a failure of the worker."""
     missing_type_counts_twice: bool
