@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -129,9 +129,9 @@ class ConfigResolver:
             return
         with self._lock:
             values = self._values.setdefault(reference, {})
-            self._add(forms)
+            self._index.add(chain(*forms))
             if secret in values:
-                self._remove(values.pop(secret))
+                self._index.remove(chain(*values.pop(secret)))
             values[secret] = forms
             self._shorten(values)
 
@@ -145,15 +145,7 @@ class ConfigResolver:
                 values[value] = HiddenForms(whole, frozenset())
             newer_forms += len(whole) + len(values[value].lines)
         if len(values) > VALUES_KEPT:
-            self._remove(values.pop(next(iter(values))))
-
-    def _add(self, forms: HiddenForms) -> None:
-        for part in forms:
-            self._index.add(part)
-
-    def _remove(self, forms: HiddenForms) -> None:
-        for part in forms:
-            self._index.remove(part)
+            self._index.remove(chain(*values.pop(next(iter(values)))))
 
     def referring(
         self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
@@ -232,7 +224,7 @@ class ConfigResolver:
         rest = replace_references(replaced, lambda _: "\0\0")
         texts = rest, bare_text(rest).text
         if restored != value or any(
-            form in text for forms in hidden for part in forms for form in part for text in texts
+            form in text for forms in hidden for form in chain(*forms) for text in texts
         ):
             raise ConnectError(
                 f"The task config {key} has a value of a config provider that cannot be stored as "

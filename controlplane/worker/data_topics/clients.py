@@ -3,7 +3,7 @@
 The modules `embedded_*` implement them on our own logs, the modules `kafka_*` on brokers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ from controlplane.core.java.regular_expressions import JavaPattern
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.state import OffsetState
+from controlplane.logs.log import Record
 from controlplane.plane import ControlPlane
 from controlplane.worker.data_topics.topic_rules import WantedTopic
 from controlplane.worker.task_identity import TaskIdentity
@@ -50,6 +51,19 @@ class ProducerFailure(Exception):
 
     place = ""
     """Place in the author's code from which the record comes; empty: unknown."""
+
+
+async def with_place(record: ProducerRecord, placing: Awaitable[Record]) -> Record:
+    """Await the placing of a record in a transaction; its failure has the record's place.
+
+    Raises:
+        ProducerFailure: the record cannot be sent.
+    """
+    try:
+        return await placing
+    except ProducerFailure as failure:
+        failure.place = record.place
+        raise
 
 
 class ProducerFenced(Exception):

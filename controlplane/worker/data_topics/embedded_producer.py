@@ -18,6 +18,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
+    with_place,
 )
 from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
@@ -110,7 +111,9 @@ class LogProducer:
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
     ) -> Sequence[RecordMetadata]:
         """Append records and offsets in one batch; return the places of the records."""
-        placed = [await self._placed(record) async for record in sliced(records)]
+        placed = [
+            await with_place(record, self._placed(record)) async for record in sliced(records)
+        ]
         placed += [await self._placed_offset(draft) async for draft in sliced(offsets)]
         positions = await self._append_once(placed)
         written = zip(positions, placed[: len(records)], strict=False)
@@ -196,13 +199,6 @@ class LogProducer:
         Raises:
             ProducerFailure: it is too large, or its topic or partition cannot exist.
         """
-        try:
-            return await self._checked(record)
-        except ProducerFailure as failure:
-            failure.place = record.place
-            raise
-
-    async def _checked(self, record: ProducerRecord) -> Record:
         check_size(record, self._limits.max_request_size)
         partitions = await self._retried(partial(self._topics.found_or_created, record.topic))
         partition = self._partition(record, partitions)

@@ -22,6 +22,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerFenced,
     ProducerRecord,
     TopicCreator,
+    with_place,
 )
 from controlplane.worker.data_topics.outage_retry import (
     RETRY_MS,
@@ -65,13 +66,6 @@ class RecordPlacer:
         Raises:
             ProducerFailure: it is too large, or its topic or partition does not exist.
         """
-        try:
-            return await self._checked(record)
-        except ProducerFailure as failure:
-            failure.place = record.place
-            raise
-
-    async def _checked(self, record: ProducerRecord) -> Record:
         check_size(record, self._settings.max_request_size)
         partitions = await self.partitions(record.topic)
         partition = record.partition
@@ -272,7 +266,10 @@ class TransactionalTaskProducer:
     ) -> Sequence[RecordMetadata]:
         """Append records and offsets in one transaction; return the places of the records."""
         self._placer.next_turn()
-        placed = [await self._placer.placed(record) async for record in sliced(records)]
+        placed = [
+            await with_place(record, self._placer.placed(record))
+            async for record in sliced(records)
+        ]
         written = [await self._placer.placed_offset(draft) async for draft in sliced(offsets)]
         try:
             positions = await self._transactions.append([*placed, *written])

@@ -44,6 +44,9 @@ class SentRecord(NamedTuple):
     converted: ProducerRecord | None
 
 
+DispatchItem = SentRecord | Mark | Boundary
+
+
 def record_failure(text: str, place: str) -> ConnectError:
     """Return the failure of a task because of one of its records, which comes from `place`.
 
@@ -52,9 +55,6 @@ def record_failure(text: str, place: str) -> ConnectError:
     failure = ConnectError(text)
     note_place(failure, place)
     return failure
-
-
-DispatchItem = SentRecord | Mark | Boundary
 
 
 class LoadedSourceTask(NamedTuple):
