@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from ssl import SSLContext
+from traceback import walk_tb
 from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
@@ -50,6 +52,26 @@ def addresses(bootstrap: str) -> tuple[BrokerAddress, ...]:
     if not addresses:
         raise LogNotUsable("no broker is named: give host:port")
     return addresses
+
+
+def close_if_cancelled(client: AIOKafkaClient) -> None:
+    """Let a client of aiokafka close its first connection if its start is cancelled.
+
+    By itself, aiokafka leaves this connection open until the garbage collector finds it.
+    """
+    bootstrap = client.bootstrap
+
+    async def closing_bootstrap() -> None:
+        try:
+            await bootstrap()
+        except asyncio.CancelledError as cancellation:
+            # Only a local variable of aiokafka's method holds the connection.
+            for frame, _ in walk_tb(cancellation.__traceback__):
+                if (connection := frame.f_locals.get("bootstrap_conn")) is not None:
+                    connection.close()
+            raise
+
+    client.bootstrap = closing_bootstrap
 
 
 def _address(text: str) -> BrokerAddress:

@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.appends.record_batches import RecordBatch
-from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.cluster import Cluster, close_if_cancelled
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.protocol.errors import start_error
 from controlplane.logs.log import LogError
@@ -79,6 +79,7 @@ class KafkaProducer:
         self._request_tasks: set[asyncio.Task[Any]] = set()
         self._queue_locks: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         client = self._producer.client
+        close_if_cancelled(client)
         client._metadata_update = partial(_metadata_update, cluster)  # noqa: SLF001
         for name in _TRACKED:
             method = getattr(self._producer._sender, name)  # noqa: SLF001

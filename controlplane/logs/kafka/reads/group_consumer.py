@@ -22,7 +22,7 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.event_loop import backoff, cancel_all
-from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.cluster import Cluster, close_if_cancelled
 from controlplane.logs.kafka.reads.consumer_internals import (
     TopicMatcher,
     outlast_rebalances,
@@ -104,6 +104,7 @@ class GroupConsumer:
             partition_assignment_strategy=(RangePartitionAssignor,),
             rebalance_timeout_ms=longest_rebalance_ms,
         )
+        close_if_cancelled(self._consumer._client)  # noqa: SLF001
         outlast_rebalances(self._consumer, longest_rebalance_ms)
         self._positions: dict[TopicPartition, int] = {}
         """Offset of the next record, by assigned partition."""

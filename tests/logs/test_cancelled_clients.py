@@ -1,0 +1,84 @@
+"""Clients of aiokafka that are cancelled while they start."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Sequence
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.appends.producer import KafkaProducer
+from controlplane.logs.kafka.cluster import Cluster, addresses
+from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
+from controlplane.settings.security import KafkaSecurity
+from tests.patience import PATIENCE_S
+
+API_VERSIONS, METADATA = 18, 3
+"""Keys of requests in Kafka's protocol."""
+
+
+class VersionsOnlyBroker:
+    """Listener that tells its API versions, and answers nothing else."""
+
+    def __init__(self) -> None:
+        self.unanswered: asyncio.Queue[int] = asyncio.Queue()
+        """Key of each request."""
+        self.left = asyncio.Event()
+        """Set when a client closes its connection."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection."""
+        while size := await reader.read(4):
+            request = await reader.readexactly(*struct.unpack(">i", size))
+            kind, _, number = struct.unpack_from(">hhi", request)
+            if kind == API_VERSIONS:
+                answer = struct.pack(">ihihhh", number, 0, 1, METADATA, 0, 1)
+                writer.write(struct.pack(">i", len(answer)) + answer)
+            else:
+                self.unanswered.put_nowait(kind)
+        writer.close()
+        self.left.set()
+
+
+class IgnoredPartitions:
+    """Listener of a consumer that gets no partitions."""
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Do nothing."""
+
+    async def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Do nothing."""
+
+    async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Do nothing."""
+
+
+def producer(cluster: Cluster) -> AIOKafkaProducer:
+    """Producer of aiokafka as `KafkaProducer` makes it."""
+    return KafkaProducer(cluster, WriteLimits())._producer
+
+
+def consumer(cluster: Cluster) -> AIOKafkaConsumer:
+    """Consumer of aiokafka as `GroupConsumer` makes it."""
+    return GroupConsumer(cluster, "group", {}, IgnoredPartitions())._consumer
+
+
+@pytest.mark.parametrize("new_client", [producer, consumer])
+async def test_the_first_connection_is_closed(
+    new_client: Callable[[Cluster], AIOKafkaProducer | AIOKafkaConsumer],
+) -> None:
+    """The broker has not answered yet when the start is cancelled."""
+    broker = VersionsOnlyBroker()
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    async with asyncio.timeout(PATIENCE_S), server:
+        host, port = server.sockets[0].getsockname()
+        client = new_client(Cluster(addresses(f"{host}:{port}"), KafkaSecurity(), ReadLimits()))
+        starting = asyncio.create_task(client.start())
+        assert await broker.unanswered.get() == METADATA
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await broker.left.wait()
+        await client.stop()
