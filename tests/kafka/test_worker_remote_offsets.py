@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from tests.kafka.worker_service import (
     connectors_file,
     create,
     records_in,
+    starts_of_first_task,
     task_states,
     until,
     until_failed,
@@ -207,22 +209,26 @@ async def _append(broker: Broker, topic: str, key_: bytes, value: bytes) -> None
     """Append a record to each partition of a topic as a foreign writer does."""
     async with reading(broker.bootstrap) as reader:
         partitions = (await reader.topics())[topic]
-    transactions, cluster = writer_of(broker, unused_name())
-    await transactions.claim()
-    await transactions.append(
-        [Record(topic, number, 1_000, key_, value) for number in range(partitions)]
-    )
-    await transactions.close()
-    await cluster.close()
+    async with claimed_writer(broker, unused_name()) as writer:
+        await writer.append(
+            [Record(topic, number, 1_000, key_, value) for number in range(partitions)]
+        )
 
 
-def writer_of(broker: Broker, transactional_id: str) -> tuple[Transactions, Cluster]:
-    """Producer with a transactional id, and its connections."""
+@asynccontextmanager
+async def claimed_writer(broker: Broker, transactional_id: str) -> AsyncIterator[Transactions]:
+    """Producer that has claimed a transactional id; closed at the end."""
     limits, reading_limits = WriteLimits(), ReadLimits()
     cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), reading_limits)
     batches = FencedBatches(cluster, limits)
     read_back = ReadBackReader(cluster, reading_limits)
-    return Transactions(cluster, transactional_id, limits, batches, read_back), cluster
+    writer = Transactions(cluster, transactional_id, limits, batches, read_back)
+    try:
+        await writer.claim()
+        yield writer
+    finally:
+        await writer.close()
+        await cluster.close()
 
 
 async def test_a_new_generation_fences_the_old_one_there(
@@ -237,19 +243,19 @@ async def test_a_new_generation_fences_the_old_one_there(
     )
     async with serving_own(broker, file) as (_, client):
         await create(client, {"source": config})
-        zombie, cluster = writer_of(far, f"{group}-source-1")
-        await zombie.claim()
-        await zombie.append([Record(data, 0, 1_000, None, b"first")])
-        await create(client, {"source": config | {"tasks.max": "1"}})
+        async with claimed_writer(far, f"{group}-source-1") as zombie:
+            await zombie.append([Record(data, 0, 1_000, None, b"first")])
+            starts = await starts_of_first_task(broker, own_topics, "source")
+            changed = config | {"tasks.max": "1"}
+            assert (await client.put("/connectors/source/config", json=changed)).is_success
 
-        async def one_task() -> bool:
-            return await task_states(client, "source") == ["RUNNING", "RUNNING"]
+            # Until it starts again, the status shows the first task of the old generation.
+            async def restarted() -> bool:
+                return await starts_of_first_task(broker, own_topics, "source") > starts
 
-        await until(one_task)
-        with pytest.raises(Fenced):
-            await zombie.append([Record(data, 0, 1_000, None, b"late")])
-        await zombie.close()
-        await cluster.close()
+            await until(restarted)
+            with pytest.raises(Fenced):
+                await zombie.append([Record(data, 0, 1_000, None, b"late")])
 
 
 # --- at least once --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """`controlplane serve --own` on a broker, with connectors that run in its process."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -123,6 +124,15 @@ async def consumed(broker: Broker, topic: str) -> list[Any]:
         return [record for place in places for record in records[place]]
     finally:
         await consumer.stop()
+
+
+async def starts_of_first_task(broker: Broker, topics: Topics, connector: str) -> int:
+    """Number of times that the first task of a connector has reported RUNNING."""
+    status_key = f"status-task-{connector}-0".encode()
+    return sum(
+        record_key == status_key and json.loads(value or b"{}").get("state") == "RUNNING"
+        for record_key, value in await records_in(broker, topics.status)
+    )
 
 
 async def values_in(broker: Broker, topic: str) -> list[str]:
