@@ -156,11 +156,12 @@ class ConfigResolver:
         `AbstractHerder#reverseTransform` differs in two points. It replaces the whole value of a
         key, even if the connector has changed it. It keeps the values under keys that the connector
         config lacks. If a provided value appears in a form that cannot be replaced, the whole value
-        is replaced here, too.
+        is replaced here, too. References are resolved in values only, so a provided value in a key
+        is refused.
 
         Raises:
-            ConnectError: a provider fails. Or a provided value cannot be replaced, under a key for
-                which the connector config has no reference.
+            ConnectError: a provider fails. Or a provided value is in a key, or it cannot be
+                replaced, and the connector config has no reference under its key.
         """
         references = {
             key: (str(value), self._resolved_text(key, str(value)).text)
@@ -185,10 +186,28 @@ class ConfigResolver:
                     raise
                 return written
 
+        for key in {*chain(*task_configs)} - {*config}:
+            self._refuse_value_in_key(key, config_references)
         return [
             {key: stored(key, value) for key, value in task_config.items()}
             for task_config in task_configs
         ]
+
+    def _refuse_value_in_key(self, key: str, references: Iterable[str]) -> None:
+        """Check a key of a task config.
+
+        Raises:
+            ConnectError: the key contains a provided value.
+        """
+        try:
+            without_values = self._with_references(key, key, references)
+        except ConnectError:
+            without_values = "[hidden]"
+        if without_values != key:
+            raise ConnectError(
+                f"A key of a task config contains a value of a config provider: {without_values}. "
+                "The log stores keys as they are: use a key without the value."
+            )
 
     def _with_references(self, key: str, value: str, references: Iterable[str]) -> str:
         """Return a value with references in place of the provided values that it contains.

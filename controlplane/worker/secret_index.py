@@ -1,9 +1,10 @@
 r"""Search of texts for many secrets at once, also in escaped forms.
 
 A message may show a secret as `repr`, JSON or `bytes` do, and escape such a text again. So secrets
-are searched in a text and in its bare text. In a bare text, characters stand in place of their
-escapes, and there are no backslashes. The bare text of `it\'s\n` is `it'sn`, as is that of `it's`
-with a line feed.
+are searched in a text and in its bare text, which has no backslashes. A bare text has a character
+in place of its escape by digits, such as `\xe4`. Other escapes leave their letter, and a control
+character becomes its letter. The bare text of `it\'s\n` is `it'sn`, as is that of `it's` with a
+line feed.
 """
 
 import re
@@ -20,8 +21,9 @@ SEARCH_STEPS = 1_000_000
 """Maximum work for one text: comparisons, and one step for every 64 characters compared. They take
 about 0.3 s. A text that needs more is hidden as a whole."""
 
-ESCAPE_CHARACTERS = 8
-r"""Maximum characters of a text for one character of a secret: `\xc3\xa4` for one in UTF-8."""
+ESCAPE_CHARACTERS = 32
+r"""Maximum characters of a text for one character of a secret. One beyond U+FFFF takes 12 in JSON,
+as `\ud83d\ude00`. Each further escaping doubles its backslashes: 26 after three of them."""
 
 SEARCHED_CHARACTERS = 1_000
 """Maximum length of a text to search for. A longer secret is searched in pieces. So the ends of a

@@ -127,6 +127,42 @@ async def test_the_trace_of_a_failed_record_names_its_yield(
     assert trace.endswith(f"\nThe record comes from {YIELD}")
 
 
+class Unnoted(Exception):
+    """Exception that takes no notes by its own method, or none at all."""
+
+    add_note: Any = None
+
+    def __init__(self, notes: Any) -> None:
+        super().__init__("no text")
+        if notes is not None:
+            self.__notes__ = notes
+
+
+class UnprintablePartition:
+    """Partition of a record that no message can show."""
+
+    def __init__(self, notes: Any) -> None:
+        self._notes = notes
+
+    def __repr__(self) -> str:
+        """Raise the exception without notes."""
+        raise Unnoted(self._notes)
+
+
+@pytest.mark.parametrize(("notes", "has_place"), [(None, True), (5, False)])
+async def test_an_exception_that_takes_no_note_is_still_the_cause(
+    notes: Any, *, has_place: bool
+) -> None:
+    """The trace names the author's exception, and the `yield` if the exception can have notes."""
+    plan["fields"] = {"kafka_partition": UnprintablePartition(notes)}
+    async with running(WithFields) as worker:
+        await create_bad(worker, WithFields)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        trace = task_trace(worker, "bad")
+    assert "Unnoted: no text" in trace
+    assert trace.endswith(f"\nThe record comes from {YIELD}") == has_place
+
+
 async def test_the_trace_of_a_failed_record_names_a_classic_method() -> None:
     """A list has no line of its own, so that the trace names `poll`."""
     plan.update(where="task.poll", how="return", returned=[record(kafka_partition=-1)])

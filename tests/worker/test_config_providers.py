@@ -421,6 +421,21 @@ def test_a_changed_form_of_a_value_becomes_the_reference_of_its_key(value: str) 
     assert resolver.referring({"key": "${env:KEY}"}, [{"key": value}]) == [{"key": "${env:KEY}"}]
 
 
+@pytest.mark.parametrize("key", [SECRET, f"table.{SECRET}", json.dumps(SECRET)])
+def test_a_key_with_a_value_is_refused(providers: Providers, key: str) -> None:
+    """No reference can stand in a key. The message shows no value."""
+    config = {"password": "${env:PASSWORD}"}
+    with pytest.raises(ConnectError, match="A key of a task config contains a value") as failure:
+        ConfigResolver(providers).referring(config, [{"topic": "t"}, {key: "on"}])
+    assert not [form for form in forms() if form in str(failure.value)]
+
+
+def test_keys_of_the_connector_config_stay(providers: Providers) -> None:
+    """The connector config has the key already, so the log has it."""
+    config = {"password": "${env:PASSWORD}", SECRET: "on"}
+    assert ConfigResolver(providers).referring(config, [{SECRET: "on"}]) == [{SECRET: "on"}]
+
+
 class Composing(LeakingSource):
     """Joins the secret with other text under a key of its own."""
 

@@ -1,5 +1,9 @@
 """Excerpts of texts: without values of config providers, and short."""
 
+import json
+import re
+from collections.abc import Callable
+
 import pytest
 
 from controlplane.failure_text import MAX_CHARACTERS, shortened
@@ -44,6 +48,22 @@ def test_no_part_of_a_value_is_shown_at_a_cut(cut: int) -> None:
             excerpt = resolver.excerpt(text)
             assert "<" not in excerpt
             assert len(excerpt) < MAX_CHARACTERS + 100
+
+
+@pytest.mark.parametrize("escape", [json.dumps, lambda text: repr(text.encode())])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_no_part_of_a_much_escaped_value_is_shown_at_a_cut(
+    escape: Callable[[str], str], times: int
+) -> None:
+    """Each character of the value takes 12 to 28 in the text."""
+    value = escaped = "\N{GRINNING FACE}" * SEARCHED_CHARACTERS
+    for _ in range(times):
+        escaped = escape(escaped)
+    resolver = resolver_with(value)
+    for before in (ENDS - 1_000, ENDS - 10):
+        after = "a" * (before + MAX_CHARACTERS)
+        for text in ("a" * before + escaped + after, after + escaped + "a" * before):
+            assert not re.search("d83d|xf0", resolver.excerpt(text))
 
 
 def test_a_value_beyond_the_ends_leaves_them() -> None:
@@ -145,7 +165,7 @@ def test_only_the_ends_of_a_long_text_are_searched(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(SecretIndex, "spans", noted)
     text = "".join(map(str, range(200_000)))
     assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
-    assert sum(searched) < MAX_CHARACTERS + 1_000
+    assert sum(searched) <= MAX_CHARACTERS + 2 * ESCAPE_CHARACTERS * len(LONG_SECRET)
 
 
 def test_a_long_value_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Rewinds of partitions that a sink task does not have (`WorkerSinkTask#rewind`)."""
 
+import _thread
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,6 +86,24 @@ async def test_a_rewind_of_an_unassigned_partition_fails_the_task(method: str) -
         trace = task_trace(worker, "s")
     assert "ConnectError: No current assignment for partition bad-9" in trace
     assert trace.endswith(f"It was called at {REWIND}")
+
+
+class ThreadSink(Sink):
+    """Sink with threads whose only function is `task.rewind`."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Rewind a partition that the task lacks."""
+        del records
+        _thread.start_new_thread(task.rewind, ({("bad", 9): 0},))
+
+
+async def test_a_rewind_as_the_function_of_a_thread_has_no_line() -> None:
+    """No code has called it, so that the message names the thread."""
+    async with running(ThreadSink) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await worker.plane.execute(CreateConnector("s", config_of(ThreadSink, topics="t")))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert task_trace(worker, "s").endswith("It was called at the start of a thread")
 
 
 async def test_a_rewind_before_a_rebalance_takes_effect_in_a_paused_task() -> None:

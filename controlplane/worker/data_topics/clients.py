@@ -4,7 +4,7 @@ The modules `embedded_*` implement them on our own logs, the modules `kafka_*` o
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -43,7 +43,8 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 def note_place(failure: BaseException, place: str) -> None:
     """Add a line to the trace: the place in the author's code from which a failed record comes."""
     if place:
-        failure.add_note(f"The record comes from {place}")
+        with suppress(TypeError):  # an author's exception may have `__notes__` of another type
+            BaseException.add_note(failure, f"The record comes from {place}")
 
 
 class ProducerFailure(Exception):

@@ -71,7 +71,7 @@ class SinkContext(TaskServices):
         self._assignment: frozenset[KafkaPartition] = frozenset()
         self._rewinds: dict[KafkaPartition, int] = {}
         self._rewind_places: dict[KafkaPartition, str] = {}
-        """File and line of the author's last `rewind` of each partition."""
+        """Caller of the last `rewind` of each partition: file and line."""
         self._paused: set[KafkaPartition] = set()
         self._retry_s: float | None = None
         self._commit_requested = False
@@ -162,7 +162,7 @@ class SinkContext(TaskServices):
         return rewinds
 
     def rewind_place(self, partition: KafkaPartition) -> str:
-        """Return file and line of the author's last `rewind` of a partition."""
+        """Return the caller of the last `rewind` of a partition, as file and line."""
         return self._rewind_places[partition]
 
     def take_retry_s(self) -> float | None:
@@ -255,9 +255,11 @@ class OneClassSinkDriver:
 
 
 def _place_of_caller() -> str:
-    """Return file and line of the author's code that has called a method of this module."""
-    frame = sys._getframe(2)  # noqa: SLF001 - as faulthandler
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    """Return file and line of the code that has called a method of this module."""
+    method = sys._getframe(1)  # noqa: SLF001 - as faulthandler
+    if (caller := method.f_back) is None:
+        return "the start of a thread"
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
 def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
