@@ -160,7 +160,10 @@ class _Condition(PatternNode):
 
 
 class Anchor(_Condition):
-    """Anchor such as `^`, given as a pattern of Python that matches empty texts in linear time."""
+    """Anchor such as `^`, given as a pattern of Python.
+
+    The pattern matches only the empty text. A search for all its matches takes linear time.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._pattern = re.compile(pattern)
@@ -291,7 +294,7 @@ class Repetition(PatternNode):
         return least, least + min(optional, useful)
 
     def _required(self, match: PatternMatch, step: _PositionStep, reached: Positions) -> Positions:
-        """Return the positions after the least count of steps."""
+        """Return the positions after the least number of repetitions."""
         least, _ = self._limits(match)
         for _ in range(least):
             following = step(match, reached)
@@ -301,7 +304,7 @@ class Repetition(PatternNode):
         return reached
 
     def _further(self, match: PatternMatch, step: _PositionStep, reached: Positions) -> Positions:
-        """Add the positions after further steps, up to the limit."""
+        """Add the positions after further repetitions, up to the maximum."""
         least, most = self._limits(match)
         new = reached
         for _ in range(most - least):

@@ -13,7 +13,8 @@ refused, and those that are not understood:
 Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
 repeated group. They are found here: `(\A|aa){2}` matches `aa`.
 
-`\b` and `\w` know ASCII letters only, as in Java 19. Names of topics have no other letters.
+`\b` and `\w` know ASCII letters only. Java 17 also knows others at `\b`, Java 19 does not.
+Names of topics have no other letters.
 """
 
 from functools import lru_cache
