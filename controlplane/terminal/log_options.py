@@ -64,7 +64,7 @@ class LogOptions(msgspec.Struct, frozen=True):
         return renamed(self.topics) | {topic for topic, (key, _) in keys if key in flags}
 
     def opening(self, *, exactly_once: bool = True) -> OpenOptions:
-        """Options for opening the log; `exactly_once` as the worker reads it."""
+        """Options for opening the log; `exactly_once`: aborted records are skipped."""
         return OpenOptions(
             self.topics, self.configuration, exactly_once, self.form, self.named, NAMING
         )
