@@ -48,7 +48,7 @@ class AppendQueue:
         self._running: list[_QueuedOperation] = []
         self._runner: asyncio.Task[None] | None = None
         self._round = asyncio.Event()
-        """Event that the end of the current round sets; it wakes `decided`."""
+        """Set when the operations that run now have ended and been settled; it wakes `decided`."""
         self._closed = False
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[Position]:

@@ -21,8 +21,8 @@ BatchOutcome = list[Position] | LogError
 
 EPOCH_MAX = 32_000
 """Last epoch with batches. After epoch 32766 a claim gets a new producer id. Markers of the new id
-do not refuse batches of the old one. The epochs from 32001 on leave room for claims that are cut
-off."""
+do not refuse batches of the old one. A claim that is cut off may use up an epoch without markers.
+So hundreds of such claims may follow the last batch."""
 
 
 class NotAppended(LogUnavailable):

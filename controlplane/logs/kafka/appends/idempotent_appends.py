@@ -63,7 +63,7 @@ class IdempotentAppends(ProducerOwner):
             raise self._too_late()
 
     async def close(self) -> None:
-        """Wait up to `close_timeout_ms` for the batches under way, then cancel the others."""
+        """Wait up to `close_timeout_ms` for the batches under way, then cancel the rest."""
         if self._sending:
             await asyncio.wait([*self._sending], timeout=self._limits.close_timeout_ms / 1000)
         for task in [*self._sending]:
