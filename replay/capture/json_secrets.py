@@ -126,7 +126,7 @@ class _JsonScan:
         self._met = bool(special)
         """True if a secret may have occurred."""
         self._number = (0, 0)
-        """Position of the last number; adjacent characters may belong to the same word."""
+        """Start and end of the last number: a remainder directly after it begins at its start."""
         self._pieces: list[str] = []
         self._copied = 0
 

@@ -77,7 +77,8 @@ class ProcessExecutor:
                 raise WorkerDied(
                     "a worker process was killed, most likely for lack of memory: use fewer --jobs"
                 ) from None
-            # The caller has left. Running work is not cancelled: the pool would complain.
+            # The caller has left: end the processes. Waiting work is not cancelled: the pool
+            # fails it, and Python 3.11 prints an InvalidStateError if it was cancelled before.
             except BaseException:
                 for child in {*active_children()} - earlier_children:
                     child.terminate()

@@ -16,7 +16,10 @@ _WORDS: Mapping[Target, str] = {
     Target.PAUSED: "pause",
     Target.STOPPED: "stop",
 }
-"""Request for each target state, the most active first. A worker also writes an unchanged state."""
+"""Request for each target state, the most active first.
+
+A worker writes the record even if the state is unchanged.
+"""
 
 
 def repeated_target_state(name: str, target: Target, release: Profile) -> str | None:
