@@ -145,8 +145,8 @@ class _Encryption:
         )
 
     def _sealed(self, secret: bytes) -> str:
-        # The length of the ciphertext reveals that of the secret, which is little. No empty secret
-        # comes here. Padding of base64 is removed: `=` would read as an assignment within a text.
+        # The length of the ciphertext reveals only the length of the secret. No empty secret comes
+        # here. Padding of base64 is removed: `=` would read as an assignment within a text.
         sealed = urlsafe_b64encode(AESSIV(self._key).encrypt(secret, []))
         return f"${{encrypted:{sealed.decode().rstrip('=')}}}"
 
