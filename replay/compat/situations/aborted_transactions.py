@@ -163,7 +163,7 @@ def _again(records: _CommittedAndAborted) -> Iterator[str]:
 
 
 def _removed(records: _CommittedAndAborted) -> Iterator[str]:
-    """Commands that remove a connector; without a config its target state does not count."""
+    """Commands that remove a connector; without a config, no target state is restored."""
     wrong = {type(records.decoded[key]): entry for key, entry in records.wrong.items()}
     for kind in (ConnectorConfig, TargetState):
         if kind in wrong:

@@ -192,7 +192,7 @@ def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:
 
 def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
     if any(profile.commit_needs_deferred for profile in evidence.roll.starting):
-        # An empty set crashes running workers of such a release, and each one that starts later.
+        # An empty task set crashes each worker with `commit_needs_deferred`, now or when it starts.
         warning = f"# create no connector {safe(commit.record.connector)}"
         return PreparationStep(
             StepTime.AFTER, warning, "the workers can read no record that removes its tasks"
