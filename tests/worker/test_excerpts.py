@@ -67,7 +67,7 @@ def test_no_part_of_a_much_escaped_value_is_shown_at_a_cut(
 
 
 def test_a_value_beyond_the_ends_leaves_them() -> None:
-    """A value just before the shown end changes nothing: the excerpt is `shortened`."""
+    """A value just before the shown end changes nothing: the excerpt is that of `shortened`."""
     text = "a" * MAX_CHARACTERS + LONG_SECRET + "b" * (ENDS + 1)
     assert resolver_with(LONG_SECRET).excerpt(text) == shortened(text)
 
@@ -154,7 +154,7 @@ def test_older_values_are_kept_within_limits() -> None:
 
 
 def test_only_the_ends_of_a_long_text_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search takes time. The excerpt of a text without values is `shortened`."""
+    """A search takes time. The excerpt of a text without values is that of `shortened`."""
     searched: list[int] = []
     spans = SecretIndex.spans
 
@@ -169,7 +169,7 @@ def test_only_the_ends_of_a_long_text_are_searched(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_long_value_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of certificates may be long. The ends are searched further by its pieces only."""
+    """A value may be a long file. The search exceeds a shown end by one escaped piece at most."""
     searched: list[int] = []
     spans = SecretIndex.spans
 

@@ -212,7 +212,7 @@ async def test_the_end_of_a_watch_logs_nothing(
 
     def cancel_late(future: Future[Any]) -> bool:
         if threading.current_thread().name == "watch ticking":
-            time.sleep(LATE_S)  # the worker is faster
+            time.sleep(LATE_S)  # lets the worker act first
         return cancel(future)
 
     def invoke_late(future: Future[Any]) -> None:

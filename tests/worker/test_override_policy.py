@@ -93,7 +93,7 @@ async def reopened(
     exactly_once: bool = False,
     stopped: bool = False,
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a connector under the policy All; then open a worker with another one on its log."""
+    """Run a connector under the policy All; then open a worker with `policy` on its log."""
     log, classes = MemoryLog(), (RestingOverrides, Dropping)
     runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
     before = settings_of("All", release, exactly_once=exactly_once)

@@ -28,7 +28,7 @@ PROMPT_S = 30
 async def test_a_restart_of_starting_tasks_is_carried_out(second: AnyCommand) -> None:
     """A restart ends the preparation of tasks, and all of them start afterwards.
 
-    With exactly-once support, a preparation is a command that waits for the end of the restart.
+    With exactly-once support, the preparation sends a command that waits for the restart's end.
     """
     async with running(CountingSource, runtime=EXACTLY_ONCE, settings=SETTINGS) as worker:
         execute = worker.plane.execute

@@ -28,7 +28,7 @@ RESTARTED = {
 
 
 def test_requests_are_ranked_as_in_kafka() -> None:
-    """All instances rank above failed ones; of two such requests, one with tasks ranks higher."""
+    """All instances rank above failed ones. Otherwise, the request with tasks ranks higher."""
     assert [request.impact for request in BY_IMPACT] == [0, 1, 2, 3]
 
 

@@ -246,7 +246,7 @@ async def test_statuses_of_tasks_are_removed_before_that_of_their_connector() ->
 
 
 async def test_the_status_of_a_task_beyond_the_new_number_is_removed() -> None:
-    """A task that the connector has no more loses its status; the other one keeps it."""
+    """The status of a task that no longer exists is removed; the other task keeps its status."""
     plan.update(where="connector.task_configs", how="return", returned=[{}, {}])
     config = CONFIG | {"tasks.max": "2"}
     async with running(CalledSource, runtime=SHORT) as worker:

@@ -83,7 +83,7 @@ async def test_a_converter_of_the_worker_that_cannot_be_found_is_told_at_the_sta
 async def test_settings_without_a_converter_are_told_at_the_start(
     runtime: RuntimeSettings, unset: list[str]
 ) -> None:
-    """A warning names each; a header converter is optional. No found converter causes a warning."""
+    """A warning names each; a header converter is optional. A found converter causes no warning."""
     notices = RecordedNotices()
     async with running(runtime=runtime, notices=notices):
         pass
