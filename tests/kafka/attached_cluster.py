@@ -136,7 +136,7 @@ READING = (
 
 
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
-    """Wait until the newest command of the trail has ended, later than its answer; return it."""
+    """Wait until the trail's newest command has ended, which is after its answer; return it."""
     while True:
         answer = await rest.get("/commands", params=query)
         rows = [row for row in answer.json()["commands"] if row["principal"] is not None]

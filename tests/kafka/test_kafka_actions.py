@@ -74,7 +74,7 @@ def sink_offset(topic: str, partition: int, offset: int | None) -> OffsetChange:
 async def test_the_group_follows_the_commands_of_a_sink(
     plane: ControlPlane, broker: Broker, topic: str
 ) -> None:
-    """The group follows each repeated command of a sink: created with offsets, altered, reset."""
+    """The group follows the commands of a sink: a creation with offsets, then each change twice."""
     name = unused_name()
     first = (sink_offset(topic, 0, 5), sink_offset(topic, 1, 6))
     config = {"connector.class": SINK, "topics": topic}
