@@ -153,7 +153,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 
 def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path) -> None:
-    """The log has file and line number, although redaction hides text that follows such a name."""
+    """The log has file and line number, although redaction hides text after `tokens`."""
     path, printed = tmp_path / "tokens", StringIO()
     path.write_text("")
     file = CredentialFile(path, token_line, logger(printed))

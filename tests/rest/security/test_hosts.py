@@ -100,7 +100,7 @@ async def test_this_machine_knows_its_names() -> None:
 async def test_authenticated_requests_may_name_any_host(tmp_path: Path) -> None:
     """An authenticated request may name any host: a rebound page has no password.
 
-    The host is checked again for requests that need no password.
+    The host is still checked for requests that need no password.
     """
     headers = {"host": EVIL}
     async with guarded(Protection(auth_settings(tmp_path))) as client:
