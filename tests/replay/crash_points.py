@@ -22,7 +22,7 @@ from tests.replay.process_groups import started_group
 STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
 
 LOOK_S = 0.005
-"""Pause between checks: short enough to kill a process before it refers to its last file."""
+"""Pause between checks: short enough to kill a capture before a manifest names its last file."""
 
 ArchiveAction = Callable[[Path], object]
 """Action on an archive in a folder."""

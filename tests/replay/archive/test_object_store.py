@@ -418,7 +418,7 @@ def test_a_first_append_that_died_leaves_no_cluster(objects: BucketStore) -> Non
 
 
 def test_a_claim_of_a_dead_owner_lapses(tmp_path: Path) -> None:
-    """A claim lapses with its age. The store is a folder here, as objects get no chosen age."""
+    """A claim lapses with its age. The store is a folder here: no test can set an object's age."""
     objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
     claim = tmp_path / "a" / "_claims" / "b-other"
     claim.parent.mkdir(parents=True)

@@ -74,7 +74,7 @@ class PlanTarget:
     # --- controlplane ---------------------------------------------------------------------------
 
     def _ask(self, words: list[str], release: Profile) -> None:
-        """Send a request to a worker of a release, which must know it."""
+        """Send a request to a worker of a release; fail for a stop that the release lacks."""
         self._write()
         if words[0] == "get":
             result = call(*words[: words.index(">")], environment=self._environment)

@@ -100,7 +100,7 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
     archived(tmp_path, early)
     feed_in(tmp_path).advance()
     archived(tmp_path, [*early, *late[:50]])
-    feed_in(tmp_path).advance()  # its horizon lies behind the early records
+    feed_in(tmp_path).advance()  # the horizon of its audits lies after the early records
     old = [*(tmp_path / "archive").glob("cluster=*/topic=*/*/*.parquet")]
     archived(tmp_path, [*early, *late])
     expected = archive_in(tmp_path).summaries().column("digest").to_pylist()

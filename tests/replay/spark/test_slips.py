@@ -42,7 +42,7 @@ CONFIGS: list[ConfigRow] = [
 OFFSETS: list[ConfigRow] = [(OFFSET, b'{"o":1}'), (OFFSET, b'{"o":2}'), (OFFSET, None)]
 
 LATE, EARLY = 9, 1
-"""Log whose timestamps decrease: the last written record has the earliest time."""
+"""Timestamps of a log in which they decrease: the record written last has the earliest time."""
 
 LOG = (
     *(Entry(TOPICS.config, 0, at, at, *row) for at, row in enumerate(CONFIGS)),

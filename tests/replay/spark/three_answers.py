@@ -194,7 +194,7 @@ def _served(
 
 
 def _state_query(folder: Path, number: int, question: FoldQuestion) -> StateQuery:
-    """Query of an archive, with snapshots and winners and from segments alone, in turn."""
+    """Query of an archive: even numbers read snapshots and winners, odd ones segments alone."""
     cut, profiles = question
     options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)
     local = LocalEngine(cluster_in(folder, cut.cluster), options)
