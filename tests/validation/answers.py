@@ -78,7 +78,7 @@ def ours(config: ConfigBody, context: Context) -> ValidationAnswer:
 def with_digests(refused: str | None, result: Any) -> ValidationAnswer:
     """The answer with digests of a validation's result, which loses its documentation.
 
-    The group's order number differs between releases and is no part of the digest.
+    Releases name the order of a key in its group differently; the digest has one name for it.
     """
     definitions = [
         config["definition"] for config in result["configs"] if config["definition"] is not None
