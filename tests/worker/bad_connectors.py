@@ -58,7 +58,8 @@ calls: list[str] = []
 """Methods that have misbehaved, in order."""
 
 ended: list[str] = []
-"""Methods that hung, and have returned. An entry before `released` means that the test waited."""
+"""Methods that hung, and have returned. An entry before `released` is set means that the test has
+waited for that method."""
 
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""

@@ -128,7 +128,7 @@ async def test_the_trace_of_a_failed_record_names_its_yield(
 
 
 class Unnoted(Exception):
-    """Exception that takes no notes by its own method, or none at all."""
+    """Exception without a usable `add_note`; a `__notes__` that is no list prevents every note."""
 
     add_note: Any = None
 

@@ -398,7 +398,7 @@ PEM = f"-----BEGIN KEY-----\n{KEY_LINE}\nAb==\n-----END KEY-----\n"
 
 
 def test_lines_of_a_key_are_hidden() -> None:
-    """A message may show one line of a value."""
+    """A single line of a value is hidden, too, because a message may contain only that line."""
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     resolver.resolved({"key": "${env:KEY}"})
     text = f"bad line {KEY_LINE} after -----BEGIN KEY-----, line 2"

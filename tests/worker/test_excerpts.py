@@ -211,5 +211,5 @@ def test_failures_wait_for_no_long_preparation(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_overlaps_is_hidden_as_one() -> None:
-    """No part of a value is shown because another begins or ends within it."""
+    """No part of a value is shown, even if another value begins or ends within it."""
     assert resolver_with("abcdefg", "efghijk").excerpt("x abcdefghijk y") == "x [hidden] y"

@@ -161,7 +161,7 @@ async def test_a_failing_stop_hides_no_failing_start() -> None:
 
 
 async def test_a_paused_sink_gets_nothing() -> None:
-    """The sink gets records of a pause after it."""
+    """Records that arrive during a pause are put once the sink is resumed."""
     async with running(CollectingSink) as worker:
         plane = worker.plane
         await produce(plane.log, "t", "a")
