@@ -1,4 +1,4 @@
-"""Outcomes of batches without a certain answer: they are looked for, and written once."""
+"""Batches without a certain answer are looked for, and each is written once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -283,7 +283,7 @@ async def test_a_killed_copy_is_continued(
 async def test_records_that_the_copy_has_compacted_count_as_copied(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Records that Kafka has compacted since count as copied; later ones are copied."""
+    """Records that Kafka has compacted meanwhile count as copied; later ones are copied."""
     settings = {"min__cleanable__dirty__ratio": 0.001, "max__compaction__lag__ms": 1}
     overrides = {f"offset__storage__{key}": value for key, value in settings.items()}
     file, log = worker_file(tmp_path, own_topics, **overrides), tmp_path / "a.db"

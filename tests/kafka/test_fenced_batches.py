@@ -338,7 +338,7 @@ async def test_records_of_long_ago_need_a_transaction(
 async def test_the_last_epochs_need_transactions(
     log: KafkaLog, topic: str, transactions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Near its last epoch a producer uses transactions: markers of a new id fence no batch."""
+    """Near its last epoch a writer uses transactions: a new producer id fences no batch."""
     epoch = await log.claim()
     await log.append([put(topic, "a")], epoch)
     assert transactions == []

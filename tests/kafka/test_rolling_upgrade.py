@@ -41,7 +41,7 @@ UNREADABLE = "Failed to deserialize connector status"
 """Complaint of a worker about a status of a later release, which it then ignores."""
 
 STOPS = "3.9.1"
-"""Release from which the connector is stopped: 3.4 answers 404 to a stop."""
+"""Release whose worker stops the connector: a worker of 3.4 answers 404 to a stop."""
 
 
 class RolledCluster:

@@ -189,7 +189,7 @@ async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
 
 
 async def _batch_lost(cluster: CheckedCluster, worker: KafkaWorker, broker: Broker) -> None:
-    """A foreign record makes the worker throw; it loses the connector behind it in the batch."""
+    """A foreign record makes the worker throw: the connector that follows in the batch is lost."""
     await cluster.create(worker, "lines")
     value = b'{"properties":{"name":"ghost"}}'
     async with writer(broker) as out:
