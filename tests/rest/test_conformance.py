@@ -263,7 +263,7 @@ async def test_a_request_that_times_out_is_still_completed() -> None:
 
 
 async def test_an_unknown_connector_is_not_stopped() -> None:
-    """The receiving worker refuses an unknown connector: `forward=false` changes nothing."""
+    """The receiving worker refuses an unknown connector, with `forward=false` as without it."""
     async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/connectors/nix/stop?forward=false")
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
