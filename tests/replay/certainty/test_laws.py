@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Any vector as the moment of a cut: the cut has exactly the records before its ends."""
+"""Moment of each cut. Any vector fits, because a cut has exactly the records before its ends."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:

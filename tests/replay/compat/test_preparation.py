@@ -330,7 +330,7 @@ def test_quiet_connectors_stay_quiet_afterwards(tmp_path: Path) -> None:
 
 
 def wrapped(log: Planted) -> Planted:
-    """Return the log as a worker writes it whose converters add schema envelopes."""
+    """Return the log as written by a worker whose converters add schema envelopes."""
     copy = Planted()
     for entry in log.entries:
         key, value = (entry.key or b"").decode(), entry.value
