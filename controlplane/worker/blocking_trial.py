@@ -1,4 +1,4 @@
-"""Trials of connectors for plain functions: an event loop in a thread of its own runs them."""
+"""Trials of connectors in tests without `async`: a thread with its own event loop runs them."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence

@@ -50,8 +50,8 @@ VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
 FORMS_KEPT = 100
-"""Number of forms per reference. Once newer values have as many, an older value is hidden only as a
-whole, not by its lines."""
+"""Number of forms of newer values of the same reference, from which on lines are not hidden singly.
+An older value is then hidden only as a whole."""
 
 
 class ResolvedReferences(NamedTuple):
@@ -160,8 +160,8 @@ class ConfigResolver:
         is refused.
 
         Raises:
-            ConnectError: a provider fails. Or a provided value is in a key, or it cannot be
-                replaced, and the connector config has no reference under its key.
+            ConnectError: a provider fails, or a key contains a provided value. Or a value contains
+                one that cannot be replaced, and the connector config has no reference at this key.
         """
         references = {
             key: (str(value), self._resolved_text(key, str(value)).text)
