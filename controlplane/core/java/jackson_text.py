@@ -246,7 +246,8 @@ class StringDecoder(NamedTuple):
     def _pair(self, code: int) -> str:
         """Two units of a four-byte sequence; `code` counts from U+10000.
 
-        It is negative for overlong forms, at which Jackson's sums overflow.
+        `code` is negative for overlong forms. Jackson adds its upper bits to 0xD800 in names, but
+        combines them with 0xD800 by `|` in other strings.
         """
         if code >= 0 or self.is_name:
             return split_pair(code)

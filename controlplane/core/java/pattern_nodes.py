@@ -315,7 +315,7 @@ class Repetition(PatternNode):
         return reached
 
     def _onward(self, match: PatternMatch, allowed: Positions) -> Sequence[Positions]:
-        """Return, by count of finished repetitions, where an allowed end can still be reached.
+        """Return, by count of finished repetitions, positions from which an allowed end is reached.
 
         The last set holds for all higher counts.
         """
