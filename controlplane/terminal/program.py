@@ -34,8 +34,8 @@ class LossyStream(io.TextIOWrapper):
 def run(name: str, module: str) -> NoReturn:
     """Import the commands of a program, run the one that `sys.argv` names, and end the process.
 
-    `module`: the module with the click group, called `main`. The imports take a tenth of a second;
-    Ctrl-C ends the process in that time as it does later.
+    `module`: the module with the click group, called `main`. The imports take a tenth of a second.
+    Ctrl-C ends the process during the imports just as it does later.
     """
     _prepare_streams()
     try:

@@ -161,7 +161,7 @@ def _options() -> list[Callable[[Any], Any]]:
 
 
 class TargetOptions(msgspec.Struct, frozen=True):
-    """Options about the cluster of TO."""
+    """Options about the cluster of TO, the target of the command `copy`."""
 
     file: Path | None
     """File of the worker's settings."""
