@@ -20,9 +20,9 @@ BatchOutcome = list[Position] | LogError
 
 
 EPOCH_MAX = 32_000
-"""Last epoch with batches. After epoch 32766 a claim gets a new producer id. Markers of the new id
-do not refuse batches of the old one. A claim that is cut off may use up an epoch without markers.
-So hundreds of such claims may follow the last batch."""
+"""Last epoch in which appends may be batches. After epoch 32766 a claim gets a new producer id.
+Markers of the new id do not refuse batches of the old one. A claim that is cut off may use up an
+epoch without markers. So this limit leaves room for hundreds of such claims before epoch 32766."""
 
 
 class NotAppended(LogUnavailable):
