@@ -50,8 +50,8 @@ VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
 FORMS_KEPT = 100
-"""Number of forms of newer values of the same reference, from which on lines are not hidden singly.
-An older value is then hidden only as a whole."""
+"""Limit of the forms of newer values of a reference. Once it is reached, an older value is hidden
+only as a whole, not by its lines."""
 
 
 class ResolvedReferences(NamedTuple):
