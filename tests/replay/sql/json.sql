@@ -40,7 +40,7 @@ create or replace macro read_text(t) as case
         else read_as('bad', null) end
     when beginning(t) is not null and beginning(t) <> '' then case
         when regexp_matches(bare(beginning(t)), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]')
-            then unknown('text behind the JSON that only DuckDB accepts')
+            then unknown('JSON that only DuckDB accepts, with text behind it')
         else read_as('json', beginning(t)) end
     when has_zeros(t) then case
         when json_valid(without_zeros(t)) and not zeros_in_strings(t) then read_as('zeros', without_zeros(t))

@@ -34,7 +34,7 @@ UTF_8, HALF_PAIR = "not plain UTF-8", "half a surrogate pair"
 NUMBER, TWICE = "a number that releases read differently", "a field twice"
 BEHIND, TAKEN = (
     "a word or number with text behind it",
-    "text behind the JSON that only DuckDB accepts",
+    "JSON that only DuckDB accepts, with text behind it",
 )
 NESTED, LONG = "more than 500 brackets", "longer than 5,000 characters"
 ZEROS, DIGITS = "leading zeros, not only in numbers", "a task number in digits of another script"
