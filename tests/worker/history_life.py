@@ -184,7 +184,7 @@ class HistoryLife:
         await self._workers.enter_async_context(self._client)
 
     async def _take_over(self, recorded: Sequence[Entry]) -> None:
-        """Append records that others wrote at the ends of our log."""
+        """Append to our log, at its ends, recorded records that our worker does not write."""
         for entry in recorded:
             ends = await self._log.ends([entry.topic])
             end = ends[entry.topic][entry.partition]

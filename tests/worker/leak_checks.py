@@ -129,7 +129,7 @@ async def without_warnings(
     """Fail if anything is logged as a warning, or if asyncio reports a defect.
 
     Pytest turns Python's own warnings into failures. Notices of the worker are kept in the result.
-    `expected`: ends of log lines that are no problem.
+    `expected`: suffixes of log lines that are allowed.
     """
     defects: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: defects.append(context))

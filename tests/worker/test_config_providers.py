@@ -407,7 +407,7 @@ def test_lines_of_a_key_are_hidden() -> None:
 
 @pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), f"${{x{PEM}"])
 def test_task_configs_that_would_leak_a_value_are_refused(value: str) -> None:
-    """A value in a form that no reference can replace is refused; the message names its key."""
+    """A value that no reference can replace is refused under another key, which the error names."""
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     with pytest.raises(ConnectError, match="The task config dsn has a value") as failure:
         resolver.referring({"key": "${env:KEY}"}, [{"dsn": value}])

@@ -54,7 +54,7 @@ class Scripted(Source):
             yield task.idle(0.01)
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Add a partition once a commit has offsets."""
+        """Add an offset of another partition to each commit that has offsets."""
         del task
         return [({"hook": "h"}, {"seen": len(offsets)})] if offsets else None
 

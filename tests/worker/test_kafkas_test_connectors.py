@@ -211,7 +211,7 @@ def monitorable_config(**config: str) -> dict[str, str]:
 
 
 async def test_a_monitorable_source_aborts_even_fibonacci_numbers() -> None:
-    """Transactions end behind 1, 2, 3, 5 and 8; those behind an even number are aborted."""
+    """Transactions end behind 1, 2, 3, 5 and 8; one that ends behind an even number is aborted."""
     runtime = msgspec.structs.replace(QUICK, exactly_once=True)
     async with running_classes(monitorable(), runtime=runtime) as worker:
         config = monitorable_config(max_messages="8", transaction_boundary="connector")

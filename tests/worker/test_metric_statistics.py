@@ -136,7 +136,7 @@ KAFKAS = {
         task-startup-failure-total task-startup-success-percentage
         task-startup-failure-percentage""",
 }
-"""Numbers of `ConnectMetricsRegistry`, without rates, and without those of a worker's group."""
+"""Numeric metrics of `ConnectMetricsRegistry`, without rates and metrics of a worker's group."""
 
 
 class _Families(Collector):

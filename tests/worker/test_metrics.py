@@ -173,7 +173,7 @@ async def test_each_transaction_is_a_commit() -> None:
             connector_task_offset_commit_time_ms_count=2,
             connector_task_offset_commit_success_percentage=1,
             source_task_transaction_size_max=2,
-            source_task_transaction_size_min=0,  # the offset of the aborted record
+            source_task_transaction_size_min=0,  # only the offset of the aborted record
             source_task_transaction_size_avg=1,
             source_task_transaction_size_sum=2,
             source_task_transaction_size_count=2,

@@ -239,7 +239,7 @@ def test_groups_select_topics_as_in_kafka(include: str, exclude: str, selected: 
 
 
 def test_a_list_with_an_invalid_pattern_is_refused() -> None:
-    """Each pattern of the list must be valid, although the joined pattern would be."""
+    """Each pattern of the list must be valid by itself, even if the joined pattern is valid."""
     with pytest.raises(ConnectError, match=r"^Invalid value \[\(a, b\)\] for"):
         TopicRules.of(GROUP | {"topic.creation.g.include": "(a,b)"})
 

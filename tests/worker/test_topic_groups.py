@@ -42,7 +42,7 @@ def groups_of(*patterns: str) -> dict[str, str]:
 
 
 async def test_patterns_that_are_too_long_together_are_refused() -> None:
-    """The limit is that of one pattern; the refusal names both lengths."""
+    """The limit is that of one pattern; the refusal names the total length and the limit."""
     async with running(CountingSource) as worker:
         config = config_of(CountingSource, topic="t") | groups_of("a" * 10_000, "b" * 10_001)
         with pytest.raises(Refusal) as refused:
