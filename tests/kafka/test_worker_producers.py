@@ -267,7 +267,7 @@ async def test_a_record_that_the_broker_refuses_fails_the_task_or_is_dropped(
 async def test_a_transaction_names_the_yield_of_its_refused_record(
     broker: Broker, own_topics: Topics
 ) -> None:
-    """The record is larger than `max.request.size`. A transaction has many records."""
+    """One of a transaction's records exceeds `max.request.size`: the trace names its `yield`."""
     config = config_of(Spreading) | {"topics.out": unused_name(), "sizes": "1,2000000"}
     async with exactly_once(broker, own_topics, Spreading) as worker:
         await worker.plane.execute(CreateConnector("s", config))

@@ -72,7 +72,7 @@ class SlowSink(Sink):
 
 
 class SeekingSink(Sink):
-    """Keeps its records; seeks to 1 once when it opens, and once after the value `2`."""
+    """Keeps its records; seeks to 1 when it opens, and to 0 after the first value `2`."""
 
     taken: ClassVar[list[str]] = []
 
