@@ -113,7 +113,7 @@ async def test_dashboards_find_the_names_of_the_jmx_exporter(history: Scraped) -
 
 
 async def test_dashboards_find_the_names_of_rest_exporters(history: Scraped) -> None:
-    """The state of each connector and task with its number."""
+    """A connector's value is 1 if it is RUNNING; a task's value is the number of its state."""
     running = history.of_family("kafka_connect_connector_state_running")
     assert running
     assert all(value == ("state=running," in labels) for labels, value in running.items())

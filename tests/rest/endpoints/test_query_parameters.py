@@ -117,7 +117,7 @@ async def test_reads_name_ignored_parameters_in_a_notice() -> None:
     "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
 )
 async def test_a_release_ignores_the_parameters_that_kafka_ignores(query: str, base: str) -> None:
-    """Unknown parameters unlike `dry_run`, and meaningless values, are handled as in Kafka."""
+    """Meaningless values are handled as in Kafka; so are names that do not resemble `dry_run`."""
     async with orders_plane(Settings(profile="3.9")) as (_, client):
         path = f"{base}/connectors/orders/restart"
         plain = await client.post(path)
