@@ -108,7 +108,7 @@ def running(*arguments: object) -> Iterator[Running]:
             process_group=0,
         )
     finally:
-        # The thread of the terminal ends with the last writer, also where none could be started.
+        # The thread of the terminal ends with the last writer, also if the command did not start.
         os.close(terminal.theirs)
     with started as process:
         try:

@@ -162,7 +162,7 @@ def test_each_kind_of_finding_is_found_once(kind: str) -> None:
     (finding,) = (
         finding for finding in lint(planted.entries, Profile.of(release)) if finding.kind == kind
     )
-    assert finding.connector == (None if kind == "chokes" else "a")  # it names a record's key
+    assert finding.connector == (None if kind == "chokes" else "a")  # `chokes` names a record's key
     assert {*finding.evidence} <= {entry.position for entry in planted.entries}
     assert finding.evidence
 

@@ -281,7 +281,7 @@ def test_pages_without_known_times_have_no_chart(log: PlantedLog) -> None:
 
 
 def test_omitted_rows_are_counted() -> None:
-    """The page has the limits' number of rows, and names the command that prints all."""
+    """The page has as many rows as its limits allow, and names the command that prints all."""
     log = PlantedLog()
     for number in range(12):
         log.running(f"a{number:02}").config(f"a{number:02}", password="s3cret")

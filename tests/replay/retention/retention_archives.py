@@ -39,7 +39,7 @@ READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 
 
 def retain(store: ArchiveStore, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeResult:
-    """Remove superseded records at a time, and the replaced files."""
+    """Remove the records that are superseded at the cut, and the replaced files."""
     result = Merger(store, NAME, sizes, older_than(0, cut_ms)).run()
     remove_replaced(store, NAME, 0)
     return result

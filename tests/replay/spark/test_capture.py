@@ -153,7 +153,7 @@ async def test_the_capture_finds_topics_of_single_connectors(
 async def test_a_time_beyond_sparks_range_is_refused(
     two_captures: TwoCaptures, broker: Broker
 ) -> None:
-    """Spark counts microseconds in a timestamp, and cannot read a record with a later time."""
+    """Spark's timestamps count microseconds; a record with a time beyond their range is refused."""
     async with writer(broker) as out:
         await out.put(two_captures.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)
     with pytest.raises(NotCapturable, match=r"later than Spark can read .* --engine local"):

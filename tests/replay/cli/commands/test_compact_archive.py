@@ -38,7 +38,7 @@ def test_json_has_the_numbers_before_and_after(small: Path) -> None:
     assert (done["remaining"], done["merged"]) == (0, True)
     assert done["removed"] > 20
     assert done["head"] == cluster_in(small).chain.head
-    assert len(content(small)) == done["files"][1] + 1  # one more replaces the first manifest
+    assert len(content(small)) == done["files"][1] + 1  # and a file in the first manifest's place
 
 
 def test_the_table_prints_numbers_before_and_after(small: Path) -> None:
@@ -94,6 +94,6 @@ def test_an_object_store_ends_as_a_folder(stores: Bucket, small: Path, tmp_path:
 
 
 def kind(name: str) -> str:
-    """File name without its hash, and without the part that no other writer uses."""
+    """File name without its hash, and without the random digits of its writer."""
     folder, _, base = name.rpartition("/")
     return f"{folder}/{'-'.join(base.split('-')[:3])}"
