@@ -24,7 +24,7 @@ from controlplane.core.java.pattern_nodes import (
 
 
 class UnsupportedPattern(ValueError):
-    """A pattern is invalid, or a JavaPattern cannot match it. The message says where."""
+    """A pattern is invalid, or `JavaPattern` does not support it. The message says where."""
 
 
 _DEPTH_MAX: Final = 50
