@@ -89,7 +89,7 @@ class Verbose(Source):
     """Source that fails with megabytes of text."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Fail with a long text after a rest."""
+        """Fail with a long text after an idle period."""
         yield task.idle(0)
         raise ValueError("a" * 3_000_000)
 

@@ -124,7 +124,7 @@ def _waited(child: int) -> tuple[int, int] | None:
 
 @pytest.mark.parametrize("connector", [PlainFork, AsyncFork, ExitingFork])
 async def test_the_child_of_a_source_ends(connector: type[Source]) -> None:
-    """The child ends where it returns; the parent continues and sends each record once."""
+    """The child ends once it leaves the connector's code; the parent sends each record once."""
     async with running(connector) as worker:
         await worker.plane.execute(CreateConnector("c", config_of(connector)))
         await until_values(worker.plane.log, "t", [b"1", b"2"])

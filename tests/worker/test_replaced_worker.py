@@ -182,7 +182,7 @@ class HeldLog(MemoryLog):
 
 
 async def test_an_abandoned_producer_drops_its_queue() -> None:
-    """Queued records of a task that is abandoned are not sent; others are sent at its end."""
+    """Queued records of an abandoned task are dropped; those of an ended task are sent."""
     for abandoned in (True, False):
         log = HeldLog()
         epoch = await log.claim()

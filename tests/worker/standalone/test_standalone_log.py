@@ -86,7 +86,7 @@ async def test_appended_offsets_are_in_the_file(log: StandaloneLog, file: Offset
 
 
 async def test_odd_offsets_stay(records: MemoryLog, file: OffsetFile) -> None:
-    """A commit keeps entries without a key, without JSON, or with null (removed by Java)."""
+    """A commit keeps entries without a key or JSON, and removed ones, whose value is null."""
     odd = {None: b"value", b"\xff": b"\xfe", b"removed": None}
     file.path.write_bytes(encode_offsets(odd))
     log = await StandaloneLog.open(TOPICS, records, file, file.load())
