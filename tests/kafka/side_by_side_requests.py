@@ -134,8 +134,8 @@ def _plugins(source: dict[str, str], sink: dict[str, str]) -> Iterator[ProbeRow]
     yield ask("GET", "/connector-plugins")
     for only in ("false", "true", "", "banana"):
         yield ask("GET", f"/connector-plugins?connectorsOnly={only}")
-    # Not java.lang.String: a lookup takes the class loader from its thread. All later requests to
-    # that thread fail.
+    # Not java.lang.String: its lookup leaves the worker's thread without a class loader. All later
+    # requests on that thread fail.
     for plugin in (SOURCE, "FileStreamSink", "JsonConverter", "Nix", "filestreamsink", "x%20y"):
         yield ask("GET", f"/connector-plugins/{plugin}/config")
     validate = "/connector-plugins/{}/config/validate"

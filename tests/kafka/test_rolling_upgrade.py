@@ -194,7 +194,7 @@ async def _paused_by_the_old(
 
 
 async def test_an_older_release_reads_a_stopped_connector_as_paused(tmp_path: Path) -> None:
-    """3.9 to 3.4 reads the stopped connector as paused, without tasks; a pause overwrites it."""
+    """Release 3.4 reads the stopped connector as paused, without tasks; a pause overwrites it."""
     async with rolled(tmp_path, STOPS, "3.4.1") as (cluster, (new, old)):
         assert await cluster.stop(new) == httpx.codes.NO_CONTENT
         await cluster.shows(new, "stopped", "STOPPED", 0)
