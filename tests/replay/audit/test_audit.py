@@ -64,7 +64,7 @@ def _peak(records: int) -> int:
 
 
 def _churn(records: int) -> Iterator[Entry]:
-    """Endless log of connectors that move, fail and are restarted."""
+    """Log of connectors that move, fail and are restarted: `records` offsets, as many statuses."""
     names = [f"c{number}" for number in range(50)]
     for number, name in enumerate(names):
         config = msgspec.json.encode({"properties": {"name": name}})

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment of each cut. Any vector fits, because a cut has exactly the records before its ends."""
+"""Moment for `doubts`: any vector says that a cut has exactly the records before its ends."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
@@ -106,7 +106,7 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_earlier_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
-    """A manifest of an earlier version keeps the looks; more of them may count as late."""
+    """A manifest of an earlier version keeps the looks; more of them may be late (`PROMPT_MS`)."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")

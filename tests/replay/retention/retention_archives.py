@@ -33,7 +33,7 @@ from tests.replay.archive.archives import NAME, replayed
 from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
-"""Moment of each cut. Any vector fits, because a cut has exactly the records before its ends."""
+"""Moment for `doubts`: any vector says that a cut has exactly the records before its ends."""
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 
