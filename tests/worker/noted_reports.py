@@ -51,7 +51,7 @@ def reported(instance: str) -> list[str]:
 
 
 async def until_reported(instance: str, expected: Sequence[str]) -> None:
-    """Wait for these reports about the connector or a task, and check that they are all."""
+    """Wait for these reports about the connector or a task, and check that there are no others."""
     try:
         await until(lambda: len(reported(instance)) >= len(expected))
     finally:

@@ -47,13 +47,13 @@ class HangingAppends:
 
 
 class OnePlace:
-    """Places each record in partition 0."""
+    """Stand-in for `RecordPlacer` that leaves records as they are."""
 
     def next_turn(self) -> None:
         """Have nothing to prepare."""
 
     async def placed(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record with its partition unchanged."""
+        """Return the record as it is."""
         return record
 
 

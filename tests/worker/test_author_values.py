@@ -139,7 +139,7 @@ class SubclassingSink(Sink):
         return [{NotedText(key): NotedText(value) for key, value in config.items()}]
 
     def start(self, task: SinkTaskContext) -> None:
-        """Note where the first record is read again."""
+        """Note that the first record is still to be read again."""
         del task
         self.rewound = False
 

@@ -199,7 +199,10 @@ async def test_a_failed_record_with_a_blocking_text_holds_up_its_task_only(where
 
 
 async def test_a_blocked_context_gets_no_second_thread() -> None:
-    """While a text blocks, its log context gets classes of exceptions at once; others get texts."""
+    """While a text blocks, its log context gets classes instead of texts, without a wait.
+
+    Other contexts get texts.
+    """
     with connector_logs("blocked"):
         assert await text_in_time(message_of, BlockingText()) == TIMED_OUT
         assert await text_in_time(message_of, ValueError("x")) == (

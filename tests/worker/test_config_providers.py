@@ -416,7 +416,10 @@ def test_task_configs_that_would_leak_a_value_are_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), PEM])
 def test_a_changed_form_of_a_value_becomes_the_reference_of_its_key(value: str) -> None:
-    """If a reference cannot replace a part, it replaces the whole value of its key, as in Kafka."""
+    """At the key of a reference, a value that it cannot replace in part is replaced whole.
+
+    Kafka always replaces the whole value.
+    """
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     assert resolver.referring({"key": "${env:KEY}"}, [{"key": value}]) == [{"key": "${env:KEY}"}]
 

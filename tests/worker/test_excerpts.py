@@ -55,7 +55,7 @@ def test_no_part_of_a_value_is_shown_at_a_cut(cut: int) -> None:
 def test_no_part_of_a_much_escaped_value_is_shown_at_a_cut(
     escape: Callable[[str], str], times: int
 ) -> None:
-    """Each character of the value takes 12 to 28 in the text."""
+    """Each character of the value takes 12 to 28 characters of the text."""
     value = escaped = "\N{GRINNING FACE}" * SEARCHED_CHARACTERS
     for _ in range(times):
         escaped = escape(escaped)

@@ -121,7 +121,7 @@ def test_removed_secrets_are_shown() -> None:
 
 
 def test_the_number_of_secrets_costs_little() -> None:
-    """A text without secrets takes the same operations with 10 and with 10,000 secrets."""
+    """A search of a text without secrets takes as many operations for 10,000 secrets as for 10."""
     text = "Traceback (most recent call last)" * 30
     few, many = (index_of(*(f"secret-{n:05}" for n in range(count))) for count in (10, 10_000))
     assert operations(lambda: many.spans(text)) == operations(lambda: few.spans(text))

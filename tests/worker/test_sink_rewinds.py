@@ -89,7 +89,7 @@ async def test_a_rewind_of_an_unassigned_partition_fails_the_task(method: str) -
 
 
 class ThreadSink(Sink):
-    """Sink with threads whose only function is `task.rewind`."""
+    """Sink that starts threads with `task.rewind` itself as their function."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Rewind a partition that the task lacks."""

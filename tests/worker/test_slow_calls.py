@@ -13,7 +13,7 @@ from tests.worker.worker_fixture import RecordedNotices, config_of, running, unt
 SOON_S = 0.02
 
 LATER_S = 1.0
-"""A time that the other calls of a task do not take, even on a busy machine."""
+"""Longer than any other call of a task takes, even on a busy machine."""
 
 
 @pytest.mark.parametrize(

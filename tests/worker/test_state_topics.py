@@ -89,7 +89,7 @@ class ToStatuses(Transformation):
 
 
 async def test_a_transformation_cannot_route_records_to_state() -> None:
-    """The topic counts that a record has after its transformations."""
+    """The worker checks the topic that a record has after its transformations."""
     async with running(CountingSource, others=[ToStatuses]) as worker:
         config = config_of(CountingSource, topic="t") | transformed_by(ToStatuses)
         await worker.plane.execute(CreateConnector("c", config))

@@ -141,7 +141,7 @@ async def until_state(worker: ConnectWorker, name: str, state: str, *tasks: str)
 
 
 async def produce(log: Log, topic: str, *values: str, partitions: int = 1) -> None:
-    """Append values to a topic, one partition after another."""
+    """Append values to the partitions of a topic in turn."""
     await log.create_topic(topic, partitions)
     await log.append(
         [
