@@ -152,7 +152,7 @@ async def writer(
 
 
 async def produce(broker: Broker, topic: str, *values: str, partitions: int = 1) -> None:
-    """Write values, one partition after another."""
+    """Write values to the partitions of a topic in turn."""
     async with writer(broker) as out:
         for number, value in enumerate(values):
             await out.put(topic, number % partitions, None, value.encode())

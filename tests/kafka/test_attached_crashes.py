@@ -133,7 +133,7 @@ class HeldConnector:
 async def test_a_cut_off_command_precedes_the_next_one_of_its_connector(
     cluster: SteeredCluster, tmp_path: Path
 ) -> None:
-    """The cut-off command ends before a newer one, even while another connector's takes longer."""
+    """The cut-off command ends before a newer one, even while that of another connector is held."""
     attach, trail = (cluster.broker, [cluster.worker]), tmp_path / "trail.db"
     names = ("cut-first", "cut-second")
     async with attached_to(*attach, trail=trail, stepped=CrashAfter("create")) as rest:

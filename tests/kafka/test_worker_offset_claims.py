@@ -163,7 +163,7 @@ async def test_a_java_worker_that_claims_the_id_is_noticed(
 async def test_a_command_overtakes_a_large_commit(
     plane: ControlPlane, offset_writer: OffsetWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Offsets are appended in turns, and a command waits for one; each key keeps its order."""
+    """Offsets are appended in turns, and a command waits for one turn; keys keep their order."""
     monkeypatch.setattr(kafka_offsets, "OFFSETS_PER_TURN", 2)
     monkeypatch.setattr(kafka_offsets, "TURNS_MAX", 1_000)
     topic, count = plane.state.topics.offsets, 100 * KEYS
