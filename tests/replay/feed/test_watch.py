@@ -56,7 +56,7 @@ def test_each_row_is_a_line(tmp_path: Path) -> None:
 
 
 def test_json_lines_add_up(tmp_path: Path) -> None:
-    """Two runs print the state and the findings of the archive."""
+    """The rows of two runs add up to the state and the findings of the archive."""
     lines: list[CommandResult] = []
     for end in (60, None):
         archived(tmp_path, ENTRIES[:end])

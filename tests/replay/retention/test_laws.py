@@ -118,7 +118,7 @@ def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> Non
 
 
 def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
-    """Snapshots before the cut go, as they repeat removed records; later ones are right."""
+    """Snapshots before the cut, which repeat removed records, are deleted; later ones are right."""
     log = lasting_days(recorded_entries("life-3.9")[:RECORDS])
     ranked = rank_entries(log)
     cut_ms = ranked[len(ranked) // 2].time_ms
