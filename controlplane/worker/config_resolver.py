@@ -39,6 +39,10 @@ LINES_HIDDEN = 200
 private key has fewer, a bundle of certificates may have thousands.
 """
 
+KEY_CHARACTERS = 8
+"""Minimum length of a provided value that no key of a task config may contain. Shorter ones, such
+as `batch`, may be a part of any key by chance."""
+
 _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
 
@@ -148,7 +152,10 @@ class ConfigResolver:
             self._index.remove(chain(*values.pop(next(iter(values)))))
 
     def referring(
-        self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
+        self,
+        config: Mapping[str, Any],
+        task_configs: Sequence[Mapping[str, str | None]],
+        class_keys: Iterable[str] = (),
     ) -> list[dict[str, str | None]]:
         """Return task configs with references in place of the values of the connector's providers.
 
@@ -157,7 +164,7 @@ class ConfigResolver:
         key, even if the connector has changed it. It keeps the values under keys that the connector
         config lacks. If a provided value appears in a form that cannot be replaced, the whole value
         is replaced here, too. References are resolved in values only, so a provided value in a key
-        is refused.
+        is refused. `class_keys`: keys that the connector's class defines; they are public.
 
         Raises:
             ConnectError: a provider fails, or a key contains a provided value. Or a value contains
@@ -186,28 +193,31 @@ class ConfigResolver:
                     raise
                 return written
 
-        for key in {*chain(*task_configs)} - {*config}:
-            self._refuse_value_in_key(key, config_references)
+        if not config_references:
+            return [dict(task_config) for task_config in task_configs]
+        self._refuse_values_in({*chain(*task_configs)} - {*config, *class_keys}, config_references)
         return [
             {key: stored(key, value) for key, value in task_config.items()}
             for task_config in task_configs
         ]
 
-    def _refuse_value_in_key(self, key: str, references: Iterable[str]) -> None:
-        """Check a key of a task config.
+    def _refuse_values_in(self, keys: Iterable[str], references: Iterable[str]) -> None:
+        """Check keys of task configs.
 
         Raises:
-            ConnectError: the key contains a provided value.
+            ConnectError: a key contains a provided value of at least `KEY_CHARACTERS`.
         """
-        try:
-            without_values = self._with_references(key, key, references)
-        except ConnectError:
-            without_values = "[hidden]"
-        if without_values != key:
-            raise ConnectError(
-                f"A key of a task config contains a value of a config provider: {without_values}. "
-                "The log stores keys as they are: use a key without the value."
-            )
+        with self._lock:
+            kept = [forms for text in references for forms in self._values.get(text, {}).values()]
+        values = SecretIndex()
+        values.add(form for forms in kept for form in chain(*forms) if len(form) >= KEY_CHARACTERS)
+        for key in keys:
+            if spans := values.spans(key):
+                raise ConnectError(
+                    f"The key {_hidden(key, spans, 0, len(key))} of a task config contains a value "
+                    "of a config provider, and the log stores keys as they are. Use another key. "
+                    "Or, if the value is no secret, write it in place of its reference."
+                )
 
     def _with_references(self, key: str, value: str, references: Iterable[str]) -> str:
         """Return a value with references in place of the provided values that it contains.

@@ -161,15 +161,17 @@ class InstanceFactory:
         added: dict[str, str | None] = {TASK_CLASS: _task_class(connector)}
         if connector.kind == "sink":
             added |= {key: config[key] for key in TOPIC_KEYS if config.get(key)}
-        return [
+        own_configs = [
             {
                 key: value
                 for key, value in task_config.items()
                 if key not in defaults or value != defaults[key]
             }
-            | added
-            for task_config in self._resolver.referring(config, configs)
+            for task_config in configs
         ]
+        class_keys = [key.name for key in connector.config]
+        referring = self._resolver.referring(config, own_configs, class_keys)
+        return [task_config | added for task_config in referring]
 
     async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
         """Read the committed offsets of a source; fence older producers with exactly-once support.

@@ -43,7 +43,7 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 def note_place(failure: BaseException, place: str) -> None:
     """Add a line to the trace: the place in the author's code from which a failed record comes."""
     if place:
-        with suppress(TypeError):  # an author's exception may have `__notes__` of another type
+        with suppress(Exception):  # an author's class may refuse notes
             BaseException.add_note(failure, f"The record comes from {place}")
 
 
