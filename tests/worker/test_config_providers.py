@@ -416,9 +416,9 @@ def test_task_configs_that_would_leak_a_value_are_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), PEM])
 def test_a_changed_form_of_a_value_becomes_the_reference_of_its_key(value: str) -> None:
-    """At the key of a reference, a value that it cannot replace in part is replaced whole.
+    """A reference that cannot replace a part of its key's value replaces all of it.
 
-    Kafka always replaces the whole value.
+    Kafka always replaces all of it.
     """
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     assert resolver.referring({"key": "${env:KEY}"}, [{"key": value}]) == [{"key": "${env:KEY}"}]
@@ -444,7 +444,7 @@ def test_keys_of_the_connector_and_its_class_stay(providers: Providers) -> None:
 class Publishing(LeakingSource):
     """Source with a default and a key of its own, whose names contain provided values."""
 
-    config = (*LeakingSource.config, key("publication.name", default="p"))
+    config = (key("topic"), key("raise", default=""), key("publication.name", default="p"))
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return one config, with a changed default and with another key."""
@@ -453,7 +453,7 @@ class Publishing(LeakingSource):
 
 
 async def test_common_words_may_be_values(providers: Providers) -> None:
-    """A value may equal a part of a key by chance: a short one, or one in a key of the class."""
+    """By chance, a key may contain a short value, or a key of the class a longer one."""
     words = Providers(
         {"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"A": "publication", "B": "schema"}
     )
