@@ -44,9 +44,9 @@ class Ticking(Source):
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Yield numbers; use a task and a thread of the loop's executor."""
         waiting = asyncio.create_task(asyncio.Event().wait())
-        await asyncio.to_thread(len, "")
         at = 0
         try:
+            await asyncio.to_thread(len, "")
             while True:
                 at += 1
                 yield task.record(str(at), {"p": task.number}, {"at": at})
