@@ -453,7 +453,7 @@ class Publishing(LeakingSource):
 
 
 async def test_common_words_may_be_values(providers: Providers) -> None:
-    """By chance, a key may contain a short value, or a key of the class a longer one."""
+    """Any key may contain a short value by chance; a key of the class may contain any value."""
     words = Providers(
         {"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"A": "publication", "B": "schema"}
     )

@@ -110,7 +110,7 @@ def test_the_lines_of_a_value_are_hidden_up_to_a_limit() -> None:
 
 
 def test_a_value_within_the_word_hidden_is_hidden_once() -> None:
-    """No value is searched in the text that replaces another."""
+    """The text `[hidden]`, which replaces a value, is not searched for other values."""
     assert resolver_with("password", "hidden").excerpt("a password") == "a [hidden]"
 
 

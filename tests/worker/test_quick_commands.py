@@ -21,7 +21,7 @@ from tests.worker.test_exactly_once import EXACTLY_ONCE, SETTINGS
 from tests.worker.worker_fixture import config_of, running, until_state
 
 PROMPT_S = 30
-"""Longest time for a command; a caller of one that never ends waits for 90 s."""
+"""Longest time for a command; the caller of an endless one waits for 90 s."""
 
 
 @pytest.mark.parametrize("second", [RestartTask("c", 0), RestartConnector("c")])
