@@ -117,7 +117,7 @@ async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sha
 async def test_verbs_steer_a_connector_of_a_real_worker(
     release: str, workers: SharedWorkers
 ) -> None:
-    """Connectors are applied, restarted, paused, stopped, altered, and carried away and back."""
+    """Connectors are applied, restarted, paused, stopped, altered, exported and imported."""
     ask = await workers.commands(release)
     folder = ask.cluster.folder
     files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")

@@ -125,8 +125,8 @@ def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
 def without_plans(entry_contents: list[tuple[Any, ...]], topics: Topics) -> list[tuple[Any, ...]]:
     """Contents without offsets and plans.
 
-    Markers take some offsets. On Kafka each accepted command has its plan, because its step is a
-    batch of its own. In memory a plan of one batch is left out.
+    Markers take some offsets. On Kafka each record *accepted* has the plan, because it is a batch
+    of its own. In memory a plan of one batch is left out.
     """
     return [
         (topic, partition, *others, value if topic != topics.commands else _without_plan(value))

@@ -183,7 +183,7 @@ async def test_lost_partitions_are_closed_without_a_commit(
 ) -> None:
     """The sink is not asked for offsets: another member has the partitions already.
 
-    Partitions that the group revokes from a member are committed.
+    In contrast, offsets of partitions that the group revokes in a rebalance are committed.
     """
     topic = await new_topic(2, cleanup__policy="delete")
     async with partitions_lost(broker, own_topics, topic) as worker:
