@@ -120,7 +120,7 @@ def test_a_dry_run_counts_leftovers(folder: Path) -> None:
 
 
 def test_files_of_a_capture_stay(folder: Path) -> None:
-    """Old files of a capture stay: a capture that writes the same records again names them."""
+    """Old files of a capture stay: the manifest of a repeated capture names the same files."""
     log = ROOT / "tests" / "histories" / f"{HISTORY}.log.jsonl"
     killed_at(before_manifest(0), "replay", "capture", f"{NAME}={log}", str(folder))
     left = verified(cluster_in(folder)).leftovers
