@@ -1,8 +1,9 @@
 """Brokers shared by all tests, each test with topics of its own."""
 
+import asyncio
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -31,6 +32,12 @@ NEWEST = pytest.mark.parametrize("broker", sampled(RELEASES, RELEASES[-1]), indi
 """Mark: `make test` runs on the newest broker, `make prove` on each."""
 
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
+
+CALM: dict[str, object] = {
+    "broker__heartbeat__interval__ms": 2_000,
+    "broker__session__timeout__ms": 9_000,
+}
+"""Settings of a broker that lives long and is never killed: half the idle processor time."""
 
 GIVEN = os.environ.get(GIVEN_BROKER)
 
@@ -104,8 +111,30 @@ async def broker(
     if GIVEN:
         yield GivenBroker(GIVEN, request.param, directory)
         return
-    async with up(request.param, directory, listeners=SECURE) as shared:
+    async with up(request.param, directory, listeners=SECURE, **CALM) as shared:
+        _shared.append(shared)
         yield shared
+
+
+_shared: list[Broker] = []
+"""Shared broker that runs in this process."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Stop the shared broker after the last test of its group.
+
+    Otherwise it would idle until the process has run all its groups. Without `pytest -n` there are
+    no groups, and pytest stops the broker.
+    """
+    from tests.scheduling import group_of  # noqa: PLC0415 - pytest warns of a plugin imported before it loads it
+
+    result = yield
+    if hasattr(item.config, "workerinput"):
+        following = nextitem and group_of(nextitem.nodeid)
+        while _shared and following != group_of(item.nodeid):
+            asyncio.run(_shared.pop().kill9())
+    return result
 
 
 @pytest_asyncio.fixture
