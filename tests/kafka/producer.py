@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as Wanted
 from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import NoError, TopicAlreadyExistsError
 from aiokafka.protocol.produce import ProduceRequest
 
 from controlplane.core.entry import Entry, Headers
@@ -47,9 +48,7 @@ async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs
     """Create a topic, compacted by default; `__` in a setting's name is a dot."""
     settings = {"cleanup.policy": "compact"}
     settings |= {key.replace("__", "."): str(value) for key, value in configs.items()}
-    async with admin(broker) as client:
-        await client.create_topics([Wanted(name, partitions, 1, topic_configs=settings)])
-        await _listed(client, name)
+    await _create(broker, Wanted(name, partitions, 1, topic_configs=settings))
 
 
 async def create_topic_on(broker: Broker, name: str, node: int) -> None:
@@ -61,15 +60,17 @@ async def create_topic_on(broker: Broker, name: str, node: int) -> None:
         replica_assignments={0: [node]},
         topic_configs={"cleanup.policy": "compact"},
     )
-    async with admin(broker) as client:
-        await client.create_topics([topic])
-        await _listed(client, name)
+    await _create(broker, topic)
 
 
-async def _listed(client: AIOKafkaAdminClient, name: str) -> None:
-    """Wait until the broker lists a topic: the controller answers before the broker has it."""
-    async with asyncio.timeout(PATIENCE_S):
-        while name not in await client.list_topics():  # noqa: ASYNC110 - no event reports it
+async def _create(broker: Broker, topic: Wanted) -> None:
+    """Create a topic and wait until the broker has it: the controller answers before that."""
+    async with admin(broker) as client, asyncio.timeout(PATIENCE_S):
+        answer = await client.create_topics([topic])
+        ((name, code, *_),) = answer.topic_errors
+        assert code in {NoError.errno, TopicAlreadyExistsError.errno}, answer
+        # A list of all topics would cost milliseconds once a broker has hundreds.
+        while (await client.describe_topics([name]))[0]["error_code"]:  # noqa: ASYNC110
             await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
 
 
