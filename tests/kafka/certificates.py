@@ -4,9 +4,12 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
-from tests.jars import keytool
+from tests.jars import SHORT_LIVED, keytool
 
 DAYS = "2"
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+"""Options for a new key. RSA keys would cost seconds: to make, and in handshakes of a small JVM."""
+
 PASSWORD = "store-secret"
 """Password of every Java key store."""
 
@@ -21,7 +24,7 @@ class Certificates:
     def authority(self) -> Path:
         """Create the certificate of the authority and return its PEM file."""
         self._openssl(
-            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", DAYS),
+            *("req", "-x509", *NEW_KEY, "-nodes", "-days", DAYS),
             *("-subj", "/CN=authority", "-keyout", "authority.key", "-out", "authority.pem"),
         )
         return self._directory / "authority.pem"
@@ -30,7 +33,7 @@ class Certificates:
         """PEM file with a private key and certificate chain of `name` for 127.0.0.1."""
         authority = str(self.authority)
         self._openssl(
-            *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+            *("req", *NEW_KEY, "-nodes", "-subj", f"/CN={name}"),
             *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key"),
             *("-out", f"{name}.csr"),
         )
@@ -52,7 +55,8 @@ class Certificates:
     def expired(self) -> Path:
         """PEM file with a key and an expired, self-signed certificate for 127.0.0.1."""
         self._keytool(
-            *("-genkeypair", "-keyalg", "RSA", "-alias", "expired", "-dname", "CN=expired"),
+            *("-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1"),
+            *("-alias", "expired", "-dname", "CN=expired"),
             *("-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "1"),
             *("-keystore", "expired.p12", "-storetype", "PKCS12", "-storepass", PASSWORD),
         )
@@ -79,7 +83,7 @@ class Certificates:
         return self.trust_store(f"{name}.store")
 
     def _keytool(self, *arguments: str) -> None:
-        self._run(str(keytool()), *arguments)
+        self._run(str(keytool()), *(f"-J{option}" for option in SHORT_LIVED), *arguments)
 
     def _openssl(self, *arguments: str) -> None:
         self._run("openssl", *arguments)
