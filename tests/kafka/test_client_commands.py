@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -10,23 +10,23 @@ from typing import Any, Self
 import pytest
 import pytest_asyncio
 
+from controlplane.core.state import Topics
 from tests.client.client_calls import ClusterCalls
 from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.asyncio(loop_scope="module")]
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 LINES = "one\ntwo\nthree\n"
-SECOND_CLUSTER = {
-    "group__id": "second",
-    "config__storage__topic": "second-configs",
-    "offset__storage__topic": "second-offsets",
-    "status__storage__topic": "second-status",
-}
-"""Settings of a worker beside another cluster on the same broker."""
+
+
+def own_names(release: str) -> dict[str, Any]:
+    """Names for a cluster beside the others of the broker."""
+    topics = ("configs", "offsets", "status")
+    return cluster_settings(Topics(*(f"{release}-{part}" for part in topics)))
 
 
 class AsyncCommands:
@@ -56,11 +56,10 @@ class AsyncCommands:
 
 
 class SharedWorkers:
-    """Workers of this module's tests: one cluster per release."""
+    """Workers of this module's tests: one cluster per release, all on one broker."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._brokers: dict[str, Broker] = {}
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self._workers: dict[str, AsyncCommands] = {}
         self._stack = AsyncExitStack()
 
@@ -70,29 +69,17 @@ class SharedWorkers:
     async def __aexit__(self, *why: object) -> None:
         await self._stack.aclose()
 
-    async def commands(self, release: str, **settings: Any) -> AsyncCommands:
-        """Commands for a worker without connectors, with files of a source and a sink.
-
-        A release that is not in `RELEASES` has no broker. Its worker has these `settings`, and
-        uses the oldest broker.
-        """
+    async def commands(self, release: str) -> AsyncCommands:
+        """Commands for a worker without connectors, with files of a source and a sink."""
         if release not in self._workers:
-            broker = await self._broker(release if release in RELEASES else RELEASES[0])
-            self._workers[release] = await self._started(release, broker, settings)
+            self._workers[release] = await self._started(release)
         ask = self._workers[release]
         await ask.output("delete", "--all", "--yes", "--wait")
         return ask
 
-    async def _broker(self, release: str) -> Broker:
-        if release not in self._brokers:
-            starting = up(release, self._folder)
-            self._brokers[release] = await self._stack.enter_async_context(starting)
-        return self._brokers[release]
-
-    async def _started(
-        self, release: str, broker: Broker, settings: Mapping[str, Any]
-    ) -> AsyncCommands:
-        starting = KafkaWorker(release, broker, **settings)
+    async def _started(self, release: str) -> AsyncCommands:
+        names = {} if release == RELEASES[0] else own_names(release)
+        starting = KafkaWorker(release, self._broker, **names)
         worker = await self._stack.enter_async_context(starting)
         folder = worker.directory
         cluster = ClusterCalls(worker.url, folder)
@@ -103,13 +90,14 @@ class SharedWorkers:
             "copy.properties",
             f"name=copy\nconnector.class={SINK}\ntopics=orders\nfile={folder}/copy.txt\n",
         )
-        return AsyncCommands(cluster, broker)
+        return AsyncCommands(cluster, self._broker)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedWorkers]:
     """Workers that start when a test first uses them."""
-    async with SharedWorkers(tmp_path_factory.mktemp("commands")) as shared:
+    folder = tmp_path_factory.mktemp("commands")
+    async with up(RELEASES[0], folder) as broker, SharedWorkers(broker) as shared:
         yield shared
 
 
@@ -228,7 +216,7 @@ async def test_odd_names_are_accepted_as_by_workers(
 
 async def test_endpoints_that_an_older_release_lacks_are_named(workers: SharedWorkers) -> None:
     """Missing endpoints are named; a patch is sent as a whole config; a bundle has no offsets."""
-    ask = await workers.commands("3.4.1", **SECOND_CLUSTER)
+    ask = await workers.commands("3.4.1")
     await ask.output("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
     refused = await ask.refused("stop", "orders")
     assert "is Kafka Connect 3.4.1, which has no PUT /connectors/orders/stop" in refused
