@@ -8,9 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane.attached.settings import ConnectSettings
 from controlplane.logs.kafka.reads.reader import KafkaReader
-from controlplane.logs.log import LogNotUsable
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
 from tests.kafka.live_cluster import TOPICS, ComparedWorker, FollowingService
@@ -29,9 +27,6 @@ CLUSTER_PATHS = (
     "/connector-plugins/FileStreamSource/config",
 )
 """Paths that answer with the classes of the cluster."""
-
-BRIEF = ConnectSettings(patience_ms=1_000)
-"""Limits with which a permanent refusal is passed on soon."""
 
 
 class AttachedLife(ComparedWorker):
@@ -194,24 +189,3 @@ async def test_each_answer_of_a_life_is_the_workers(
             assert life.compared > 100
             async with reading(broker.bootstrap) as reader:
                 assert not await foreign_headers(reader)
-
-
-async def test_a_foreign_cluster_is_refused(tmp_path: Path) -> None:
-    """The service refuses the topics of one Connect cluster with a worker of another."""
-    others: dict[str, Any] = {
-        f"{name}__storage__topic": f"other-{name}" for name in ("config", "offset", "status")
-    }
-    async with (
-        up("3.9.1", tmp_path) as broker,
-        KafkaWorker("3.9.1", broker) as worker,
-        KafkaWorker("3.9.1", broker, group__id="other", **others) as other,
-    ):
-        config = {"connector.class": SOURCE, "file": "x", "topic": "x", "tasks.max": "1"}
-        body = {"name": "only-there", "config": config}
-        assert (await other.rest.post("/connectors", json=body)).status_code == httpx.codes.CREATED
-        wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
-        with pytest.raises(LogNotUsable, match=wrong):
-            async with attached_to(broker, [other], limits=BRIEF):
-                raise AssertionError("attached to another cluster")
-        async with attached_to(broker, [worker]) as rest:
-            assert (await rest.get("/connectors")).json() == []

@@ -14,14 +14,14 @@ import pytest_asyncio
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.state import Topics
 from controlplane.event_loop import now_ms
-from controlplane.logs.log import LogError
+from controlplane.logs.log import LogError, LogNotUsable
 from tests.cli.command_calls import call
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import up
 from tests.kafka.consumers import consuming
 from tests.kafka.producer import create_topic
-from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_verify_against import request_until_done, until
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
@@ -111,6 +111,22 @@ async def test_topics_that_no_worker_would_use_are_refused(
     with pytest.raises(LogError, match=sentence):
         async with attached_to(broker, [worker], topics=Topics(config=name), limits=BRIEF):
             raise AssertionError("attached to such a topic")
+
+
+async def test_a_foreign_cluster_is_refused(cluster: RunningPair) -> None:
+    """The service refuses the topics of one Connect cluster with a worker of another."""
+    broker, worker = cluster
+    names = Topics("other-configs", "other-offsets", "other-status")
+    async with KafkaWorker(RELEASE, broker, **cluster_settings(names)) as other:
+        config = {"connector.class": SINK, "file": "x", "topics": "x", "tasks.max": "1"}
+        body = {"name": "only-there", "config": config}
+        assert (await other.rest.post("/connectors", json=body)).status_code == httpx.codes.CREATED
+        wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
+        with pytest.raises(LogNotUsable, match=wrong):
+            async with attached_to(broker, [other], limits=BRIEF):
+                raise AssertionError("attached to another cluster")
+        async with attached_to(broker, [worker]) as rest:
+            assert (await rest.get("/connectors")).json() == ["archive"]
 
 
 OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("missing", 0))
