@@ -115,8 +115,8 @@ async def test_certificates_that_expire_give_one_sentence(tmp_path: Path) -> Non
     With a new certificate everything continues.
     """
     async with (
-        up(RELEASES[-1], tmp_path, listeners=("SSL",)) as broker,
-        KafkaWorker(RELEASES[-1], broker) as worker,
+        up(RELEASES[0], tmp_path, listeners=("SSL",)) as broker,
+        KafkaWorker(RELEASES[0], broker) as worker,
     ):
         valid = broker.certificates.identity_file("broker")
         expired = broker.certificates.expired()
