@@ -46,12 +46,16 @@ CLAIMED = {"claimed", "batch"}
 IN_ONE_PARTITION = {"batch", "single"}
 
 
+OFTEN: dict[str, object] = {"producer__id__expiration__check__interval__ms": 50}
+"""Setting of a broker that looks often for producers to forget."""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sampled(RELEASES, RELEASES[-1]))
 async def expendable(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
-    """Broker that a test may stop."""
-    async with up(request.param, tmp_path_factory.mktemp("expendable")) as broker:
+    """Broker that a test may stop. It looks often for producers to forget."""
+    async with up(request.param, tmp_path_factory.mktemp("expendable"), **OFTEN) as broker:
         yield broker
 
 
@@ -276,42 +280,41 @@ async def test_a_batch_is_not_resent_after_its_deadline(
             raise KafkaConnectionError("no route to the broker")
         return await send(client, node, request, **options)
 
-    async with _forgetful(tmp_path, producer__id__expiration__ms=500) as (log, rival, topic):
+    forgetful = {**OFTEN, "producer__id__expiration__ms": 500}
+    async with (
+        up(RELEASES[-1], tmp_path, **forgetful) as broker,
+        _rivals(broker, "cut-off") as (log, rival),
+    ):
         epoch = await log.claim()
         with monkeypatch.context() as patch:
             patch.setattr(AIOKafkaClient, "send", cut_off)
             with pytest.raises(LogUnavailable):
-                await log.append([put(topic, "zombie")], epoch)
+                await log.append([put("cut-off", "zombie")], epoch)
             await rival.claim()
             await asyncio.sleep(FORGOTTEN_S)
         await asyncio.sleep(FORGOTTEN_S)
-        assert await _committed(rival, topic) == []
+        assert await _committed(rival, "cut-off") == []
 
 
-async def test_old_records_do_not_end_a_fence(tmp_path: Path) -> None:
+async def test_old_records_do_not_end_a_fence(expendable: Broker) -> None:
     """A partition forgets a producer whose last record is old; it must not forget the claim."""
-    async with _forgetful(tmp_path) as (log, rival, topic):
+    async with _rivals(expendable, "old") as (log, rival):
         epoch = await log.claim()
         newest = await rival.claim()
-        await rival.append([Record(topic, 0, T0 - 2 * 86_400_000, b"old", b"v")], newest)
+        await rival.append([Record("old", 0, T0 - 2 * 86_400_000, b"old", b"v")], newest)
         await asyncio.sleep(FORGOTTEN_S)
         with pytest.raises(Fenced):
-            await log.append([put(topic, "zombie")], epoch)
-        assert [entry.key for entry in await _committed(rival, topic)] == [b"old"]
+            await log.append([put("old", "zombie")], epoch)
+        assert [entry.key for entry in await _committed(rival, "old")] == [b"old"]
 
 
 @asynccontextmanager
-async def _forgetful(
-    directory: Path, **options: Any
-) -> AsyncIterator[tuple[KafkaLog, KafkaLog, str]]:
-    """Two logs of a broker that looks often for producers to forget, and a topic for batches."""
-    topic = "forgotten"
-    often = {"producer__id__expiration__check__interval__ms": 50, **options}
+async def _rivals(broker: Broker, topic: str) -> AsyncIterator[tuple[KafkaLog, KafkaLog]]:
+    """Two logs of one transactional id, and a new topic for batches."""
     settings: Any = {"writing": SOON, "batch_topics": frozenset({topic})}
-    async with up(RELEASES[-1], directory, **often) as broker:
-        await create_topic(broker, topic, 1)
-        async with (
-            opened(broker.bootstrap, **settings) as log,
-            opened(broker.bootstrap, **settings) as rival,
-        ):
-            yield log, rival, topic
+    await create_topic(broker, topic, 1)
+    async with (
+        opened(broker.bootstrap, **settings) as log,
+        opened(broker.bootstrap, **settings) as rival,
+    ):
+        yield log, rival
