@@ -18,6 +18,7 @@ from controlplane.core.state import Topics
 from tests.conftest import PROVE, seeded
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.own_service import serving_own
+from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import (
     connectors_file,
@@ -28,20 +29,23 @@ from tests.kafka.worker_service import (
     until_running,
 )
 
-KILLS = 200 if PROVE else 3
+KILLS = 200 if PROVE else 2
 """Lives of the process; each is killed at a random moment of its first second with tasks."""
 
 TASKS = 2
 
+TRANSACTIONS_PER_S = 100
+"""Rate of a task with a transaction for each order: without a limit they keep a core busy."""
+
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 
 
-def generator(topic: str) -> dict[str, str]:
-    """Config of a source of orders with two tasks."""
+def generator(topic: str, rate: int = 1_000) -> dict[str, str]:
+    """Config of a source of orders with two tasks; `rate` is the number per second and task."""
     return {
         "connector.class": "GeneratorSource",
         "topic": topic,
-        "rate": "1000",
+        "rate": str(rate),
         "tasks.max": str(TASKS),
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
@@ -127,16 +131,15 @@ async def test_a_process_that_hangs_is_fenced(
     data = unused_name()
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
     async with serving_own(broker, file) as (hanging, client):
-        await create(client, {"source": generator(data)})
-        await until(lambda: _has_records(broker, data, 1))
+        await create(client, {"source": generator(data, TRANSACTIONS_PER_S)})
+        await _grown(broker, data, 1)
         hanging.process.send_signal(signal.SIGSTOP)
         async with serving_own(broker, file) as (_, other):
             await until_running(other, "source")
-            count = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, count + 100))
+            await _grown(broker, data, 200)
             hanging.process.send_signal(signal.SIGCONT)
-            count = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, count + 1_000))
+            await until(lambda: _is_fenced(client))
+            await _grown(broker, data, 500)
             counts = await orders_in(broker, data)
             assert {*counts.values()} == {1}
             per_task = Counter(task for task, _ in counts)
@@ -156,17 +159,16 @@ async def test_a_process_that_hangs_commits_no_offsets(
     data = unused_name()
     file = connectors_file(tmp_path, own_topics, offset__flush__interval__ms=20)
     async with serving_own(broker, file) as (hanging, client):
-        await create(client, {"source": generator(data)})
-        await until(lambda: _has_records(broker, data, 100))
+        await create(client, {"source": generator(data, 300)})
+        await _grown(broker, data, 100)
         hanging.process.send_signal(signal.SIGSTOP)
         async with serving_own(broker, file) as (_, other):
             await until_running(other, "source")
-            count = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, count + 1_000))
+            await _grown(broker, data, 1_000)
             hanging.process.send_signal(signal.SIGCONT)
             await until(lambda: _is_fenced(client))
-            count = len(await records_in(broker, data)) + 100  # its last batch may follow
-            await until(lambda: _has_records(broker, data, count + 500))
+            count = await _size(broker, data) + 100  # its last batch may follow
+            await _grown(broker, data, 600)
             orders = [json.loads(value or b"") for _, value in (await records_in(broker, data))]
     numbers: defaultdict[int, list[int]] = defaultdict(list)
     for order in orders[count:]:
@@ -185,6 +187,22 @@ async def _is_fenced(client: httpx.AsyncClient) -> bool:
     return not (await client.get("/health")).is_success
 
 
-async def _has_records(broker: Broker, topic: str, least: int) -> bool:
-    """True if a topic has this number of committed records."""
-    return len(await records_in(broker, topic)) >= least
+async def _size(broker: Broker, topic: str) -> int:
+    """Number of offsets of a topic below its open transactions: records, and ends of transactions.
+
+    Reading the records would cost more than what the processes do in the meantime.
+    """
+    async with reading(broker.bootstrap) as reader:
+        if topic not in await reader.topics():
+            return 0
+        return sum((await reader.ends([topic]))[topic])
+
+
+async def _grown(broker: Broker, topic: str, by: int) -> None:
+    """Wait until a topic has this number of further offsets."""
+    least = await _size(broker, topic) + by
+
+    async def reached() -> bool:
+        return await _size(broker, topic) >= least
+
+    await until(reached)

@@ -19,7 +19,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.state import Topics
 from controlplane.worker.worker import ConnectWorker
-from tests.conftest import PROVE
+from tests.conftest import PROVE, sampled
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.producer import create_topic
@@ -135,7 +135,7 @@ async def warm(
     return await idle()
 
 
-@pytest.mark.parametrize("support", ["enabled", "disabled"])
+@pytest.mark.parametrize("support", sampled(("enabled", "disabled"), "enabled"))
 async def test_cycles_leave_nothing(
     broker: Broker, own_topics: Topics, caplog: pytest.LogCaptureFixture, support: str
 ) -> None:

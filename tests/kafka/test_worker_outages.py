@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.state import Topics
+from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, unused_name, up
 from tests.kafka.own_service import serving_own
 from tests.kafka.test_worker_kills import generator, orders_in
@@ -20,16 +21,17 @@ from tests.kafka.worker_service import (
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 
-COUNT = 300
-"""Orders of each task: several seconds of work with a transaction for each."""
+COUNT, RATE = 150, 50
+"""Orders of each task, and how many per second: with an outage, several seconds of work."""
 
 
-@pytest.mark.parametrize("support", ["enabled", "disabled"])
+@pytest.mark.parametrize("support", sampled(("enabled", "disabled"), "enabled"))
 async def test_a_broker_restarts(tmp_path: Path, own_topics: Topics, support: str) -> None:
     """Every order goes from the source through the topic to the sink; no task fails."""
     data, out = unused_name(), tmp_path / "out.txt"
-    source = {**generator(data), "count": str(COUNT), "topic.creation.default.partitions": "2"}
-    source["topic.creation.default.replication.factor"] = "1"
+    creation = {"partitions": "2", "replication.factor": "1"}
+    source = {**generator(data, RATE), "count": str(COUNT)}
+    source |= {f"topic.creation.default.{key}": value for key, value in creation.items()}
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support=support)
     async with (
         up(RELEASES[-1], tmp_path) as broker,

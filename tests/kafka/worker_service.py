@@ -17,7 +17,7 @@ from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-POLL_S = 0.05
+POLL_S = 0.1
 READ_MS = 200
 """Wait for records at the end of a topic."""
 
