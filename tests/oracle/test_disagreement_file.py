@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -87,8 +88,9 @@ view offsets
 """
 
 
-def kept_scenario(folder: Path, release: str, wrong: str, about: str) -> Path:
-    """The scenario of the first disagreement about this fact, with a fold of the wrong release."""
+@cache
+def smallest_disagreement(release: str, wrong: str, about: str) -> LogDisagreement:
+    """The first disagreement about this fact, with a fold of the wrong release, made smaller."""
     profile = Profile.of(wrong)
     with KafkaOracle(release) as oracle:
         disagreement = next(
@@ -96,7 +98,12 @@ def kept_scenario(folder: Path, release: str, wrong: str, about: str) -> Path:
             for disagreement in disagreements(oracle, f"1/{release}", SEARCHED, profile)
             if next(iter(disagreement.differences)).startswith(about)
         )
-    return keep(shrunk(disagreement, profile), folder, profile)
+    return shrunk(disagreement, profile)
+
+
+def kept_scenario(folder: Path, release: str, wrong: str, about: str) -> Path:
+    """The scenario of this disagreement."""
+    return keep(smallest_disagreement(release, wrong, about), folder, Profile.of(wrong))
 
 
 @pytest.mark.java
@@ -107,7 +114,7 @@ def kept_scenario(folder: Path, release: str, wrong: str, about: str) -> Path:
         pytest.param("3.9.1", "3.4.1", "config.connectorTargetStates", marks=pytest.mark.prove),
         pytest.param("3.9.1", "3.4.1", "config.connectorTaskCounts", marks=pytest.mark.prove),
         pytest.param("3.9.1", "3.5.2", "status.tasks", marks=pytest.mark.prove),
-        ("2.8.2", "3.9.1", "record"),
+        pytest.param("2.8.2", "3.9.1", "record", marks=pytest.mark.prove),
     ],
 )
 def test_a_broken_fold_leaves_a_scenario_that_it_fails(

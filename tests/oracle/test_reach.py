@@ -78,23 +78,32 @@ def kind_of(entry: Entry) -> str:
 
 
 def fates(release: str) -> Mapping[str, AbstractSet[str]]:
-    """Letters of the fates that occur, by kind of record."""
+    """Letters of the fates that occur, by kind of record, up to the log with the last of them."""
     letters: dict[str, set[str]] = defaultdict(set)
     for case in islice(cases(f"reach/{release}"), LOGS):
         fold = Fold(Profile.of(release), exactly_once=case.exactly_once)
         for entry in case.entries:
             fate = fold.apply(entry).kind.value[0]
             letters[kind_of(entry)].add("x" if case.drops(entry) else fate)
+        if not missing_fates(release, letters):
+            break
     return letters
+
+
+def missing_fates(
+    release: str, occurring: Mapping[str, AbstractSet[str]]
+) -> dict[str, AbstractSet[str]]:
+    """Fates of the table that do not occur, by kind of record."""
+    column = ASKED.index(release)
+    missing = {kind: {*row[column]} - occurring.get(kind, set()) for kind, row in FATES.items()}
+    return {kind: absent for kind, absent in missing.items() if absent}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ASKED)
 def test_random_logs_reach_every_fate_of_every_kind(release: str) -> None:
-    """A thousand logs contain every fate in the table."""
-    occurring, column = fates(release), ASKED.index(release)
-    missing = {kind: set(row[column]) - occurring[kind] for kind, row in FATES.items()}
-    assert not {kind: letters for kind, letters in missing.items() if letters}
+    """At most a thousand logs contain every fate in the table."""
+    assert not missing_fates(release, fates(release))
 
 
 def test_files_of_elsewhere_exist() -> None:
