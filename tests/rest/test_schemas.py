@@ -82,7 +82,7 @@ def described(file: Path) -> schemathesis.BaseSchema:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("release", sampled(RELEASES, "3.3", "3.9"))
+@pytest.mark.parametrize("release", sampled(RELEASES, "3.9"))
 async def test_answers_are_as_described(release: str, shared: Path) -> None:
     """Every operation conforms to the description, for valid and invalid requests."""
     schema = described(kafkas_description(shared, release))
