@@ -24,6 +24,7 @@ from tests.jars import ROOT, JarsUnavailable, classpath, java
 from tests.kafka.certificates import Certificates
 from tests.kafka.class_archives import ClassArchive
 from tests.kafka.containers import KafkaImage, engine_answers
+from tests.kafka.plugin_search import searched_less
 from tests.kafka.process import SMALL_JVM, STOP_TIMEOUT_S, JavaProgram
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
@@ -382,6 +383,8 @@ class KafkaWorker(_Worker):
         path = worker_runtime(
             release, parts, extra_artifacts, in_image=not (extra_artifacts or classes)
         )
+        if isinstance(path, str):
+            path = searched_less(release, path, self.directory)
         if classes is not None:
             path = os.pathsep.join((str(classes), str(path)))
         jvm = jvm or _quick_jvm("worker", path)
