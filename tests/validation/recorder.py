@@ -75,7 +75,8 @@ async def answers(
 ) -> list[ValidationAnswer]:
     """Ask a worker of a release about each config. `classes` is a folder on its class path."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
-    settings["plugin__discovery"] = "hybrid_warn"  # the default of a worker
+    if classes is not None:  # the default of a worker; it finds classes that no service file names
+        settings["plugin__discovery"] = "hybrid_warn"
     async with KafkaWorker(release, broker, parts=PARTS, classes=classes, **settings) as worker:
         return [await ask(worker.rest, config) for config in configs]
 
