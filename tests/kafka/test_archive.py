@@ -20,7 +20,7 @@ from tests.replay.archive.archives import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
-EVERY = 1 if PROVE else 11
+EVERY = 1 if PROVE else 22
 """Distance of the steps at which a capture is killed."""
 
 
