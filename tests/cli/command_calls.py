@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from controlplane.cli.main import main
 from controlplane.core.entry import Entry
 from controlplane.logs.log_factory import partitions_of
 from controlplane.logs.sqlite import SqliteLog
+from tests.forked_commands import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65_534
@@ -51,11 +50,8 @@ def call(
 
 
 def shell(*arguments: object, **environment: str) -> CommandResult:
-    """Run a command as a process of its own."""
-    words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
-    done = subprocess.run(
-        words, capture_output=True, cwd=ROOT, env={**os.environ, **environment}, check=False
-    )
+    """Run a command as a process of its own; Python starts with these additional variables."""
+    done = completed(*map(str, arguments), cwd=ROOT, **environment)
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -1,27 +1,24 @@
 """A process of `controlplane serve`, and its output at the start."""
 
-import asyncio
-import resource
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.forked_commands import CommandProcess, started
 
 ROOT = Path(__file__).parent.parent.parent
 HISTORIES = ROOT / "tests" / "histories"
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 CURLS = 3
 """Number of curl lines, which are printed last."""
-MOST_LOGGED = 1 << 30
-"""Bytes of a service's log that the test buffers; the service would hang on a full pipe."""
 
 
 class RunningService(NamedTuple):
     """Running service and its output at the start."""
 
-    process: asyncio.subprocess.Process
+    process: CommandProcess
     lines: Sequence[str]
 
     @property
@@ -44,19 +41,7 @@ async def running(
 
     `files`: limit of open files.
     """
-
-    def limited() -> None:
-        if files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "serve", *port, *arguments),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=MOST_LOGGED,
-        preexec_fn=limited,
-    )
+    process = await started("serve", *port, *arguments, cwd=ROOT, files=files)
     assert process.stdout is not None
     try:
         lines: list[str] = []

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 import httpx
 
 from tests.cli.command_calls import CommandResult
-from tests.cli.running_service import CURLS, MOST_LOGGED, RunningService
+from tests.cli.running_service import CURLS, RunningService
+from tests.forked_commands import completed, started
 from tests.patience import PATIENCE_S
 
 POLL_S = 0.05
@@ -83,14 +82,8 @@ async def running_from(
     properties: Path, *files: Path, options: tuple[str, ...] = ()
 ) -> AsyncIterator[StandaloneProcess]:
     """Run a worker with its own file, in the folder of that file, on a free port."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "standalone", "--port", "0", *options),
-        *(properties.name, *(file.name for file in files)),
-        cwd=properties.parent,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=MOST_LOGGED,
-    )
+    names = (properties.name, *(file.name for file in files))
+    process = await started("standalone", "--port", "0", *options, *names, cwd=properties.parent)
     assert process.stdout is not None
     try:
         lines: list[str] = []
@@ -113,16 +106,9 @@ def ended_worker(
 ) -> CommandResult:
     """Run a worker that ends by itself."""
     properties = write_properties(folder / "worker.properties", {**WORKER, **(settings or {})})
-    command = [sys.executable, "-m", "controlplane", "standalone", "--port", "0", properties.name]
-    done = subprocess.run(
-        [*command, *(file.name for file in files)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return CommandResult(done.returncode, done.stdout, done.stderr)
+    names = (properties.name, *(file.name for file in files))
+    done = completed("standalone", "--port", "0", *names, cwd=folder)
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 async def until_lines(file: Path, *lines: str) -> None:

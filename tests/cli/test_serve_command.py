@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from controlplane.cli.serve.serve_command import serve
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.http.server import listen
-from tests.cli.command_calls import call, embedded, refusal
-from tests.cli.running_service import CURLS, HISTORIES, LIFE, ROOT, running
+from tests.cli.command_calls import call, embedded, refusal, shell
+from tests.cli.running_service import CURLS, HISTORIES, LIFE, running
 from tests.core.logs import config
 from tests.installed_package import STOPPED_WITH_HOOK, declare_hook
 from tests.patience import PATIENCE_S
@@ -297,19 +296,13 @@ def test_a_port_in_use_is_refused() -> None:
         ([LIFE, "--config-topic", "nix"], "there is no topic nix"),
     ],
 )
-async def test_bad_input_is_refused_in_one_sentence(arguments: Sequence[str], says: str) -> None:
+def test_bad_input_is_refused_in_one_sentence(arguments: Sequence[str], says: str) -> None:
     """Bad input gives one sentence and exit code 2."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, stderr = await process.communicate()
-    assert (process.returncode, out) == (2, b"")
-    assert stderr.startswith(b"Error: ")
-    assert says in stderr.decode()
-    assert len(stderr.splitlines()) == 1
+    done = shell("serve", "--port", "0", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: ")
+    assert says in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -> None:

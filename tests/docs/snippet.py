@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 
-def main(code: str) -> None:
+def main() -> None:
     """Run the code as `python -m asyncio` does."""
-    compiled = compile(code, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    compiled = compile(sys.stdin.read(), "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names: dict[str, Any] = {"__name__": "__main__"}
     waiting = eval(compiled, names)  # not exec, which returns no coroutine
     if inspect.iscoroutine(waiting):
@@ -17,4 +17,4 @@ def main(code: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.stdin.read())
+    main()

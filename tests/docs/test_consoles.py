@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.command_server import command_server
+from controlplane.cli.main import COMMANDS
+from replay.cli.main import COMMANDS as REPLAY_COMMANDS
+from tests.command_server import command_server, modules_of, write_clients
 from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 
 DOCUMENTS = (
@@ -17,6 +19,11 @@ DOCUMENTS = (
     pytest.param("replay-data", marks=pytest.mark.java),
 )
 
+LIBRARIES = ("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet")
+"""Libraries that commands import late; the server imports them in advance.
+
+duckdb is left out, because a forked process that has it complains at its end.
+"""
 
 WRITTEN_FILE = r"(?:(?<![\w./-])|///)([\w.-]+\.(?:db|log|txt|html))(?![\w.])"
 """Pattern of a file in the working directory, or of an embedded log."""
@@ -26,7 +33,8 @@ WRITTEN_FILE = r"(?:(?<![\w./-])|///)([\w.-]+\.(?:db|log|txt|html))(?![\w.])"
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folder of the commands that documents call."""
     folder = tmp_path_factory.mktemp("commands")
-    with command_server(folder):
+    write_clients(folder)
+    with command_server(folder, (*modules_of(COMMANDS), *modules_of(REPLAY_COMMANDS), *LIBRARIES)):
         yield folder
 
 
