@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -78,6 +78,19 @@ def sampled(values: Iterable[object], *tested: object) -> list[Any]:
     return [
         value if value in tested else pytest.param(value, marks=pytest.mark.prove)
         for value in values
+    ]
+
+
+def paired(rows: Sequence[object], columns: Sequence[object]) -> list[Any]:
+    """Parameters of a test with two values: `make prove` runs all pairs.
+
+    In `make test`, each value of both lists occurs in a pair.
+    """
+    shorter = min(len(rows), len(columns))
+    return [
+        pytest.param(row, column, marks=() if (down - across) % shorter == 0 else pytest.mark.prove)
+        for down, row in enumerate(rows)
+        for across, column in enumerate(columns)
     ]
 
 

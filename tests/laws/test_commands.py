@@ -29,11 +29,13 @@ INVARIANTS = {
 }
 """Labels of all invariants of commands; the letter is that of a group, such as C for creation."""
 
-ALWAYS_THE_SAME = 60
+ALWAYS_THE_SAME = range(60) if PROVE else (15, 27, 31, 34, 44, 45, 47, 51, 54)
+"""Seeds of the fixed lives; those of `make test` are few that give cases to every law."""
+
 LIVES = 10_000 if PROVE else 15
 """Random lives, in addition to the fixed ones."""
 
-LIVES_IN_BATCHES = 10_000 if PROVE else 10
+LIVES_IN_BATCHES = 10_000 if PROVE else 6
 LIVES_IN_FILES = 1_000 if PROVE else 6
 """A life takes 0.1 s; a life in a file takes longer, because each crash reopens the file."""
 
@@ -57,7 +59,7 @@ def test_laws_hold_in_any_life(seed: int) -> None:
 def test_every_law_has_cases() -> None:
     """Every law has cases in a fixed set of lives."""
     cases: Counter[str] = Counter()
-    for seed in range(ALWAYS_THE_SAME):
+    for seed in ALWAYS_THE_SAME:
         cases.update(judged(drawn(Random(seed))))
     assert not [name for name in (*LAWS, *RECOVERY) if not cases[name]]
 

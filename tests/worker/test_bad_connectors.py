@@ -12,6 +12,7 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from tests.conftest import paired
 from tests.worker.bad_connectors import (
     FAILS_CONNECTOR,
     FAILS_SINK,
@@ -55,8 +56,7 @@ REASONS = {
 # --- raising --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", RAISING)
-@pytest.mark.parametrize("where", FAILS_CONNECTOR)
+@pytest.mark.parametrize(("where", "how"), paired(FAILS_CONNECTOR, RAISING))
 async def test_a_raising_connector_is_failed(where: str, how: str) -> None:
     """The connector is FAILED with the author's line; its restart fails, too."""
     plan.update(where=where, how=how)
@@ -75,8 +75,7 @@ async def test_a_raising_connector_is_failed(where: str, how: str) -> None:
         await delete(worker, "bad")
 
 
-@pytest.mark.parametrize("how", RAISING)
-@pytest.mark.parametrize("where", [*FAILS_TASK, *FAILS_SINK])
+@pytest.mark.parametrize(("where", "how"), paired([*FAILS_TASK, *FAILS_SINK], RAISING))
 async def test_a_raising_task_is_failed(where: str, how: str) -> None:
     """The task is FAILED with the author's line, and runs again after a restart."""
     plan.update(where=where, how=how)
@@ -93,19 +92,20 @@ async def test_a_raising_task_is_failed(where: str, how: str) -> None:
         await delete(worker, "bad")
 
 
-@pytest.mark.parametrize("how", RAISING)
-@pytest.mark.parametrize(
-    ("where", "event"),
-    [
-        ("task.commit", "commit_hook_failed"),
-        ("task.commit_record", "acked_hook_failed"),
-        ("connector.task_configs", "task_configs_not_published"),
-        ("sink.flush", "sink_not_flushed"),
-        ("sink.pre_commit", "sink_not_flushed"),
-    ],
-)
-async def test_some_failures_are_only_logged(where: str, event: str, how: str) -> None:
+LOGGED = {
+    "task.commit": "commit_hook_failed",
+    "task.commit_record": "acked_hook_failed",
+    "connector.task_configs": "task_configs_not_published",
+    "sink.flush": "sink_not_flushed",
+    "sink.pre_commit": "sink_not_flushed",
+}
+"""Methods whose failures are only logged, and the log event."""
+
+
+@pytest.mark.parametrize(("where", "how"), paired([*LOGGED], RAISING))
+async def test_some_failures_are_only_logged(where: str, how: str) -> None:
     """Kafka logs these failures; the task continues, and a sink's offsets stay uncommitted."""
+    event = LOGGED[where]
     plan.update(where=where, how=how)
     notices = RecordedNotices()
     connector = BadSink if where.startswith("sink") else BadSource
@@ -123,8 +123,9 @@ async def test_some_failures_are_only_logged(where: str, event: str, how: str) -
         await delete(worker, "bad")
 
 
-@pytest.mark.parametrize("how", RAISING)
-@pytest.mark.parametrize("where", ["connector.stop", "task.stop", "sink.close", "sink.stop"])
+@pytest.mark.parametrize(
+    ("where", "how"), paired(["connector.stop", "task.stop", "sink.close", "sink.stop"], RAISING)
+)
 async def test_a_stop_succeeds_whatever_it_raises(where: str, how: str) -> None:
     """A stop succeeds whatever the author's code raises in it."""
     plan.update(where=where, how=how)

@@ -30,7 +30,7 @@ from tests.worker.worker_fixture import QUICK, config_of, offsets, running, unti
 
 pytestmark = pytest.mark.slow
 
-COUNTS = [20_000, pytest.param(1_000_000, marks=pytest.mark.prove)]
+COUNTS = [10_000, pytest.param(1_000_000, marks=pytest.mark.prove)]
 
 STEPS: list[tuple[Any, str]] = [
     (SubmittedRecords, "submit"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.conftest import PROVE, ROOT
+from tests.conftest import PROVE, ROOT, sampled
 from tests.worker.many_partitions import PartitionCosts
 
 PARTITIONS = 1_000_000 if PROVE else 20_000
@@ -29,7 +29,7 @@ def costs_of(log: Path, count: int, mode: str) -> PartitionCosts:
     return msgspec.json.decode(done.stdout, type=PartitionCosts)
 
 
-@pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize("mode", sampled(("at-least-once", "exactly-once"), "exactly-once"))
 def test_costs_grow_with_the_number_of_partitions(tmp_path: Path, mode: str) -> None:
     """Each partition gets its record and its offset, within the limits of CPU time and memory."""
     few = costs_of(tmp_path / "few.db", FEWER, mode)
