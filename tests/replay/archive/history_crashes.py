@@ -1,6 +1,6 @@
-"""Captures of a history, each in a process that is killed one step later than the process before.
+"""Captures of a history, each in a process that is killed some steps later than the one before.
 
-Usage: python -m tests.replay.archive.history_crashes FOLDER HISTORY
+Usage: python -m tests.replay.archive.history_crashes FOLDER HISTORY EVERY
 """
 
 import sys
@@ -21,16 +21,17 @@ def first_of(history: str) -> list[Entry]:
     return recorded_entries(history)[:RECORDS]
 
 
-def main(folder: Path, history: str) -> None:
-    """Archive half of a history, then all of it; kill each run one step later."""
+def main(folder: Path, history: str, every: int) -> None:
+    """Archive half of a history, then all of it; kill each run some steps later."""
     entries = first_of(history)
     half = entries[: len(entries) // 2]
     at_every_step(
         folder,
         lambda into: capture(into, log_of(half), sizes=FEW),
         lambda into: capture(into, log_of(entries), sizes=FEW),
+        every,
     )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.verification import verified
+from tests.conftest import PROVE
 from tests.recorded_requests import HISTORIES
 from tests.replay.archive.archives import archived, capture, cluster_in, log_of, replayed, served
 from tests.replay.archive.history_crashes import FEW, first_of
@@ -25,6 +26,7 @@ def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
         "tests.replay.archive.history_crashes",
         str(tmp_path),
         HISTORY,
+        "1" if PROVE else "4",
     ]
     subprocess.run(command, cwd=ROOT, check=True)
     entries = first_of(HISTORY)

@@ -295,7 +295,7 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
     """The archive is sound after a kill at any step, and the next merge completes it."""
-    every = "1" if PROVE else "7"
+    every = "1" if PROVE else "13"
     words = ("-m", "tests.replay.archive.merge_crashes", str(tmp_path), HISTORY, every)
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
     entries = first_of(HISTORY)

@@ -15,7 +15,7 @@ from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.archive.verification import verified
 from replay.engine.plans.retention_plan import older_than
-from tests.conftest import PROVE
+from tests.conftest import PROVE, sampled
 from tests.replay.archive.merges import LARGER, earlier_merge
 from tests.replay.certainty.certainty_answers import certainty_from_records, certainty_of
 from tests.replay.certainty.lossy_archive import NAME, lossy_archive
@@ -48,7 +48,7 @@ class RandomMerges:
         remove_replaced(store, NAME, 0)
 
 
-@pytest.mark.parametrize("is_losing", [False, True])
+@pytest.mark.parametrize("is_losing", sampled((False, True), True))
 @pytest.mark.parametrize("first", range(0, SEEDS, 6))
 def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) -> None:
     """Up to four merges change no doubt, with holes, gaps, partial and late looks."""
@@ -66,7 +66,7 @@ def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) 
         assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
 
 
-@pytest.mark.parametrize("is_losing", [False, True])
+@pytest.mark.parametrize("is_losing", sampled((False, True), True))
 @pytest.mark.parametrize("first", range(0, SEEDS, 6))
 def test_retentions_add_only_their_own_doubts(
     first: int, tmp_path: Path, *, is_losing: bool

@@ -67,10 +67,10 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
         (("state", "--profile", "all", "--from-segments"), UNDER_WAY, "interrupted"),
         (("timeline", "--profile", "all"), UNDER_WAY, "interrupted"),
         (("timeline", "--profile", "all", "--jobs", "2"), "reading", "interrupted"),
-        (("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
         (("diff", "--from", "config@9"), "reading", "interrupted"),
         (("audit",), "auditing", NOT_KEPT),
-        # These commands run as `timeline` or `audit` do.
+        # These commands run as those above do.
+        proved(("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
         proved(("history", "--connector", "c1"), UNDER_WAY, "interrupted"),
         proved(("compat", "--from", "3.4", "--to", "3.9"), "assessing", NOT_KEPT),
         proved(("lint", "--release", "3.9"), "linting", NOT_KEPT),

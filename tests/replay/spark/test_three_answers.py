@@ -42,7 +42,7 @@ pytestmark = pytest.mark.java
 LOGS = 1_500 if PROVE else 15
 
 FOLLOWED = STORIES if PROVE else ["exactly-once-3.9", "life-3.4", "roll-3.4-3.9-3.4"]
-"""Recorded clusters; `test_local` follows all of them."""
+"""Recorded clusters; `test_local` follows more of them."""
 
 LEAST_QUESTIONS = 250 if PROVE else 70
 DRAWN = LOGS * 3 // 2
