@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.releases.profiles import Profile
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.engine.local_engine import LocalOptions
 from tests.replay import garbage
 from tests.replay.archive.archives import (
@@ -26,14 +27,17 @@ COUNTS = {
     "connect-commands": garbage.COMMANDS,
 }
 
+SIZES = SegmentSizes(400, 100)
+"""A few segments per topic; a hundred small ones would take most of the time."""
+
 RELEASES = [Profile.of(release) for release in ("2.8", "3.4", "kip")]
 
 
 def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
     """Counts include unlisted records; segments and snapshots give equal counts."""
     log = garbage.garbage()
-    capture(tmp_path, log_of(log[: len(log) // 3]))
-    capture(tmp_path, log_of(log))
+    capture(tmp_path, log_of(log[: len(log) // 3]), sizes=SIZES)
+    capture(tmp_path, log_of(log), sizes=SIZES)
     cluster = cluster_in(tmp_path)
     assert list(cluster.snapshots)
     expected = served(log_of(log), None, RELEASES)
@@ -59,7 +63,7 @@ def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Archive of the garbage log."""
     folder_path = tmp_path_factory.mktemp("garbage")
-    archive(folder_path, garbage.garbage())
+    archive(folder_path, garbage.garbage(), SIZES)
     return folder_path
 
 
