@@ -82,9 +82,10 @@ async def started(*words: str, cwd: Path, files: int | None = None) -> CommandPr
             limit=MOST_PRINTED,
             preexec_fn=lambda: limit_files(files),
         )
+    server = _server()
     (out, stdout), (err, stderr) = os.pipe(), os.pipe()
     try:
-        connection = _requested(words, cwd, files, (0, stdout, stderr))
+        connection = _requested(server, words, cwd, files, (0, stdout, stderr))
     finally:
         os.close(stdout)
         os.close(stderr)
@@ -117,9 +118,10 @@ def completed(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
     if PROVE or environment:
         command, variables = [sys.executable, "-m", PROGRAM, *words], os.environ | environment
         return subprocess.run(command, capture_output=True, cwd=cwd, env=variables, check=False)
+    server = _server()
     with TemporaryFile() as out, TemporaryFile() as err:
         with (
-            _requested(words, cwd, None, (0, out.fileno(), err.fileno())) as connection,
+            _requested(server, words, cwd, None, (0, out.fileno(), err.fileno())) as connection,
             connection.makefile() as answers,
         ):
             _, code = answers.readline(), answers.readline()
@@ -129,11 +131,15 @@ def completed(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
 
 
 def _requested(
-    words: tuple[str, ...], cwd: Path, files: int | None, streams: tuple[int, int, int]
+    server: Path,
+    words: tuple[str, ...],
+    cwd: Path,
+    files: int | None,
+    streams: tuple[int, int, int],
 ) -> socket.socket:
     """Send a request to the server; return the connection."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(str(_server() / SOCKET))
+    connection.connect(str(server / SOCKET))
     request = marshal.dumps(([PROGRAM, *words], str(cwd), dict(os.environ), files))
     sent = socket.send_fds(connection, [request], [*streams])
     connection.sendall(request[sent:])
