@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
 from controlplane.core.releases.profiles import Profile
@@ -10,6 +12,8 @@ from controlplane.core.views.hazards import hazards
 from controlplane.core.views.history import history
 from tests.core.logs import config, connector, offsets, status, tasks
 from tests.operation_counts import assert_linear
+
+pytestmark = pytest.mark.slow
 
 KIP = Profile.of("kip")
 RUNNING = '{"state":"RUNNING","worker_id":"w","generation":1}'

@@ -78,6 +78,7 @@ def test_different_config_offsets_are_reported(
     assert (Danger.OFFSETS_DISAGREE in dangers) is is_reported
 
 
+@pytest.mark.slow
 def test_hazards_of_all_releases_cost_few_decodings() -> None:
     """Releases that read JSON alike share the work on an undecodable record."""
     nested = "[" * 1000 + "]" * 1000

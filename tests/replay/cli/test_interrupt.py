@@ -10,6 +10,8 @@ from controlplane.terminal.exit_codes import INTERRUPTED
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.cli.terminal import TerminalResult, running
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 40_000
 """Number of records with which every command takes seconds."""
 
