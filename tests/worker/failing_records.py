@@ -48,7 +48,7 @@ class Picky(Transformation):
 
 
 class Shaky(Transformation):
-    """Fails with a retriable error for each bad value, as often as its setting says."""
+    """Fails with a retriable error for `bad`, as often in all as its setting says."""
 
     config = (key("failures", "INT", "0"),)
     failures = 0

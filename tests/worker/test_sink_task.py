@@ -244,7 +244,7 @@ async def test_a_group_rebalances_during_a_redelivery() -> None:
 
 
 async def test_partitions_come_and_go() -> None:
-    """A member opens and closes only the changed partitions; it commits a lost one before."""
+    """A member opens and closes only the changed partitions; it commits before it closes."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a", "b", partitions=2)
         await begin(worker, **GROUP)
