@@ -207,7 +207,7 @@ async def test_a_failed_search_concerns_its_own_append(
 async def test_appends_that_begin_alike_are_told_apart(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All records of an append are looked for, because another one may begin with its first."""
+    """All records of an append are looked for: another append may have an equal first record."""
     epoch = await log.claim()
     await log.append([put(topic, "before")], epoch)  # so that the next ones share a batch
     interrupt(monkeypatch, _losing((topic, 0), is_sent=True))

@@ -75,7 +75,7 @@ async def test_a_cluster_is_inspected_and_imported(
 async def test_a_cluster_is_verified(
     broker: Broker, new_topic: NewTopic, histories: Path, tmp_path: Path
 ) -> None:
-    """A story about other topics than the cluster's differs: exit code 1."""
+    """The story's positions lie in other topics, so its answers differ: exit code 1."""
     entries = read_dump(histories / "mirror-3.9.log.jsonl").entries
     topics = await copied(broker, new_topic, entries)
     story = histories / "mirror-3.9.story.jsonl"
