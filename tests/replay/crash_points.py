@@ -36,7 +36,7 @@ class CrashPoint(NamedTuple):
     """Text that the path of the file contains."""
     number: int
     is_linked: bool = False
-    """True: only files that the process itself has linked before count, so no abandoned drafts."""
+    """True: count only files that the process itself has linked, and so no abandoned drafts."""
 
 
 def before_manifest(number: int) -> CrashPoint:
