@@ -208,9 +208,14 @@ class ConfigResolver:
             ConnectError: a key contains a provided value of at least `KEY_CHARACTERS`.
         """
         with self._lock:
-            kept = [forms for text in references for forms in self._values.get(text, {}).values()]
+            kept = [
+                forms
+                for text in references
+                for value, forms in self._values.get(text, {}).items()
+                if len(value) >= KEY_CHARACTERS
+            ]
         values = SecretIndex()
-        values.add(form for forms in kept for form in chain(*forms) if len(form) >= KEY_CHARACTERS)
+        values.add(form for forms in kept for form in chain(*forms))
         for key in keys:
             if spans := values.spans(key):
                 raise ConnectError(

@@ -424,47 +424,6 @@ def test_a_changed_form_of_a_value_becomes_the_reference_of_its_key(value: str) 
     assert resolver.referring({"key": "${env:KEY}"}, [{"key": value}]) == [{"key": "${env:KEY}"}]
 
 
-@pytest.mark.parametrize("key", [SECRET, f"table.{SECRET}", json.dumps(SECRET)])
-def test_a_key_with_a_value_is_refused(providers: Providers, key: str) -> None:
-    """No reference can stand in a key. The message shows no value."""
-    config = {"password": "${env:PASSWORD}"}
-    with pytest.raises(ConnectError, match="of a task config contains a value") as failure:
-        ConfigResolver(providers).referring(config, [{"topic": "t"}, {key: "on"}])
-    assert not [form for form in forms() if form in str(failure.value)]
-
-
-def test_keys_of_the_connector_and_its_class_stay(providers: Providers) -> None:
-    """The log has the key already, or it is in the source code."""
-    resolver, task_configs = ConfigResolver(providers), [{SECRET: "on"}]
-    config = {"password": "${env:PASSWORD}"}
-    assert resolver.referring(config | {SECRET: "off"}, task_configs) == task_configs
-    assert resolver.referring(config, task_configs, [SECRET]) == task_configs
-
-
-class Publishing(LeakingSource):
-    """Source with a default and a key of its own, whose names contain provided values."""
-
-    config = (key("topic"), key("raise", default=""), key("publication.name", default="p"))
-
-    def split(self, config: Any, limit: int) -> Sequence[Any]:
-        """Return one config, with a changed default and with another key."""
-        del limit
-        return [{**config, "publication.name": "changed", "schema.table": "t"}]
-
-
-async def test_common_words_may_be_values(providers: Providers) -> None:
-    """Any key may contain a short value by chance; a key of the class may contain any value."""
-    words = Providers(
-        {"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"A": "publication", "B": "schema"}
-    )
-    config = config_of(Publishing, topic="t", password="${env:A}", db="${env:B}")
-    async with running(Publishing, providers=words) as worker:
-        await worker.plane.execute(CreateConnector("s", config))
-        await until(lambda: bool(received_configs))
-    assert received_configs[0]["publication.name"] == "changed"
-    assert received_configs[0]["password"] == "publication"
-
-
 class Composing(LeakingSource):
     """Joins the secret with other text under a key of its own."""
 
