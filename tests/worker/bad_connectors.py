@@ -58,8 +58,8 @@ calls: list[str] = []
 """Methods that have misbehaved, in order."""
 
 ended: list[str] = []
-"""Methods that hung, and have returned. An entry before `released` is set means that the test has
-waited for that method."""
+"""Methods that hung, and have returned. If a method is listed before `released` is set, the test
+has waited for it."""
 
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""

@@ -147,7 +147,7 @@ def random_maps(random: Random) -> list[dict[bytes | None, bytes | None]]:
 @pytest.mark.java
 @pytest.mark.parametrize("release", sampled(RELEASES, RELEASES[-1]))
 def test_kafkas_own_class_reads_and_writes_the_same(tmp_path: Path, release: str) -> None:
-    """Java loads our file; we load Java's file, which has our bytes in its own order."""
+    """Java loads our file. We load Java's, and write the same bytes for offsets in its order."""
     source, ours, loaded, theirs = (
         tmp_path / name for name in ("Offsets.java", "ours", "loaded", "theirs")
     )
