@@ -8,7 +8,7 @@ SEARCHES_LESS = (3, 6)
 """First release whose workers can find plugins without a search (KIP-898)."""
 
 LINE_BYTES = 70
-"""Bytes of a manifest's line beside the space that continues the line before; Java allows 72."""
+"""Bytes of a manifest's line without the leading space of a continuation; Java allows 72."""
 
 
 def searched_less(release: str, path: str, folder: Path) -> str:

@@ -164,7 +164,7 @@ async def test_a_mark_shows_the_owner_of_a_log_without_commands(
 async def test_other_topic_names_are_copied(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """The worker's file of TO or options choose other topic names, in both directions."""
+    """Other topic names come from a worker's file for TO or from options, in both directions."""
     log, back, names = tmp_path / "a.db", tmp_path / "b.db", Topics()
     entries = await embedded(log, names)
     file = worker_file(tmp_path, own_topics)

@@ -43,7 +43,7 @@ async def test_an_outage_of_the_only_broker_is_reported(tmp_path: Path) -> None:
 
 
 async def test_an_outage_of_the_leader_is_reported(tmp_path: Path) -> None:
-    """The outage is noticed, although the other broker still answers, also for its topic."""
+    """The outage is noticed, although the other broker still serves the topic that it leads."""
     async with _two(tmp_path) as (first, second):
         await _outage(first, second.kill9, second.start)
 
