@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`: any vector serves, and a cut then ends exactly at its end offsets."""
+"""Moment for `doubts`. Only its form counts: a vector, unlike a time, leaves no end uncertain."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:

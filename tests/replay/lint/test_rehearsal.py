@@ -306,6 +306,6 @@ def check_views(log: list[Entry], profile: Profile) -> int:
 
 @pytest.mark.parametrize("sound", [running(tasks=2), stopped()], ids=["running", "stopped"])
 def test_a_sound_connector_has_no_finding(sound: Planted) -> None:
-    """A cleaning leaves a sound connector as it is: the laws above meet logs without findings."""
+    """A cleaning leaves a sound connector as it is: the laws above cover logs without findings."""
     assert lint(sound.entries, Profile.of("3.9")) == []
     assert check_views(sound.entries, Profile.of("3.9")) == 1

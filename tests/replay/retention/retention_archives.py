@@ -33,7 +33,7 @@ from tests.replay.archive.archives import NAME, replayed
 from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`: any vector serves, and a cut then ends exactly at its end offsets."""
+"""Moment for `doubts`. Only its form counts: a vector, unlike a time, leaves no end uncertain."""
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 

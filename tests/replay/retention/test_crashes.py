@@ -30,7 +30,7 @@ ENTRIES = first_of(HISTORY)
 CUT_MS = ENTRIES[-5].timestamp
 
 REPLACED, MANIFEST = 1, 2
-"""Numbers from 0 of a merge's links in `_manifest`: readings, replaced manifests, new manifest."""
+"""Links of a merge in `_manifest`, counted from 0: readings, replaced manifests, new manifest."""
 
 
 @pytest.fixture
