@@ -149,7 +149,7 @@ def _requested(
 
 @cache
 def _server() -> Path:
-    """Folder of the server of this process of pytest, which lives as long."""
+    """Folder of the server, which lives as long as this process of pytest."""
     stack = ExitStack()
     atexit.register(stack.close)
     folder = Path(stack.enter_context(TemporaryDirectory()))
