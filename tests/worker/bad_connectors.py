@@ -58,8 +58,8 @@ calls: list[str] = []
 """Methods that have misbehaved, in order."""
 
 ended: list[str] = []
-"""Methods that hung, and have returned. If a method is listed before `released` is set, the test
-has waited for it."""
+"""Methods that hung, and have returned: once `released` is set, or else after `PATIENCE_S`. So an
+entry before `released` means that the test has waited that long."""
 
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""

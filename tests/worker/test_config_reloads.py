@@ -43,7 +43,7 @@ class Leases(ConfigProvider):
     """Set: a task has asked for `slow`."""
 
     answered = Event()
-    """Set: tasks get their values of `slow`. Connectors get one at once, which never expires."""
+    """Set: tasks get their values of `slow`. Connectors do not wait; their value never expires."""
 
     def __init__(self) -> None:
         self._tokens_given = 0
