@@ -86,7 +86,7 @@ def headers(entries: list[Entry]) -> list[tuple[Any, ...]]:
 
 
 def translated(positions: list[dict[str, Any]], entries: list[Entry]) -> list[tuple[Any, ...]]:
-    """Records at the offsets that the output gives."""
+    """Records at their offsets in the copy, which the output of `copy` gives."""
     runs = {
         (run["topic"], run["partition"], run["source"] + step): run["target"] + step
         for run in positions

@@ -205,7 +205,7 @@ async def test_waiting_appends_share_batches(
 async def test_an_incomplete_claim_ends_older_epochs(
     log: KafkaLog, rival: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even a claim without markers ends its writer's older epochs: a rival may be writing."""
+    """A claim that fails before its markers ends the writer's older epochs: a rival may write."""
     epoch = await log.claim()
     newest = await rival.claim()
     await rival.append([put(topic, "rival")], newest)
