@@ -54,7 +54,7 @@ def readings_of(cluster: ArchivedCluster, place: PartitionId) -> PartitionReadin
 
 
 def answers(state: ClusterState) -> Mapping[str, Any]:
-    """Content of each topic, without the record of removed offsets."""
+    """Content of each topic. Keys of removed offsets, whose value is None, are left out."""
     rows = state.offsets.get(TOPICS.offsets)
     offsets = rows.values.items() if rows else ()
     return {

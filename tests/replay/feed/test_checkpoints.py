@@ -133,7 +133,7 @@ def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
 
 
 def test_a_running_feed_owns_its_checkpoint(tmp_path: Path) -> None:
-    """A second process with the same state removes none of its rows."""
+    """A second process with the same checkpoint is refused, and removes no row of the first."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     archived(tmp_path, ENTRIES)
