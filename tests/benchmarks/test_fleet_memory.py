@@ -10,6 +10,7 @@ from benchmarks.fleets.memory import FleetFigure, check_equal, fleets, large
 pytestmark = pytest.mark.java
 
 
+@pytest.mark.prove
 def test_engines_write_every_key_of_every_cluster(tmp_path: Path) -> None:
     """Spark and this process write every key of every cluster."""
     rows = dict(fleets(tmp_path, (2,), 300))

@@ -26,7 +26,7 @@ from controlplane.logs.log import Fenced, Record
 from controlplane.settings.security import KafkaSecurity
 from controlplane.worker import factory
 from controlplane.worker.data_topics.kafka_offsets import BrokerOffsetWriter, ClaimedOffsetWriter
-from tests.conftest import seeded
+from tests.conftest import PROVE, seeded
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.own_service import serving_own
@@ -49,7 +49,9 @@ from tests.worker.worker_fixture import until as until_true
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
-KILLS = 3
+KILLS = 3 if PROVE else 2
+RATE = 100
+"""Orders per second and task where the test needs no more."""
 FILES = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 
@@ -103,7 +105,7 @@ async def resume(client: httpx.AsyncClient, name: str) -> None:
 # --- exactly once ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("has_own_topic", [False, True])
+@pytest.mark.parametrize("has_own_topic", [pytest.param(False, marks=pytest.mark.prove), True])
 async def test_killed_workers_double_no_record(
     broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path, has_own_topic: bool
 ) -> None:
@@ -151,13 +153,13 @@ async def test_a_process_that_hangs_is_fenced_there(
         return len(await records_in(far, data)) >= least
 
     async with serving_own(broker, file) as (hanging, client):
-        await create(client, {"source": generator(data) | on(far, None)})
+        await create(client, {"source": generator(data, RATE) | on(far, None)})
         await until(lambda: has_orders(1))
         hanging.process.send_signal(signal.SIGSTOP)
         async with serving_own(broker, file) as (_, other):
             await until_running(other, "source")
             hanging.process.send_signal(signal.SIGCONT)
-            least = len(await records_in(far, data)) + 1_000
+            least = len(await records_in(far, data)) + 2 * RATE
             await until(lambda: has_orders(least))
             counts = await orders_in(far, data)
     assert {*counts.values()} == {1}
@@ -237,7 +239,7 @@ async def test_a_new_generation_fences_the_old_one_there(
     """A leftover producer of a task that no longer exists is fenced on the far cluster."""
     data, group = unused_name(), unused_name()
     await create_topic(far, data, 1, cleanup__policy="delete")
-    config = generator(data) | on(far, None)
+    config = generator(data, RATE) | on(far, None)
     file = connectors_file(
         tmp_path, own_topics, exactly__once__source__support="enabled", group__id=group
     )

@@ -74,14 +74,15 @@ def lines_until(lines: Iterable[str], end: str) -> list[str]:
 async def test_a_killed_stream_is_continued(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """Kills come before the segments count, and before the checkpoint has their commit."""
+    """A kill comes before the checkpoint has a commit; with `PROVE`, also before segments count."""
     target = little_at_a_time(tmp_path / "archive", past.topics)
     checkpoint = tmp_path / "checkpoint" / "real"
     entries = await past.present_entries()
     replay = ("replay", *arguments(past, kafka_jars, tmp_path))
-    await asyncio.to_thread(killed_at, before_manifest(0), *replay)
-    assert left_in(target, entries).parts == {}
-    assert any(target.store.walk(f"cluster=real/topic={past.topics.config}"))
+    if PROVE:
+        await asyncio.to_thread(killed_at, before_manifest(0), *replay)
+        assert left_in(target, entries).parts == {}
+        assert any(target.store.walk(f"cluster=real/topic={past.topics.config}"))
     # The first manifest names the connector's own topic; the second one archives it.
     own_is_there = behind_manifest(1)
     await asyncio.to_thread(killed_at, own_is_there, *replay)
