@@ -34,7 +34,7 @@ def rows(table: Table) -> list[list[str]]:
 def test_goals_of_commands_are_judged(figure: KafkaCommandFigure, judged: str) -> None:
     """An attached command may take 3 ms more than Connect's.
 
-    With own topics a stop may take half of Connect's time, and a pause twice its time.
+    A plane with topics of its own may take half of Connect's time for a stop, twice for a pause.
     """
     ((*_, cell),) = rows(commands.table([figure]))
     assert cell == judged
