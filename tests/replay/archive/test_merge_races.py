@@ -30,8 +30,8 @@ IN_A_FOLDER = pytest.mark.parametrize(
 )
 """Mark of tests that `make test` runs in a folder only, and `make prove` in both stores.
 
-Tests without the mark always run in both stores: an append changes the archive between two writes
-of a merge.
+Tests without the mark always run in both stores: in them, an append and a merge overtake another
+writer.
 """
 
 

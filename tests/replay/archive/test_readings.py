@@ -146,7 +146,7 @@ def test_markers_at_the_end_of_a_look_leave_no_offset_unknown(
 
 
 def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> None:
-    """The append of hour 10 looks at both partitions: that of hour 20 is not late (`PROMPT_MS`)."""
+    """Hour 10's append looks at both partitions, so hour 20's append is not late (`PROMPT_MS`)."""
     for merges in (False, True):
         store = FolderStore(str(tmp_path / str(merges)))
         for hours, partition, offset in ((0, 0, 0), (0, 1, 0), (10, 1, 1), (20, 0, 3)):

@@ -1,6 +1,6 @@
 """A plan that is carried out keeps its promise and changes nothing else.
 
-The verdict is COMPATIBLE once all steps except those after the change are done, or all steps. Every
+The verdict is COMPATIBLE after the steps before and during the change, or after all steps. Every
 connector afterwards does what it did before, with its config and its tasks.
 """
 

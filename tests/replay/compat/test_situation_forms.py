@@ -273,7 +273,7 @@ def test_a_restart_of_failed_instances_expects_no_report_of_others() -> None:
 
 
 def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
-    """The aborted record equals the state before it: members still disagree."""
+    """Members disagree although the aborted record only repeats the state before it."""
     pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (observation,) = observed_situations(pair, log, 15)

@@ -30,7 +30,7 @@ ENTRIES = first_of(HISTORY)
 CUT_MS = ENTRIES[-5].timestamp
 
 REPLACED, MANIFEST = 1, 2
-"""Links of a merge in `_manifest`, counted from 0: readings, replaced manifests, new manifest."""
+"""Files that a merge links in `_manifest`, from 0: readings, replaced manifests, new manifest."""
 
 
 @pytest.fixture
