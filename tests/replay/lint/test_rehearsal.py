@@ -54,7 +54,7 @@ def findings_above_info(findings: list[Finding]) -> set[tuple[str | None, str]]:
 
 
 TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
-"""Releases whose workers can read that log to its end: it has an empty task set."""
+"""Releases whose workers can read the real log to its end: it has an empty task set."""
 
 
 @pytest.mark.parametrize("release", TARGETED)

@@ -17,7 +17,7 @@ def findings(folder: Path, kind: str) -> list[tuple[str, str]]:
 
 
 def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
-    """Only the last record of each file stays; the removed records are no pause."""
+    """Only the last record of each source file stays; the removed records are no pause."""
     log = PlantedLog().running("a")
     for number in range(20):
         log.wait(MINUTE).offset("a", {"line": 9}, f"file-{number}")

@@ -124,7 +124,7 @@ def group_restarted() -> PlantedLog:
 
 @resembles("two-owners")
 def group_restarted_and_reached_the_number() -> PlantedLog:
-    """The new group reaches generation 5 again; this worker was not in the old generation 5."""
+    """The new group reaches generation 5 again; `w2` was not in the old generation 5."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 6)
     log.status("connector-b", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w2", 5)
