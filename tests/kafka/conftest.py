@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,8 @@ async def broker(
     async with up(request.param, directory, listeners=SECURE, **CALM) as shared:
         _shared.append(shared)
         yield shared
+        with suppress(ValueError):  # stopped already
+            _shared.remove(shared)
 
 
 _shared: list[Broker] = []
