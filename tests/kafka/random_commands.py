@@ -69,6 +69,11 @@ class Lane:
             )
             self.exchanges.append(LaneExchange(command, key, answer.status_code))
 
+    @property
+    def has_acknowledged(self) -> bool:
+        """True once the service has acknowledged a command."""
+        return any(exchange.is_acknowledged for exchange in self.exchanges)
+
     def _drawn(self) -> SentCommand:
         number = next(self._numbers)
         kinds: tuple[Callable[[int], SentCommand], ...] = (
