@@ -40,8 +40,8 @@ private key has fewer, a bundle of certificates may have thousands.
 """
 
 KEY_CHARACTERS = 8
-"""Minimum length of a provided value that no key of a task config may contain. Shorter ones, such
-as `batch`, may be a part of any key by chance."""
+"""Minimum length of a provided value, without blanks around it, that no key of a task config may
+contain. Shorter ones, such as `batch`, may be a part of any key by chance."""
 
 _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
@@ -212,7 +212,7 @@ class ConfigResolver:
                 forms
                 for text in references
                 for value, forms in self._values.get(text, {}).items()
-                if len(value) >= KEY_CHARACTERS
+                if len(value.strip()) >= KEY_CHARACTERS
             ]
         values = SecretIndex()
         values.add(form for forms in kept for form in chain(*forms))

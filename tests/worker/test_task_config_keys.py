@@ -40,6 +40,7 @@ def test_a_key_with_a_value_is_refused(task_key: str) -> None:
     [
         ("secret-8", "table.secret-8", True),
         ("secret7", "table.secret7", False),
+        ("publish\n", "publish.mode", False),
         ("p\\w\\d\\12", repr("p\\w\\d\\12"), True),
         ("größe-ß", repr("größe-ß".encode()), False),
     ],
