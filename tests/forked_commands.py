@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from controlplane.cli.main import COMMANDS
 from tests.command_server import SOCKET, command_server, limit_files, modules_of
 from tests.conftest import PROVE
+from tests.patience import PATIENCE_S
 
 MOST_PRINTED = 1 << 30
 """Bytes of a process's output that are buffered; the process would hang on a full pipe."""
@@ -111,20 +112,31 @@ async def _reader(descriptor: int) -> asyncio.StreamReader:
 
 
 def completed(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `controlplane` to its end; return its exit code and output.
+    """Run `controlplane` to its end; return its exit code and output. A hanging one is killed.
 
     A process with additional variables starts anew: Python reads some variables only then.
+
+    Raises:
+        TimeoutError, subprocess.TimeoutExpired: the process has not ended within `PATIENCE_S`.
     """
     if PROVE or environment:
         command, variables = [sys.executable, "-m", PROGRAM, *words], os.environ | environment
-        return subprocess.run(command, capture_output=True, cwd=cwd, env=variables, check=False)
+        return subprocess.run(
+            command, capture_output=True, cwd=cwd, env=variables, timeout=PATIENCE_S, check=False
+        )
     server = _server()
     with TemporaryFile() as out, TemporaryFile() as err:
         with (
             _requested(server, words, cwd, None, (0, out.fileno(), err.fileno())) as connection,
             connection.makefile() as answers,
         ):
-            _, code = answers.readline(), answers.readline()
+            pid = int(answers.readline())
+            connection.settimeout(PATIENCE_S)
+            try:
+                code = answers.readline()
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(words, int(code), out.read(), err.read())

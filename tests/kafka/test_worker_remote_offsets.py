@@ -26,7 +26,7 @@ from controlplane.logs.log import Fenced, Record
 from controlplane.settings.security import KafkaSecurity
 from controlplane.worker import factory
 from controlplane.worker.data_topics.kafka_offsets import BrokerOffsetWriter, ClaimedOffsetWriter
-from tests.conftest import PROVE, seeded
+from tests.conftest import PROVE, sampled, seeded
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.own_service import serving_own
@@ -105,7 +105,7 @@ async def resume(client: httpx.AsyncClient, name: str) -> None:
 # --- exactly once ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("has_own_topic", [pytest.param(False, marks=pytest.mark.prove), True])
+@pytest.mark.parametrize("has_own_topic", sampled([False, True], True))
 async def test_killed_workers_double_no_record(
     broker: Broker, far: Broker, own_topics: Topics, tmp_path: Path, has_own_topic: bool
 ) -> None:
