@@ -179,6 +179,9 @@ class ConfigResolver:
         config_references = dict.fromkeys(
             reference.text for text, _ in references.values() for reference in references_in(text)
         )
+        if not config_references:
+            return [dict(task_config) for task_config in task_configs]
+        self._refuse_values_in({*chain(*task_configs)} - {*config, *class_keys}, config_references)
 
         def stored(key: str, value: str | None) -> str | None:
             if value is None or value == config.get(key):
@@ -193,9 +196,6 @@ class ConfigResolver:
                     raise
                 return written
 
-        if not config_references:
-            return [dict(task_config) for task_config in task_configs]
-        self._refuse_values_in({*chain(*task_configs)} - {*config, *class_keys}, config_references)
         return [
             {key: stored(key, value) for key, value in task_config.items()}
             for task_config in task_configs

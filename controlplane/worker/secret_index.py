@@ -23,8 +23,8 @@ about 0.3 s. A text that needs more is hidden as a whole."""
 
 ESCAPE_CHARACTERS = 32
 r"""Maximum characters of a text for one character of a secret. One beyond U+FFFF takes 12 in JSON,
-as `\ud83d\ude00`. Each further escaping doubles its backslashes. After three further
-escapings it takes 26."""
+as `\ud83d\ude00`. Each further escaping doubles its backslashes. After three further escapings
+it takes 26."""
 
 SEARCHED_CHARACTERS = 1_000
 """Maximum length of a text to search for. A longer secret is searched in pieces. So the ends of a

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 from controlplane.core.java.json_errors import Undecodable
 
 _CHUNK = 4000
-"""UTF-16 units that Jackson converts from UTF-32 at a time. It drops a chunk that
-contains a bad character."""
+"""UTF-16 units that Jackson converts from UTF-32 at a time. It drops a chunk that contains a bad
+character."""
 
 _UTF32_BYTES = 4
 
