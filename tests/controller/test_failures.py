@@ -170,7 +170,7 @@ async def test_slow_hooks_block_no_other_connector(log: MemoryLog) -> None:
         return HookSuccess(definite=True)
 
     slow = Plugin(class_name="lab.Source", type="source", version="1", hook=hook)
-    limits = CommandLimits(request_timeout_ms=50)
+    limits = CommandLimits(request_timeout_ms=1_000)
     names = [f"slow-{number}" for number in range(20)]
     await log.append([configured(name) for name in names])
     settings, plugins = Settings(limits=limits), catalogued(more=[slow])
