@@ -11,8 +11,9 @@ RELEASE := $(DIALECT)
 PORT := 8083
 KAFKA := 3.9.1
 JOBS := $(shell nproc)
-# Many tests wait for a broker, a process or a pause: two processes more than there are cores.
-TEST_JOBS = $(shell expr $(JOBS) + 2)
+# Tests wait for pauses, and many for a broker or a process: more processes than there are cores.
+QUICK_JOBS = $(shell expr $(JOBS) + 1)
+TEST_JOBS = $(shell expr $(JOBS) + 3)
 # A run ends after this number of failures, because each may have waited for two minutes.
 MOST_FAILURES := 10
 HISTORY := tests/histories/life-3.9.log.jsonl
@@ -50,7 +51,7 @@ kafka: $(READY) ## Run a broker, a Connect worker and a control plane attached t
 	$(BIN)/python -m tests.kafka.demonstration .cache/kafka --release $(KAFKA) --port $(PORT)
 
 quick: $(READY) ## Run the tests that need no Java, browser or other process: three minutes
-	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(TEST_JOBS) $(ARGS)
+	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(QUICK_JOBS) $(ARGS)
 
 test: $(READY) ## Run every test (ARGS="-k fold"); as root, install a JDK, Maven, kcat, Chromium and Prometheus first (NO_SYSTEM=1: never)
 	@tools/java

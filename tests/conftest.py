@@ -65,7 +65,7 @@ def pytest_report_header() -> str:
 
 
 QUICK_EXAMPLES = 10
-"""Limit for the random examples of a test that sets its own number, in `make quick`."""
+"""Limit for the random examples of a test, in `make quick`."""
 
 
 def examples(count: int, proved: int) -> int:
@@ -103,7 +103,7 @@ def _profiles() -> None:
     """
     common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("test", common, max_examples=60, derandomize=True, database=None)
-    settings.register_profile("quick", settings.get_profile("test"), max_examples=20)
+    settings.register_profile("quick", settings.get_profile("test"), max_examples=QUICK_EXAMPLES)
     settings.register_profile("prove", common, max_examples=10_000)
     profile = os.environ.get(
         "HYPOTHESIS_PROFILE", "prove" if PROVE else "quick" if QUICK else "test"
