@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from controlplane.core.entry import Entry, Position
 from controlplane.core.releases.profiles import KIP, NEWEST, RELEASES, Profile
 from controlplane.core.state import Topics
-from controlplane.core.text import record_text as records
+from controlplane.core.text import record_text
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count
 from controlplane.core.topics.key_owners import owner
@@ -56,8 +56,8 @@ class HazardReader(NamedTuple):
         return (
             hazard.danger.value,
             ", ".join(spans(hit.releases)),
-            records.place(hazard.position, self.topics),
-            records.key(entry),
+            record_text.place(hazard.position, self.topics),
+            record_text.key(entry),
             (named if hazard.connector is None else hazard.connector) or "",
             redacted_text(hazard.reason),
         )
@@ -99,7 +99,7 @@ def hit_document(hit: HazardHit, by_position: Mapping[Position, Entry]) -> dict[
         "danger": hazard.danger.value,
         "reason": redacted_text(hazard.reason),
         "connector": hazard.connector,
-        "record": records.document(by_position[hazard.position]),
+        "record": record_text.document(by_position[hazard.position]),
         **({"releases": list(spans(hit.releases))} if hit.releases else {}),
     }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from controlplane.core.text import record_text as records
+from controlplane.core.text import record_text
 from controlplane.core.views.history_text import event_document
 from replay.tables.cells import RowDocument
 from replay.timeline.connector_history import EventEffect, HistoryReader
@@ -14,7 +14,7 @@ def event_rows(effects: Iterable[EventEffect], reader: HistoryReader) -> Iterato
     before = None
     for effect in effects:
         entry, row = effect.event.entry, event_document(effect.event, reader.topics)
-        value = records.document(entry)["value"] if entry.position != before else None
+        value = record_text.document(entry)["value"] if entry.position != before else None
         before = entry.position
         yield row | {"record": row["record"] | {"value": value}, "meaning": effect.meaning.value}
 

@@ -5,7 +5,7 @@ from controlplane.cli.opened_log import InputLog
 from controlplane.core.moments import time_text
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from controlplane.core.text import record_text as records
+from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.history import HistoryEvent, history
 from controlplane.core.views.history_text import event_document, shortened
@@ -35,7 +35,7 @@ async def show(source: InputLog, profile: Profile, output: str, name: str) -> No
         print_json(
             about
             | {"events": [event_document(event, source.topics) for event in changes.events]}
-            | {"records": [records.document(entry) for entry in entries.values()]}
+            | {"records": [record_text.document(entry) for entry in entries.values()]}
         )
         return
     _print(changes.events, source.topics)
@@ -55,7 +55,7 @@ def _print(events: list[HistoryEvent], topics: Topics) -> None:
     for event in shortened(events):
         again = event.entry.position == last
         last = event.entry.position
-        where = "" if again else records.place(event.entry.position, topics)
+        where = "" if again else record_text.place(event.entry.position, topics)
         time = "" if again else time_text(event.entry.timestamp)
         rows.append((where, time, event.what, event.words))
     table(("RECORD", "TIME", "WHAT", "CHANGE"), rows, spare=("TIME",))

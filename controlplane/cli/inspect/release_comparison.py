@@ -12,7 +12,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.core.text import record_text as records
+from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import item, json_value, text
 from controlplane.core.views.diff import Aspect, Change, diff
@@ -177,7 +177,7 @@ def _print_differences(
         for release, value in difference.values.items():
             say(f"  {release:8} {text(difference.aspect, difference.item, value)}")
         cause = causes.get(difference.cause) if difference.cause else None
-        record = records.record(cause, source.topics) if cause else "no single record"
+        record = record_text.record(cause, source.topics) if cause else "no single record"
         say(f"  because of {record}")
     unlisted = len(differences) - DIFFERENCES_SHOWN
     if unlisted > 0:
@@ -218,5 +218,5 @@ def _difference_document(
             release: json_value(difference.aspect, difference.item, value)
             for release, value in difference.values.items()
         },
-        "cause": records.document(cause) if cause else None,
+        "cause": record_text.document(cause) if cause else None,
     }

@@ -8,7 +8,7 @@ import msgspec
 
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.state import ClusterState
-from controlplane.core.text import value_text as fact
+from controlplane.core.text import value_text
 from controlplane.core.text.plan_text import amount, lines
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.safe_text import safe
@@ -47,9 +47,9 @@ def _effects(forecast: Forecast) -> Iterator[str]:
     # Task configs are long, and the table above has those that the plan writes.
     changes = [change for change in forecast.effects() if change.aspect is not Aspect.TASK_CONFIG]
     for change in changes[:EFFECTS_SHOWN]:
-        item = fact.item(change.aspect, change.item)
+        item = value_text.item(change.aspect, change.item)
         subject = " ".join(filter(None, (change.aspect.value, item)))
-        became = fact.change(change.aspect, change.item, change.before, change.after)
+        became = value_text.change(change.aspect, change.item, change.before, change.after)
         yield f"{change.connector}: {subject}: {became}"
     unlisted = len(changes) - EFFECTS_SHOWN
     if unlisted > 0:

@@ -42,8 +42,8 @@ from controlplane.read_only.read_only_service import (
     read_only_settings,
     reading_service,
 )
-from controlplane.rest import service as rest
 from controlplane.rest.requests import COMPAT
+from controlplane.rest.service import Service
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -155,7 +155,7 @@ def _opening(service: ServeOptions) -> OpenService:
 @asynccontextmanager
 async def _open_attached(
     service: ServeOptions, notices: Logger, loggers: Loggers
-) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+) -> AsyncIterator[tuple[Service, ReadableLog]]:
     """Open the topics of a cluster for reading, and its workers for commands."""
     # Imported here: most logs are served without an HTTP client.
     from controlplane.cli.serve.attached_cluster import attached  # noqa: PLC0415
@@ -175,7 +175,7 @@ async def _open_attached(
 @asynccontextmanager
 async def _open_own(
     service: ServeOptions, notices: Logger, loggers: Loggers
-) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+) -> AsyncIterator[tuple[Service, ReadableLog]]:
     """Open topics of a cluster as their control plane."""
     # Imported here: other logs are served without Kafka's producer.
     from controlplane.cli.serve.own_topics import own_service  # noqa: PLC0415
@@ -190,7 +190,7 @@ async def _open_own(
 @asynccontextmanager
 async def _service(
     service: ServeOptions, log: Log, settings: Settings, around: Surroundings
-) -> AsyncIterator[rest.Service]:
+) -> AsyncIterator[Service]:
     """Open a control plane; with `plugin.path`, its connectors run here."""
     if not service.plugin_path:
         async with ControlPlane.open(log, settings, around) as plane:
@@ -215,7 +215,7 @@ _READ = "serve the log with --read-only"
 @asynccontextmanager
 async def _open_as_writer(
     service: ServeOptions, notices: Logger, loggers: Loggers
-) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+) -> AsyncIterator[tuple[Service, ReadableLog]]:
     """Open an embedded log as its control plane."""
     settings, around = writer_settings(service, notices, loggers)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
@@ -228,7 +228,7 @@ async def _open_as_writer(
 @asynccontextmanager
 async def _open_read_only(
     service: ServeOptions, notices: Logger, loggers: Loggers
-) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+) -> AsyncIterator[tuple[Service, ReadableLog]]:
     """Open a log that others write, for reading."""
     reading, exactly_once = service.reading, service.exactly_once
     try:
@@ -288,7 +288,7 @@ def _note_unknown_classes(service: ServeOptions, plugins: Plugins, state: Cluste
 
 
 async def announce(
-    service: ServeOptions, log: ReadableLog, rest_service: rest.Service, url: str
+    service: ServeOptions, log: ReadableLog, rest_service: Service, url: str
 ) -> None:
     """Print the URL and examples once the log has been read."""
     state = await rest_service.follower.state(rest_service.dialect)

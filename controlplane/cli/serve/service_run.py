@@ -17,7 +17,6 @@ from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
 from controlplane.observe import Logger, RepeatedWarnings, StdlibLogBridge, logger
-from controlplane.rest import service as rest
 from controlplane.rest.http.connections import make_room
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.server import (
@@ -29,17 +28,18 @@ from controlplane.rest.http.server import (
 )
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
+from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
 
 OpenService = Callable[
-    [ServeOptions, Logger, Loggers], AbstractAsyncContextManager[tuple[rest.Service, ReadableLog]]
+    [ServeOptions, Logger, Loggers], AbstractAsyncContextManager[tuple[Service, ReadableLog]]
 ]
 
 
-Announce = Callable[[ServeOptions, ReadableLog, rest.Service, str], Awaitable[None]]
+Announce = Callable[[ServeOptions, ReadableLog, Service, str], Awaitable[None]]
 """Says that a service answers at a URL."""
 
 

@@ -26,7 +26,7 @@ from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
 from controlplane.core.releases.profiles import resolve
-from controlplane.core.text import record_text as records
+from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.scenario.story import (
@@ -452,7 +452,7 @@ def _print_difference(difference: AnswerDifference, evidence: Evidence) -> None:
         say(f"  {line}", style=_STYLES.get(line[0], ""))
     cause = evidence.cause(difference)
     if cause:
-        say(f"  because of {records.record(cause, evidence.topics)}")
+        say(f"  because of {record_text.record(cause, evidence.topics)}")
     else:
         say("  no record of the log explains it")
     say()
@@ -479,7 +479,7 @@ def _difference_document(difference: AnswerDifference, evidence: Evidence) -> di
         "release": difference.release,
         "path": difference.path,
         **{side: _document_of(answer) for side, answer in shown._asdict().items()},
-        "cause": records.document(cause) if cause else None,
+        "cause": record_text.document(cause) if cause else None,
     }
 
 

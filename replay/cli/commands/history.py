@@ -10,7 +10,7 @@ import click
 
 from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
-from controlplane.core.text import record_text as records
+from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.history_text import shortened
 from controlplane.terminal.output import print_json, say
@@ -122,7 +122,7 @@ def _rows(effects: Sequence[EventEffect], topics: Topics) -> Iterator[tuple[str,
         position = event.entry.position
         again, last = position == last, position
         yield (
-            "" if again else records.place(position, topics),
+            "" if again else record_text.place(position, topics),
             "" if again else time_text(event.entry.timestamp),
             meanings.get(id(event), ""),
             event.what,

@@ -20,9 +20,9 @@ LIFECYCLE, RESTARTS = "core/decide/target_states.py", "core/decide/restarts.py"
 OFFSETS, SOURCES, SINKS = (
     f"core/decide/{name}.py" for name in ("offsets", "source_offsets", "sink_offsets")
 )
-INITIAL, TOPICS = "core/decide/create_with_offsets.py", "core/decide/topics.py"
+CREATE_WITH_OFFSETS, TOPICS = "core/decide/create_with_offsets.py", "core/decide/topics.py"
 FOLD = "core/fold/config.py"
-PERFORMING, CONTROLLER = "controller/plan_execution.py", "controller/controller.py"
+PLAN_EXECUTION, CONTROLLER = "controller/plan_execution.py", "controller/controller.py"
 
 MUTATIONS = [
     # --- creating -----------------------------------------------------------------------------
@@ -45,7 +45,7 @@ MUTATIONS = [
     ),
     LawMutation(
         "answered before the last step",
-        PERFORMING,
+        PLAN_EXECUTION,
         "for step in plan.steps:",
         "for step in plan.steps[:-1]:",
         "C3 U3 T5 what_was_answered_is_there",
@@ -69,7 +69,7 @@ MUTATIONS = [
     ),
     LawMutation(
         "created before its offsets are set",
-        INITIAL,
+        CREATE_WITH_OFFSETS,
         "        *_described(SET, command, store.write_after_wipe(requested)),\n"
         "        *_creation(state, command, config, context),\n",
         "        *_creation(state, command, config, context),\n"
@@ -79,7 +79,7 @@ MUTATIONS = [
     ),
     LawMutation(
         "offsets of an earlier connector are not wiped",
-        INITIAL,
+        CREATE_WITH_OFFSETS,
         "        *_described(WIPE, command, store.wipe_before_creation(stored)),\n",
         "",
         "N1",
@@ -87,7 +87,7 @@ MUTATIONS = [
     ),
     LawMutation(
         "a failed action counts as an invalid request",
-        PERFORMING,
+        PLAN_EXECUTION,
         "    return Rejected(Reason.FAILED, _reason(step, failure))\n\n\ndef _reason",
         "    return Rejected(Reason.INVALID, _reason(step, failure))\n\n\ndef _reason",
         "N2 G3",
@@ -95,7 +95,7 @@ MUTATIONS = [
     ),
     LawMutation(
         "a failed creation is not undone",
-        PERFORMING,
+        PLAN_EXECUTION,
         "in reversed(begun) if step.undo is not None)",
         "in reversed(begun) if False)",
         "N3",
@@ -111,7 +111,7 @@ MUTATIONS = [
     ),
     LawMutation(
         "recovery undoes only the steps that it has repeated",
-        PERFORMING,
+        PLAN_EXECUTION,
         "plan.steps if accepted else [*finished, step]",
         "[*finished, step]",
         "N3",

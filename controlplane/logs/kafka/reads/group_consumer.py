@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
-from aiokafka import TopicPartition as Place
+from aiokafka import TopicPartition as AiokafkaPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import (
     IllegalStateError,
@@ -232,7 +232,7 @@ class GroupConsumer:
             raise LogUnavailable("the consumer is no longer a member of its group")
         try:
             await self._consumer.commit(
-                {Place(*partition): offset for partition, offset in offsets.items()}
+                {AiokafkaPartition(*partition): offset for partition, offset in offsets.items()}
             )
         except (KafkaError, IllegalStateError) as failure:
             raise LogUnavailable(str(failure) or repr(failure)) from failure
@@ -337,7 +337,7 @@ class GroupConsumer:
         return [
             aiokafka_partition
             for partition in partitions
-            if (aiokafka_partition := Place(*partition)) in assigned
+            if (aiokafka_partition := AiokafkaPartition(*partition)) in assigned
         ]
 
     # --- rebalances -------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ class GroupConsumer:
         Raises:
             LogNotUsable: the group has no offset, and `auto.offset.reset` is none.
         """
-        aiokafka_partition = Place(*partition)
+        aiokafka_partition = AiokafkaPartition(*partition)
         try:
             if self._reset == "none" and await self._consumer.committed(aiokafka_partition) is None:
                 topic, number = partition
