@@ -3,18 +3,26 @@
 import hashlib
 import json
 import os
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.harvest import jar_harvest
 from controlplane.harvest.catalogue_file import catalogue
 from controlplane.plugins import kafkas_own
-from tests.jars import ROOT, Artifacts, classpath
+from tests.jars import ROOT, SHORT_LIVED, Artifacts, classpath, compiled, java, locked
+from tests.patience import PATIENCE_S
+
+SOURCES = Path(jar_harvest.__file__).parent
+"""Folder of `Definitions.java`."""
 
 CACHE = ROOT / ".cache" / "harvest"
+COMPILED_AGAINST = "2.8.2"
+"""Any release would do: the program reaches differences between releases by reflection."""
+
 PARTS = ("runtime", "file", "json")
 OFTEN = ("2.8.2", "3.6.2", "3.9.0", "3.9.1", "4.1.1", "4.3.0")
 """Releases whose jars many tests use."""
@@ -27,15 +35,34 @@ WITHOUT_MIRROR = ("0.", "1.", "2.0.", "2.1.", "2.2.", "2.3.", "3.1.0")
 def definitions(release: str) -> bytes:
     """Output of `Definitions.java` for a release, computed once per version of the program."""
     path = class_path(release)
-    program = resources.files("controlplane.harvest").joinpath("Definitions.java").read_bytes()
+    program = (SOURCES / "Definitions.java").read_bytes()
     digest = hashlib.sha256(program + path.encode()).hexdigest()[:16]
     remembered = CACHE / f"{release}-{digest}.json"
     if not remembered.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        fresh = CACHE / f"{release}-{digest}.{os.getpid()}.new"
-        fresh.write_bytes(jar_harvest.definitions(path))
-        fresh.replace(remembered)
+        with locked(CACHE / f"{release}.lock"):
+            if not remembered.exists():
+                fresh = remembered.with_suffix(f".{os.getpid()}.new")
+                fresh.write_bytes(_printed(path))
+                fresh.replace(remembered)
     return remembered.read_bytes()
+
+
+def _printed(path: str) -> bytes:
+    """Last line of the program's output, with the classes of a class path.
+
+    The program is compiled once. The product compiles it in each run, which costs as much as the
+    run itself; `tests/client/test_harvest.py` does so.
+    """
+    program = compiled(SOURCES, class_path(COMPILED_AGAINST), CACHE)
+    with_program = os.pathsep.join((str(program), path))
+    ended = subprocess.run(
+        [str(java()), *SHORT_LIVED, "-cp", with_program, "Definitions"],
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    return ended.stdout.splitlines()[-1]
 
 
 def class_path(release: str) -> str:

@@ -107,7 +107,7 @@ def jar_alone(artifact: str) -> Path:
     _, name, version, *kind = artifact.split(":")
     jar = CACHE / f"{'-'.join([name, version, *kind[1:]])}.jar"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / "lock"):
+    with locked(CACHE / "lock"):
         said = ""
         for mode in (("--offline",), ()):
             if not jar.exists():
@@ -128,7 +128,10 @@ def compiled(sources: Path, against: str, cache: Path) -> Path:
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     folder = cache / digest
     if not folder.exists():
-        _compile(files, folder, against)
+        cache.mkdir(parents=True, exist_ok=True)
+        with locked(cache / "lock"):
+            if not folder.exists():
+                _compile(files, folder, against)
     return folder
 
 
@@ -141,11 +144,7 @@ def _compile(files: list[Path], folder: Path, against: str) -> None:
     options = [*quick, "-nowarn", "-d", str(unfinished), "-cp", against]
     command = [str(compiler), *options, *map(str, files)]
     subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        # Another process was quicker: its folder is as good.
-        assert folder.exists()
+    unfinished.rename(folder)
 
 
 def _tool(name: str) -> Path | None:
@@ -171,7 +170,7 @@ def _file_of(artifacts: Artifacts) -> Path:
 def _resolve_once(artifacts: Artifacts, soon: Iterable[Artifacts]) -> str:
     """Resolve under a lock: two writers can damage Maven's own repository."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / "lock"):
+    with locked(CACHE / "lock"):
         path, complaint = _remembered(_file_of(artifacts)), ""
         if path is None:
             unknown = [later for later in soon if _remembered(_file_of(later)) is None]
@@ -183,7 +182,8 @@ def _resolve_once(artifacts: Artifacts, soon: Iterable[Artifacts]) -> str:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def locked(file: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, which the first caller makes."""
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -3,9 +3,9 @@
 python -m tests.oracle.definitions          writes the files
 python -m tests.oracle.definitions --check  exits with code 1 if the files are not current
 
-`controlplane.harvest.jar_harvest` lists the definitions of one release. This module turns the lists
-of all releases into rows, as `core.configdef.spans` reads them. A row holds the newest release's
-definition, its differences in older releases, and the span of releases.
+`Definitions.java` of `controlplane.harvest` lists the definitions of one release. This module turns
+the lists of all releases into rows, as `core.configdef.spans` reads them. A row holds the newest
+release's definition, its differences in older releases, and the span of releases.
 `HANDWRITTEN` adds properties that Kafka's classes decide in code. The rows hold no documentation:
 `descriptions.json` describes the settings in our own words.
 """

@@ -10,6 +10,7 @@ from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plugins import ClassPath, Plugin, Plugins, with_descriptions
 from controlplane.core.releases.profiles import RELEASES, Profile
 from controlplane.plugins import kafkas_own
+from tests.conftest import sampled
 from tests.harvested_catalogues import documentation
 from tests.oracle import definitions
 from tests.oracle.definitions import ASKED, CLIENTS, FOLDER, MIRRORS, documents, plain
@@ -25,7 +26,7 @@ def test_releases_exist() -> None:
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
 
 
-@pytest.fixture(params=SOME)
+@pytest.fixture(params=sampled(SOME, "2.8.2", "3.9.1", "4.3.0"))
 def release(request: pytest.FixtureRequest) -> str:
     """Each release that Kafka was asked about."""
     return str(request.param)

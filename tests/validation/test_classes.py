@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from tests.conftest import sampled
 from tests.validation import class_cases
 from tests.validation.answers import CLASSES_FILE, RecordedValidation, context_of, ours, read
 from tests.validation.cases import ConfigBody
 from tests.validation.recorder import RELEASES
+from tests.validation.test_recordings import DOCUMENTED
 
 NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER))
 """Existing classes that are no plugins. We treat the first as missing, others as abstract."""
@@ -50,7 +52,7 @@ def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", sampled(RELEASES, *DOCUMENTED))
 def test_documentation_is_kafkas_with_a_harvested_catalogue(
     recorded: list[RecordedValidation], release: str
 ) -> None:

@@ -64,6 +64,9 @@ DIFFERENT: tuple[tuple[ConfigBody, tuple[str, ...], str], ...] = (
 COMPARED = ("2.8.2", "3.4.1", "3.9.1", "4.3.0")
 """Releases that `make test` compares; `make prove` compares all."""
 
+DOCUMENTED = ("2.8.2", "3.9.1", "4.3.0")
+"""Releases whose documentation `make test` compares, which takes a run of Java for each."""
+
 MIRRORED_SINCE = "3.4.1"
 """Before, MirrorMaker's connectors shared one definition. We have its keys, but not their order."""
 
@@ -113,7 +116,7 @@ def _ours(validation: RecordedValidation, context: Context) -> ValidationAnswer:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("release", sampled(RELEASES, *COMPARED))
+@pytest.mark.parametrize("release", sampled(RELEASES, *DOCUMENTED))
 def test_documentation_is_kafkas_with_a_harvested_catalogue(
     recorded: list[RecordedValidation], release: str
 ) -> None:
