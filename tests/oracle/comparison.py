@@ -33,15 +33,16 @@ class LogDisagreement(NamedTuple):
 
 
 def disagreements(
-    oracle: KafkaOracle, seed: str, count: int, profile: Profile | None = None
+    oracle: KafkaOracle, seed: str, count: int, profile: Profile | None = None, *, first: int = 0
 ) -> Iterator[LogDisagreement]:
-    """Every case with different answers among the first `count` that a seed generates.
+    """Every case with different answers among `count` cases that a seed generates.
 
+    `first`: number of the first case.
     `profile`: the profile of our fold; None: that of the release.
     """
     profile = profile or Profile.of(oracle.release)
-    answers = oracle.answers(islice(cases(seed), count))
-    for number, (case, answer) in enumerate(answers):
+    answers = oracle.answers(islice(cases(seed), first, first + count))
+    for number, (case, answer) in enumerate(answers, first):
         differing = compared(answer, case, profile)
         if differing:
             yield LogDisagreement(oracle.release, f"{seed}/{number}", case, differing)
