@@ -1,6 +1,7 @@
 """Request bodies: the command that they describe, and the errors of each release."""
 
 import base64
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from controlplane.rest.bodies import Offset
 from controlplane.rest.errors import RestError
 from tests.conftest import sampled
 from tests.jars import SHORT_LIVED, java
-from tests.oracle.kafka import release_path
+from tests.oracle.kafka import harness, release_path
 from tests.patience import PATIENCE_S
 from tests.rest.jackson.corpus import BAD_CHARACTERS, BODIES, INTEGERS, LIMITS
 
@@ -30,7 +31,9 @@ NEWEST = Profile.of("4.3")
 V39 = Profile.of("3.9.1")
 
 RELEASES = ("2.8.2", "3.4.1", "3.9.1", "4.2.0", "4.3.0")
-HARNESS = Path(__file__).parent / "jackson" / "Bodies.java"
+SOURCES = Path(__file__).parent / "jackson"
+"""Folder of `Bodies.java`."""
+
 STREAM = "org.glassfish.jersey.message.internal.ReaderInterceptorExecutor$UnCloseableInputStream"
 HIDDEN = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: 1"
 
@@ -57,7 +60,8 @@ def verdict_on(kind: str, body: bytes, profile: Profile) -> str:
 def kafkas(release: str, requests: list[tuple[str, bytes]]) -> Iterator[str | None]:
     """Verdicts of Kafka's classes with their Jackson; None if the release has no such request."""
     lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in requests)
-    command = [str(java()), "-Xmx128m", *SHORT_LIVED, "-cp", release_path(release), str(HARNESS)]
+    path = os.pathsep.join((str(harness(SOURCES)), release_path(release)))
+    command = [str(java()), "-Xmx128m", *SHORT_LIVED, "-cp", path, "Bodies"]
     done = subprocess.run(
         command, input=lines, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.jars import SHORT_LIVED, JarsUnavailable, classpath, java
+from tests.jars import SHORT_LIVED, JarsUnavailable, classpath, compiled, java
+from tests.oracle.kafka import CACHE
 from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
 
 pytestmark = pytest.mark.java
 
 CLIENT = "org.sourcelab:kafka-connect-client:4.0.5"
-PROGRAM = Path(__file__).parent / "Client.java"
+SOURCES = Path(__file__).parent
+"""Folder of `Client.java`."""
+
 CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}
 FILES = {"/orders.txt": ["one", "two"]}
 NAMES = {"3.9.1": "orders 1/2 %+", "4.3.0": "orders? 1 +"}
@@ -60,11 +64,19 @@ async def client_of(release: str) -> AsyncIterator[Client]:
     """A client of a control plane that answers as a worker of a release."""
     try:
         path = classpath(CLIENT)
+        program = compiled(SOURCES, path, CACHE)
     except JarsUnavailable as missing:
         pytest.skip(str(missing))
     async with running_plane_of(release, files=FILES) as world:
         process = await asyncio.create_subprocess_exec(
-            *(str(java()), *SHORT_LIVED, "-cp", path, str(PROGRAM), world.url),
+            *(
+                str(java()),
+                *SHORT_LIVED,
+                "-cp",
+                os.pathsep.join((str(program), path)),
+                "Client",
+                world.url,
+            ),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=1 << 22,  # a validation is a long line
