@@ -14,7 +14,8 @@ import pytest
 from controlplane.connectors import file_stream
 from controlplane.connectors.file_stream import lines_with_lengths
 from tests.conftest import SEED
-from tests.jars import classpath, compiled
+from tests.harvested_catalogues import class_path
+from tests.jars import compiled
 from tests.oracle.kafka import CACHE, line_answers
 
 SOURCES = Path(__file__).parent / "growing_files"
@@ -39,9 +40,7 @@ TABLE = [
 
 def _kafkas_lines(questions: Sequence[dict[str, Any]]) -> list[list[list[Any]]]:
     """Lines and positions of Kafka's task, in one Java process."""
-    path = classpath(
-        f"org.apache.kafka:connect-runtime:{RELEASE}", f"org.apache.kafka:connect-file:{RELEASE}"
-    )
+    path = class_path(RELEASE)
     folders = compiled(SOURCES, path, CACHE), path
     return line_answers("GrowingFiles", folders, map(json.dumps, questions))
 
