@@ -32,11 +32,11 @@ INVARIANTS = {
 ALWAYS_THE_SAME = range(60) if PROVE else (15, 27, 31, 34, 44, 45, 47, 51, 54)
 """Seeds of the fixed lives; those of `make test` are few that give cases to every law."""
 
-LIVES = 10_000 if PROVE else 15
+LIVES = 10_000 if PROVE else 8
 """Random lives, in addition to the fixed ones."""
 
-LIVES_IN_BATCHES = 10_000 if PROVE else 6
-LIVES_IN_FILES = 1_000 if PROVE else 6
+LIVES_IN_BATCHES = 10_000 if PROVE else 3
+LIVES_IN_FILES = 1_000 if PROVE else 3
 """A life takes 0.1 s; a life in a file takes longer, because each crash reopens the file."""
 
 

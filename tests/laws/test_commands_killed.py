@@ -28,7 +28,7 @@ from tests.laws.commands.life import life_of
 from tests.laws.commands.storage import in_file
 from tests.laws.commands.table import judge
 
-KILLS = 100 if PROVE else 5
+KILLS = 100 if PROVE else 3
 """Deaths for one file. Each takes some tenths of a second, mostly to start Python."""
 
 STEPS = (1, 60)

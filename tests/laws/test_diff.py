@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry, batch_of
@@ -14,9 +14,11 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_owners
 from controlplane.core.views.diff import Change, diff
+from tests.conftest import examples
 from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(log=logs(), first=profiles, second=profiles)
 def test_the_difference_of_a_connector_is_its_part_of_the_whole(
     log: list[Entry], first: Profile, second: Profile

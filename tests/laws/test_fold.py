@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry, batch_of
@@ -16,6 +16,7 @@ from controlplane.core.views.diff import diff
 from controlplane.core.views.hazards import hazards
 from controlplane.rest.endpoints.pure_requests import answer, paths
 from controlplane.rest.endpoints.reads import ReadInputs
+from tests.conftest import examples
 from tests.laws.entries import logs, profiles, statuses
 
 
@@ -77,6 +78,7 @@ def test_loading_in_bulk_is_folding_in_order(
     assert loaded.unreadable.items() <= slow.unreadable.items()
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(logs(), st.randoms())
 def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: Any) -> None:
     """Any interleaving of partitions gives the same order; within a partition offsets ascend."""
@@ -107,6 +109,7 @@ def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject
         assert inside is (ranked_entry[:4] <= at[:4])
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(logs(), profiles)
 def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile) -> None:
     """diff(a, a) is empty; a difference between two releases has an existing cause."""
@@ -117,6 +120,7 @@ def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile)
         assert change.cause in places
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(logs(), profiles, st.booleans())
 def test_every_question_has_an_answer(
     log: list[Entry], profile: Profile, exactly_once: bool

@@ -28,6 +28,7 @@ def test_hazards_together_equal_hazards_alone(entries: list[Entry], exactly_once
     assert together == alone
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(logs(), profiles, st.booleans())
 def test_records_that_throw_are_hazards(
     entries: list[Entry], profile: Profile, exactly_once: bool

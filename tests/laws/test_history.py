@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry, batch_of, by_partition
@@ -14,6 +14,7 @@ from controlplane.core.state import Topics
 from controlplane.core.topics.key_owners import key_filter, owner
 from controlplane.core.views.diff import Aspect, diff
 from controlplane.core.views.history import HistorySearch, history
+from tests.conftest import examples
 from tests.laws.entries import NAMES, logs, profiles
 
 TOPICS = Topics()
@@ -50,6 +51,7 @@ def values_by_diff(log: list[Entry], name: str, profile: Profile) -> AspectValue
     }
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(logs(), st.sampled_from(NAMES), profiles)
 def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profile) -> None:
     """Records of other connectors do not change the result, not even for source offsets."""
@@ -68,6 +70,7 @@ def test_odd_keys_are_matched_to_their_connector(name: str, profile: Profile) ->
     assert values_by_diff(ODD_KEYS, name, profile)
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(logs(), st.sampled_from(NAMES), profiles, st.integers(1, 4))
 def test_batches_of_any_size_have_the_same_matches(
     log: list[Entry], name: str, profile: Profile, size: int

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogError, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from tests.conftest import examples
 from tests.logs.reading_contract import entries_of, everything
 
 OwnLog = MemoryLog | SqliteLog
@@ -123,6 +124,7 @@ async def _live(path: Path, life: list[LogOperation]) -> None:
     await again.close()
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(st.lists(steps, max_size=12))
 def test_memory_log_equals_sqlite_log(life: list[LogOperation]) -> None:
     """Every sequence of operations gives the same answers, errors and entries on both logs."""

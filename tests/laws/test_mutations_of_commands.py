@@ -13,7 +13,7 @@ from tests.laws.commands.table import LAWS, RECOVERY
 from tests.mutant_processes import PACKAGE, MutantProcesses, SourceMutant
 
 SEARCH = "tests.laws.commands.search"
-LIVES = 10
+LIVES = 5
 """Lives of the sound product; `test_commands.py` checks more."""
 
 
