@@ -24,14 +24,14 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
 )
 
-from tests.conftest import PROVE, sampled
+from tests.conftest import PROVE, examples, sampled
 from tests.patience import PATIENCE_S
 from tests.rest.openapi import kafkas_description
 from tests.rest.running_plane import SINK, SOURCE, running_plane_of
 
 RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
-EXAMPLES = 10
-"""Requests for each operation and mode: some 300 for a release, the same in every run."""
+EXAMPLES = examples(6, proved=10)
+"""Requests for each operation and mode; in `make test`, the same in every run."""
 
 FILES = {"/in.txt": ["one", "two"]}
 CONNECTORS = {
