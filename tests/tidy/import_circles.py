@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from tests.tidy.layers import imports
+from tests.tidy.layers import imports, is_for_types
 from tests.tidy.source import PACKAGES, SourceFile
 
 FREE_OF_CIRCLES = {*PACKAGES, "benchmarks"}
@@ -112,8 +112,8 @@ def _imported(source: SourceFile, modules: Collection[str]) -> set[str]:
     """The subset of these modules that a file imports at any time of its run."""
     for_types = {
         line
-        for node in source.nodes
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for node in source.nodes(ast.If)
+        if is_for_types(node)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     names = {name for line, name in imports(source) if line not in for_types}

@@ -139,21 +139,24 @@ def deferred(source: SourceFile) -> set[int]:
     within = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {
         line
-        for node in source.nodes
-        if isinstance(node, within)
-        or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for node in source.nodes(*within, ast.If)
+        if not isinstance(node, ast.If) or is_for_types(node)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
 
 
+def is_for_types(condition: ast.If) -> bool:
+    """True for `if TYPE_CHECKING`."""
+    return isinstance(condition.test, ast.Name) and condition.test.id == "TYPE_CHECKING"
+
+
 def imports(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Each imported module with its line; `from a import b` yields `a.b`."""
-    for node in source.nodes:
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = _absolute(node, source)
-            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+    for plain in source.nodes(ast.Import):
+        yield from ((plain.lineno, alias.name) for alias in plain.names)
+    for node in source.nodes(ast.ImportFrom):
+        base = _absolute(node, source)
+        yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
 def _absolute(node: ast.ImportFrom, source: SourceFile) -> str:
@@ -198,8 +201,8 @@ def pure_core(source: SourceFile) -> Iterator[Offence]:
     for line, module in imports(source):
         if module.split(".")[0] not in allowed:
             yield Offence(line, f"core may not import {module}")
-    for node in source.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in PRESENT:
+    for node in source.nodes(ast.Attribute):
+        if node.attr in PRESENT:
             yield Offence(node.lineno, f"core may not read the clock (.{node.attr})")
 
 
@@ -218,7 +221,7 @@ def one_composition_root(source: SourceFile) -> Iterator[Offence]:
     imported = {name for _, name in imports(source)}
     if not imported & {COMPOSITION_ROOT, f"{COMPOSITION_ROOT}.Service"}:
         return
-    for node in source.nodes:
+    for node in source.nodes(ast.Call):
         match node:
             case ast.Call(func=ast.Name(id="Service") | ast.Attribute(attr="Service")):
                 yield Offence(node.lineno, f"a Service is built by {COMPOSITION_ROOT}.compose")

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import cast
 
 from tests.tidy.source import Offence, SourceFile
 
@@ -25,17 +26,18 @@ def status_codes(source: SourceFile) -> Iterator[Offence]:
     if not source.in_package or source.inside(STATUS_HOME):
         return
     named = {id(value) for value in _named_values(source)}
-    for node in source.nodes:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            if node.value in STATUSES and id(node) not in named:
-                yield Offence(node.lineno, f"{node.value} is a status code: {STATUS_HOME}")
-        elif isinstance(node, ast.Name | ast.Attribute | ast.alias) and _word(node) == "HTTPStatus":
-            yield Offence(node.lineno, f"HTTPStatus belongs into {STATUS_HOME}")
+    for constant in source.nodes(ast.Constant):
+        if type(constant.value) is int and constant.value in STATUSES and id(constant) not in named:
+            yield Offence(constant.lineno, f"{constant.value} is a status code: {STATUS_HOME}")
+    for node in source.nodes(ast.Name, ast.Attribute, ast.alias):
+        if _word(node) == "HTTPStatus":
+            line = cast("ast.expr | ast.alias", node).lineno
+            yield Offence(line, f"HTTPStatus belongs into {STATUS_HOME}")
 
 
 def _named_values(source: SourceFile) -> Iterator[ast.expr]:
     """Values bound to names that are not about HTTP."""
-    for node in source.nodes:
+    for node in source.nodes(ast.Assign, ast.AnnAssign, ast.keyword, ast.arguments):
         match node:
             case ast.Assign(targets=[target], value=value) if not _is_status(_word(target)):
                 yield value
@@ -74,11 +76,12 @@ def release_comparisons(source: SourceFile) -> Iterator[Offence]:
     """Only the table of releases compares releases with each other."""
     if not source.in_package or source.inside(RELEASE_HOME):
         return
-    for node in source.nodes:
-        if isinstance(node, ast.Compare) and _compares_release(node):
-            yield Offence(node.lineno, f"a release is compared: {ast.unparse(node)}")
-        elif isinstance(node, ast.MatchValue) and _is_release(node.value):
-            yield Offence(node.lineno, f"a release is matched: {ast.unparse(node)}")
+    for comparison in source.nodes(ast.Compare):
+        if _compares_release(comparison):
+            yield Offence(comparison.lineno, f"a release is compared: {ast.unparse(comparison)}")
+    for case in source.nodes(ast.MatchValue):
+        if _is_release(case.value):
+            yield Offence(case.lineno, f"a release is matched: {ast.unparse(case)}")
 
 
 def _compares_release(node: ast.Compare) -> bool:

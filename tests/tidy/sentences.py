@@ -44,9 +44,9 @@ def long_docstring_sentences(source: SourceFile) -> Iterator[Offence]:
 
     Docstrings of attributes count, too; lists do not.
     """
-    for node in source.nodes:
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
+    for node in source.nodes(ast.Expr):
+        match node.value:
+            case ast.Constant(value=str(text)) if len(text.split()) > MOST_WORDS:
                 prose = _NO_SENTENCES.split(inspect.cleandoc(text))[0]
                 for offence in long_sentences(SourceFile(source.path, prose)):
                     yield Offence(node.lineno + offence.line - 1, offence.problem)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from tests.tidy.source import Offence, SourceFile
 
@@ -36,11 +37,10 @@ def file_size(source: SourceFile) -> Iterator[Offence]:
 
 def function_size(source: SourceFile) -> Iterator[Offence]:
     """A function fits on a screen, including its docstring."""
-    for node in source.nodes:
-        if isinstance(node, Function):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > FUNCTION_LINES:
-                yield Offence(node.lineno, f"{node.name}: {lines} lines, at most {FUNCTION_LINES}")
+    for node in source.functions:
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES:
+            yield Offence(node.lineno, f"{node.name}: {lines} lines, at most {FUNCTION_LINES}")
 
 
 def names(source: SourceFile) -> Iterator[Offence]:
@@ -50,17 +50,24 @@ def names(source: SourceFile) -> Iterator[Offence]:
             continue  # Hypothesis passes `data` to tests by this name
         if name in CALLED_BY_OTHERS | CONNECTS:
             continue
-        words = [word.lower() for word in WORD.findall(name)]
+        words = _words(name)
         if BANNED & set(words) or words[:1] == ["do"]:
             yield Offence(line, f"{name} says nothing")
         if "ms" in words[:-1]:
             yield Offence(line, f"{name} has its unit before its end: put `ms` last")
 
 
+@cache
+def _words(name: str) -> list[str]:
+    """Words of a name, in lower case."""
+    return [word.lower() for word in WORD.findall(name)]
+
+
 def _defined(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Every name that this file defines, including the file's own."""
     yield 1, source.path.rpartition("/")[2].partition(".")[0]
-    for node in source.nodes:
+    types = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.alias)
+    for node in source.nodes(*types):
         match node:
             case (
                 ast.FunctionDef(name=name)

@@ -36,7 +36,12 @@ def documented_markers() -> set[str]:
 
 def used_markers(sources: Iterable[SourceFile]) -> set[str]:
     """Markers of tests in these files, without those of pytest and its plugins."""
-    return {name for source in sources for name in _markers(source.tree)} - PYTESTS
+    return {
+        name
+        for source in sources
+        for node in source.nodes(ast.Attribute)
+        if (name := _marker(node))
+    } - PYTESTS
 
 
 def tiers(source: SourceFile) -> Iterator[Offence]:
@@ -44,17 +49,12 @@ def tiers(source: SourceFile) -> Iterator[Offence]:
     if not source.is_test or _is_longer(_module_markers(source.tree)):
         return
     is_driver = any(_drives(module) for _, module in imports(source))
-    for test in _tests(source.tree):
+    for test in source.functions:
+        if not test.name.startswith("test_"):
+            continue
         started = FIXTURES & {argument.arg for argument in test.args.args}
         if (is_driver or started) and not _is_longer(map(ast.unparse, test.decorator_list)):
             yield Offence(test.lineno, f"{test.name} needs a marker of a longer tier")
-
-
-def _tests(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, functions) and node.name.startswith("test_"):
-            yield node
 
 
 def _drives(module: str) -> bool:
@@ -70,15 +70,15 @@ def _module_markers(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_longer(texts: Iterable[str]) -> bool:
-    markers = {name for text in texts for name in _markers(ast.parse(text))}
+    markers = {_marker(node) for text in texts for node in ast.walk(ast.parse(text))}
     return bool(LONGER & markers)
 
 
-def _markers(tree: ast.AST) -> Iterator[str]:
-    """Yield the name of each `pytest.mark.NAME` in a module."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(
-                value=ast.Attribute(value=ast.Name(id="pytest"), attr="mark"), attr=name
-            ):
-                yield name
+def _marker(node: ast.AST) -> str:
+    """NAME of `pytest.mark.NAME`; empty for other nodes."""
+    match node:
+        case ast.Attribute(
+            value=ast.Attribute(value=ast.Name(id="pytest"), attr="mark"), attr=name
+        ):
+            return name
+    return ""

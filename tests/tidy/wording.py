@@ -6,8 +6,11 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import cast
 
 from tests.tidy.source import Offence, SourceFile
+
+BindingNode = ast.Name | ast.arg | ast.MatchAs | ast.MatchStar | ast.ExceptHandler
 
 OPENINGS = {
     *("Of", "That", "Those", "What", "Whatever", "Which", "Who", "Whoever", "Whom", "Whose"),
@@ -74,6 +77,9 @@ COMMENT_MARKS = {
 _REFUSED_SOMEWHERE = re.compile(rf"#\s*(?:{'|'.join(OPENINGS)})\b")
 """Text that may be a comment with such an opening."""
 
+_REFUSED_WORD = re.compile(rf"(?:{'|'.join(OPENINGS)})(?![A-Za-z])")
+"""Text without such a word has no such sentence."""
+
 _QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"", re.DOTALL)
 """Code and quotations in a docstring."""
 
@@ -89,9 +95,9 @@ COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools
 
 def openings(source: SourceFile) -> Iterator[Offence]:
     """A docstring opens with a noun or a verb, also that of an attribute."""
-    for node in source.nodes:
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
+    for node in source.nodes(ast.Expr):
+        match node.value:
+            case ast.Constant(value=str(text)):
                 words = text.split(maxsplit=1)
                 if words and words[0].rstrip(",:") in OPENINGS | FRAGMENTS:
                     yield Offence(node.lineno, f"opens with {words[0]}")
@@ -99,9 +105,9 @@ def openings(source: SourceFile) -> Iterator[Offence]:
 
 def later_openings(source: SourceFile) -> Iterator[Offence]:
     """A later sentence of a docstring opens with its subject or its verb, too."""
-    for node in source.nodes:
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
+    for node in source.nodes(ast.Expr):
+        match node.value:
+            case ast.Constant(value=str(text)) if _REFUSED_WORD.search(text):
                 for line, prose in _prose(text):
                     for match in _OPENING_WORD.finditer(prose):
                         later = line or match.start()
@@ -176,22 +182,31 @@ def class_names(source: SourceFile) -> Iterator[Offence]:
 
 def variable_names(source: SourceFile) -> Iterator[Offence]:
     """A variable or parameter has a name that says what it holds."""
-    public = set(map(id, _named_by_callers(source.tree.body, private=False)))
-    for node in source.nodes:
-        match node:
-            case (
-                ast.Name(id=str(name), ctx=ast.Store())
-                | ast.arg(arg=str(name))
-                | ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-                | ast.ExceptHandler(name=str(name))
-            ) if name in (VAGUE_VARIABLES if id(node) in public else VAGUE_LOCALS):
-                yield Offence(node.lineno, f"{name} does not say of what")
+    nodes = source.nodes(ast.Name, ast.arg, ast.MatchAs, ast.MatchStar, ast.ExceptHandler)
+    vague = [
+        (node, name)
+        for node in cast("Iterator[BindingNode]", nodes)
+        if (name := _bound_name(node)) and name in VAGUE_LOCALS
+    ]
+    public = set(map(id, _named_by_callers(source.tree.body, private=False))) if vague else set()
+    for node, name in vague:
+        if name in VAGUE_VARIABLES or id(node) not in public:
+            yield Offence(node.lineno, f"{name} does not say of what")
+
+
+def _bound_name(node: BindingNode) -> str | None:
+    """Name that the node binds to a value; None if it binds none."""
+    match node:
+        case ast.Name(id=name, ctx=context):
+            return name if isinstance(context, ast.Store) else None
+        case ast.arg(arg=name):
+            return name
+    return node.name
 
 
 def function_names(source: SourceFile) -> Iterator[Offence]:
     """A function or method says what it does or returns, an attribute what it holds."""
-    for node in source.nodes:
+    for node in source.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.Attribute):
         match node:
             case ast.FunctionDef(name=str(name)) | ast.AsyncFunctionDef(name=str(name)):
                 vague = VAGUE_FUNCTIONS
@@ -246,9 +261,8 @@ def several_meanings(sources: list[SourceFile]) -> list[str]:
 
 def _classes(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Every class, and every alias of a type at the top of a file; type variables are local."""
-    for node in source.nodes:
-        if isinstance(node, ast.ClassDef):
-            yield node.lineno, node.name
+    for definition in source.nodes(ast.ClassDef):
+        yield definition.lineno, definition.name
     for node in source.tree.body:
         match node:
             case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
