@@ -8,19 +8,20 @@ import asyncio
 import atexit
 import marshal
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from controlplane.cli.main import COMMANDS
-from tests.command_server import SOCKET, command_server, limit_files, modules_of
+from tests.command_server import SOCKET, command_server, limit_files, modules_of, write_clients
 from tests.conftest import PROVE
 from tests.patience import PATIENCE_S
 
@@ -114,20 +115,22 @@ async def _reader(descriptor: int) -> asyncio.StreamReader:
 def completed(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run `controlplane` to its end; return its exit code and output. A hanging one is killed.
 
-    A process with additional variables starts anew: Python reads some variables only then.
+    `environment`: additional variables. With one that Python reads at its start, it starts anew.
 
     Raises:
         TimeoutError, subprocess.TimeoutExpired: the process has not ended within `PATIENCE_S`.
     """
-    if PROVE or environment:
+    if PROVE or any(map(_is_read_at_start, environment)):
         command, variables = [sys.executable, "-m", PROGRAM, *words], os.environ | environment
         return subprocess.run(
             command, capture_output=True, cwd=cwd, env=variables, timeout=PATIENCE_S, check=False
         )
-    server = _server()
+    server, variables = _server(), os.environ | environment
     with TemporaryFile() as out, TemporaryFile() as err:
         with (
-            _requested(server, words, cwd, None, (0, out.fileno(), err.fileno())) as connection,
+            _requested(
+                server, words, cwd, None, (0, out.fileno(), err.fileno()), variables=variables
+            ) as connection,
             connection.makefile() as answers,
         ):
             pid = int(answers.readline())
@@ -142,17 +145,39 @@ def completed(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
         return subprocess.CompletedProcess(words, int(code), out.read(), err.read())
 
 
+def command_line(program: str) -> str:
+    """The same words, for a line of shell."""
+    return shlex.join(command_words(program))
+
+
+def command_words(program: str) -> list[str]:
+    """Words that start `controlplane` or `replay` with open standard streams.
+
+    Arguments follow them, in a shell or elsewhere. A signal reaches only the client of the fork.
+    """
+    if PROVE:
+        return [sys.executable, "-m", program]
+    return [str(_server() / program)]
+
+
+def _is_read_at_start(variable: str) -> bool:
+    """True for a variable that Python reads only when it starts."""
+    return variable.startswith(("PYTHON", "LC_"))
+
+
 def _requested(
     server: Path,
     words: tuple[str, ...],
     cwd: Path,
     files: int | None,
     streams: tuple[int, int, int],
+    *,
+    variables: Mapping[str, str] = os.environ,
 ) -> socket.socket:
     """Send a request to the server; return the connection."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(server / SOCKET))
-    request = marshal.dumps(([PROGRAM, *words], str(cwd), dict(os.environ), files))
+    request = marshal.dumps(([PROGRAM, *words], str(cwd), dict(variables), files))
     sent = socket.send_fds(connection, [request], [*streams])
     connection.sendall(request[sent:])
     connection.shutdown(socket.SHUT_WR)
@@ -166,4 +191,5 @@ def _server() -> Path:
     atexit.register(stack.close)
     folder = Path(stack.enter_context(TemporaryDirectory()))
     stack.enter_context(command_server(folder, modules_of(COMMANDS)))
+    write_clients(folder)
     return folder

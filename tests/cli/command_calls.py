@@ -50,7 +50,7 @@ def call(
 
 
 def shell(*arguments: object, **environment: str) -> CommandResult:
-    """Run a command as a process of its own; Python starts with these additional variables."""
+    """Run a command as a process of its own with these additional variables."""
     done = completed(*map(str, arguments), cwd=ROOT, **environment)
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 

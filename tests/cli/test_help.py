@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 
 import click
 import pytest
 
 from tests.cli.command_calls import ROOT, call
 from tests.commands import every_command
+from tests.forked_commands import command_words
 
 FILES = ("FILE", "LOG", "ARCHIVE", "FOLDER", "TARGET")
 """Words in help texts that mean an argument may be a file."""
@@ -93,7 +93,7 @@ def test_replay_completes_commands_options_and_files(line: str, completions: lis
     """`replay` answers bash's completion protocol."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(
-        [sys.executable, "-m", "replay"],
+        command_words("replay"),
         cwd=ROOT,
         env={**os.environ, **words, "_REPLAY_COMPLETE": "bash_complete"},
         capture_output=True,
@@ -114,7 +114,7 @@ def test_replay_completes_commands_options_and_files(line: str, completions: lis
 )
 def test_replay_prints_a_completion_script(shell: str, registered: str) -> None:
     """The script registers a function that asks `replay` for completions."""
-    words = [sys.executable, "-m", "replay", "completion", shell]
+    words = [*command_words("replay"), "completion", shell]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert registered in [line.strip(" ;") for line in done.stdout.splitlines()]

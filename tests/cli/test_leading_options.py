@@ -1,7 +1,6 @@
 """Options before the command, and misspelt commands."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -9,7 +8,8 @@ import pytest
 
 from controlplane.cli.main import CLUSTERS, main
 from controlplane.terminal.exit_codes import CLOSED_PIPE
-from tests.cli.command_calls import ROOT, call
+from tests.cli.command_calls import ROOT, call, shell
+from tests.forked_commands import command_line, command_words
 
 VERBS = [name for name in CLUSTERS if name not in ("completion", "migrate")]
 """Verbs about one cluster; `migrate` names two by options of its own."""
@@ -71,19 +71,12 @@ def test_the_cluster_may_stand_before_the_resource(log: str) -> None:
 def test_names_are_completed_from_the_cluster_before_the_verb(log: str) -> None:
     """Completion reads the cluster before the verb, with and without a resource."""
     for words in (f"controlplane -c {log} stop ord", f"controlplane stop -c {log} ord"):
-        environment = {
-            "_CONTROLPLANE_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split()) - 1),
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "controlplane"],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            check=False,
+        result = shell(
+            _CONTROLPLANE_COMPLETE="bash_complete",
+            COMP_WORDS=words,
+            COMP_CWORD=str(len(words.split()) - 1),
         )
-        assert done.stdout.decode() == "plain,orders\n"
+        assert result.out == "plain,orders\n"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +117,7 @@ def test_other_names_are_not_guessed(log: str) -> None:
 @pytest.mark.parametrize("words", ["--help", "--version", "diff --help"])
 def test_a_reader_of_the_help_may_leave_early(program: str, words: str) -> None:
     """A closed pipe ends a help as it ends every output: without a word, with its own exit code."""
-    line = f"{sys.executable} -m {program} {words} | true; exit ${{PIPESTATUS[0]}}"
+    line = f"{command_line(program)} {words} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (CLOSED_PIPE, b"")
 
@@ -137,9 +130,8 @@ def test_several_guesses_are_worded_as_those_about_options() -> None:
 
 def test_replay_guesses_commands() -> None:
     """`replay` suggests commands, too."""
-    done = subprocess.run(
-        [sys.executable, "-m", "replay", "dif"], cwd=ROOT, capture_output=True, check=False
-    )
+    words = [*command_words("replay"), "dif"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 2
     assert b"No such command 'dif'. Did you mean 'diff'?" in done.stderr
 

@@ -11,6 +11,8 @@ import controlplane
 from controlplane.cli.main import COMMANDS, SECTIONS, CommandGroup
 from controlplane.terminal.exit_codes import CLOSED_PIPE, INTERRUPTED, NOT_PRINTED
 from tests.cli.command_calls import ROOT, CommandResult, call, refusal, shell
+from tests.conftest import sampled
+from tests.forked_commands import command_line
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
 
@@ -74,9 +76,6 @@ def test_a_process_of_its_own_exits_as_promised() -> None:
     assert refused.err == "Error: nowhere.jsonl does not exist: check the path\n"
 
 
-COMMAND = f"{sys.executable} -m controlplane inspect {LIFE}"
-
-
 def bash(words: str) -> CommandResult:
     """Run a line of shell; the exit code is the first command's."""
     done = subprocess.run(
@@ -91,15 +90,16 @@ def bash(words: str) -> CommandResult:
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
 def test_a_reader_may_leave_early(view: str) -> None:
     """A closed pipe ends the command without a word, and its exit code is no success."""
-    result = bash(f"{COMMAND} {view} | true")
+    result = bash(f"{command_line('controlplane')} inspect {LIFE} {view} | true")
     assert (result.code, result.err) == (CLOSED_PIPE, "")
 
 
-@pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
+@pytest.mark.parametrize("view", sampled(["", "-o json", "--history pages"], ""))
 def test_output_that_cannot_be_written_is_an_error(view: str) -> None:
     """A closed output is refused; a full disk has an exit code of its own."""
-    assert "is closed" in refusal(bash(f"{COMMAND} {view} >&-"))
-    full = bash(f"{COMMAND} {view} >/dev/full")
+    anew = f"{sys.executable} -m controlplane"
+    assert "is closed" in refusal(bash(f"{anew} inspect {LIFE} {view} >&-"))
+    full = bash(f"{command_line('controlplane')} inspect {LIFE} {view} >/dev/full")
     assert full.code == NOT_PRINTED
     assert "(No space left on device)" in full.err
 
@@ -108,7 +108,7 @@ def test_output_that_cannot_be_written_is_an_error(view: str) -> None:
 def test_a_help_on_a_full_disk_is_an_error(words: str) -> None:
     """A full disk is named for a help, too, in both programs."""
     for program in ("controlplane", "replay"):
-        full = bash(f"{sys.executable} -m {program} {words.replace('inspect', '')} >/dev/full")
+        full = bash(f"{command_line(program)} {words.replace('inspect', '')} >/dev/full")
         assert full.code == NOT_PRINTED
         assert "cannot be written (No space left on device)" in full.err
 

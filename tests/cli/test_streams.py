@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.terminal.exit_codes import INTERRUPTED, NOT_PRINTED, REFUSED
 from tests.cli.command_calls import ROOT, CommandResult, call
+from tests.forked_commands import command_line
 from tests.patience import PATIENCE_S, wait_until
 from tests.process_states import process_state
 
@@ -27,7 +28,9 @@ def log(tmp_path: Path) -> str:
 
 def bash(words: str) -> CommandResult:
     """Run a line of shell in which CP stands for `controlplane`."""
-    line = words.replace("CP", f"{sys.executable} -m controlplane")
+    is_closed = "&-" in words  # a fork gets open streams only
+    program = f"{sys.executable} -m controlplane" if is_closed else command_line("controlplane")
+    line = words.replace("CP", program)
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, check=False)
     return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -60,11 +63,13 @@ def test_a_full_output_is_named_after_the_change(log: str) -> None:
     ("words", "code"),
     [
         ("CP stop pages -c LOG 2>&-", 0),
-        ("CP stop --all -c LOG 2>&-", 0),
+        pytest.param("CP stop --all -c LOG 2>&-", 0, marks=pytest.mark.prove),
         ("CP get nobody -c LOG 2>/dev/full", 3),
-        ("CP get nobody -c LOG 2>&-", 3),
+        pytest.param("CP get nobody -c LOG 2>&-", 3, marks=pytest.mark.prove),
         ("CP apply -f - -c LOG <&-", REFUSED),
-        ("CP credential password bob --role view <&-", REFUSED),
+        pytest.param(
+            "CP credential password bob --role view <&-", REFUSED, marks=pytest.mark.prove
+        ),
     ],
 )
 def test_other_streams_change_no_exit_code(log: str, words: str, code: int) -> None:

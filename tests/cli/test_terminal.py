@@ -4,7 +4,6 @@ import asyncio
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.terminal.progress_bar import WORTH_A_BAR_RECORDS
 from tests.cli.command_calls import ROOT, call, shell
+from tests.forked_commands import command_words
 
 
 class TerminalOutput(NamedTuple):
@@ -26,7 +26,7 @@ class TerminalOutput(NamedTuple):
 def at_a_terminal(stream: str, *arguments: object) -> TerminalOutput:
     """Run a command whose standard output or error is a terminal."""
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
+    words = [*command_words("controlplane"), *map(str, arguments)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     environment.pop("NO_COLOR", None)
     out, err = (theirs if stream == name else subprocess.PIPE for name in ("stdout", "stderr"))

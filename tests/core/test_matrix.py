@@ -324,20 +324,23 @@ def _first(line: str) -> str:
     return next(release for release in RELEASES if release.startswith(f"{line}."))
 
 
-@pytest.mark.parametrize("release", PROFILE_NAMES)
+def expected_everywhere(effects: dict[str, Any]) -> dict[str, Any]:
+    """The expected effect in each release."""
+    return {release: expected(effects, release) for release in PROFILE_NAMES}
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_each_release_has_its_effect(row: MatrixRow, release: str) -> None:
+def test_each_release_has_its_effect(row: MatrixRow) -> None:
     """A worker of each release ends in the expected state."""
-    assert row.view(read(row.log, release)) == expected(row.effects, release)
+    states = {release: row.view(read(row.log, release)) for release in PROFILE_NAMES}
+    assert states == expected_everywhere(row.effects)
 
 
-@pytest.mark.parametrize("release", PROFILE_NAMES)
-@pytest.mark.parametrize(("name", "log", "fates"), FATES, ids=[fate[0] for fate in FATES])
-def test_each_release_has_its_fate(
-    name: str, log: list[Entry], fates: dict[str, str], release: str
-) -> None:
+@pytest.mark.parametrize(("log", "fates"), [fate[1:] for fate in FATES], ids=[f[0] for f in FATES])
+def test_each_release_has_its_fate(log: list[Entry], fates: dict[str, str]) -> None:
     """The last record has the expected fate in each release."""
-    assert outcomes(log, release)[-1].kind.value == expected(fates, release), name
+    last = {release: outcomes(log, release)[-1].kind.value for release in PROFILE_NAMES}
+    assert last == expected_everywhere(fates)
 
 
 NEGATIVE = config(LIVE, ("commit-a", '{"tasks":-1}'))
@@ -396,22 +399,29 @@ EVENTS = {
 }
 
 
-@pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("key", EVENTS)
-def test_live_events_call_the_listener(key: str, release: str) -> None:
+def test_live_events_call_the_listener(key: str) -> None:
     """Restart requests and logger levels call the listener from their first release on."""
     value, first = EVENTS[key]
-    calls = outcomes(config((key, value)), release, live=True)[0].calls
-    assert bool(calls) is (RELEASES.index(release) >= RELEASES.index(first))
+    log = config((key, value))
+    are_called = {
+        release: bool(outcomes(log, release, live=True)[0].calls) for release in PROFILE_NAMES
+    }
+    assert are_called == expected_everywhere({"0.9": False, first: True})
 
 
-@pytest.mark.parametrize("release", PROFILE_NAMES)
-def test_poison_ends_the_log_thread_before_3_9(release: str) -> None:
+def test_poison_ends_the_log_thread_before_3_9() -> None:
     """A poison record ends the log thread of a running worker, from 3.9 on only the batch."""
-    (hazard,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
-    fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}
-    assert hazard.danger is Danger.STOPS_WORKER
-    assert hazard.reason.endswith(f"a running one {expected(fate, release)}")
+    log = config(LIVE, (None, "{}"), connector("b"))
+    found = {release: hazards(log, Profile.of(release)) for release in PROFILE_NAMES}
+    dangers = {
+        release: [(hazard.danger, hazard.reason.rpartition("a running one ")[2]) for hazard in each]
+        for release, each in found.items()
+    }
+    before, since = (
+        [(Danger.STOPS_WORKER, fate)] for fate in ("never reads on", "loses the rest of its batch")
+    )
+    assert dangers == expected_everywhere({"0.9": before, "3.9.0": since})
 
 
 def test_fates_are_known() -> None:
