@@ -5,8 +5,10 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from collections.abc import Mapping
 from email.message import Message
 from email.parser import Parser
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points, packages_distributions
 from pathlib import Path
@@ -151,12 +153,18 @@ def required(metadata: Message) -> set[str]:
     return {requirement.name for requirement in declared(metadata) if not requirement.marker}
 
 
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Distributions of each installed module."""
+    return packages_distributions()
+
+
 def imported(package: str) -> set[str]:
     """Names of the distributions that a package of ours imports."""
     sources = [source for source in tracked("*.py") if source.path.startswith(f"{package}/")]
     modules = {name.partition(".")[0] for source in sources for _, name in imports(source)}
     foreign = modules - {*PACKAGES, *sys.stdlib_module_names}
-    distributions = packages_distributions()
+    distributions = _distributions()
     names = {canonicalize_name(distributions[module][0]) for module in foreign}
     return {str(COME_ALONG.get(name, name)) for name in names} - HOSTS
 

@@ -26,7 +26,7 @@ VIEWS = (
 PLACES = st.sampled_from(VIEWS)
 RELEASE = st.sampled_from(["kip", *RELEASES])
 FORM = st.sampled_from([[], ["-o", "json"], ["--exactly-once"], ["--exactly-once", "-o", "json"]])
-LOGS = examples(60, proved=500)
+LOGS = examples(30, proved=500)
 """Few examples, because a command takes as long as hundreds of folds."""
 
 

@@ -28,7 +28,7 @@ def event_texts(entries: list[Entry]) -> Callable[[], object]:
 
 def test_history_grows_linearly_with_config_keys() -> None:
     """The cost of a history grows linearly with the number of config keys."""
-    assert_linear(lambda n: event_texts(config(connector("c", **keys(n)))), 100)
+    assert_linear(lambda n: event_texts(config(connector("c", **keys(n)))), 50)
 
 
 def keys(number: int) -> dict[str, str]:
@@ -38,7 +38,7 @@ def keys(number: int) -> dict[str, str]:
 
 def test_history_grows_linearly_with_task_configs() -> None:
     """The cost is linear, although the commit changes all task configs at once."""
-    assert_linear(lambda n: event_texts(config(connector("c"), *tasks("c", n))), 100)
+    assert_linear(lambda n: event_texts(config(connector("c"), *tasks("c", n))), 50)
 
 
 def test_history_grows_linearly_with_task_statuses() -> None:
@@ -50,7 +50,7 @@ def test_history_grows_linearly_with_task_statuses() -> None:
             status(*((name, RUNNING) for name in names), *((name, None) for name in names))
         )
 
-    assert_linear(prepared, 100)
+    assert_linear(prepared, 50)
 
 
 def test_history_grows_linearly_with_active_topics() -> None:
@@ -60,7 +60,7 @@ def test_history_grows_linearly_with_active_topics() -> None:
         lambda n: event_texts(
             status(*((f"status-topic-{at}:connector-c", value) for at in range(n)))
         ),
-        100,
+        50,
     )
 
 
@@ -95,4 +95,4 @@ def test_hazards_grow_linearly_with_tombstones_and_tasks() -> None:
         log = [*removed, *status(*reports, partition=1)]
         return lambda: hazards(log, KIP)
 
-    assert_linear(prepared, 150)
+    assert_linear(prepared, 75)

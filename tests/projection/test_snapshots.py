@@ -87,7 +87,7 @@ async def make_topics(log: SqliteLog | MemoryLog) -> None:
 # --- the law ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(30, proved=2_000))
+@settings(max_examples=examples(15, proved=2_000))
 @given(
     logs(max_size=60),
     st.tuples(profiles, st.booleans()),

@@ -87,7 +87,7 @@ async def every_view(world: World) -> list[str]:
     return lines
 
 
-@settings(max_examples=examples(15, proved=10_000))
+@settings(max_examples=examples(8, proved=10_000))
 @given(logs(), profiles | st.just(Profile.of("kip")))
 def test_every_log_can_be_printed(entries: list[Entry], profile: Profile) -> None:
     """Output of any log has no blank line or comment, and is the same each time.

@@ -17,6 +17,7 @@ from controlplane.settings.known_settings import UNUSED, unused
 from controlplane.settings.listeners import ResponseHeaderSettings
 from controlplane.settings.security import Secret
 from controlplane.terminal.worker_options import tables
+from tests.conftest import sampled
 from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import release_path
 
@@ -144,7 +145,7 @@ def ours() -> dict[str, EffectiveValue]:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", sampled(RELEASES, RELEASES[0], NEWEST))
 def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
     """Each key is used or listed as unused, so a worker's file causes no warnings."""
     kafkas = kafkas_readings(judge, release)

@@ -1,10 +1,7 @@
-"""Process that its test kills: a source, its topic, and a sink on an embedded log.
-
-python -m tests.worker.killed_worker LOG OUT exactly-once|at-least-once
-"""
+"""Process that its test kills: a source, its topic, and a sink on an embedded log."""
 
 import asyncio
-import sys
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from controlplane.connectors import shipped
@@ -27,7 +24,7 @@ SOURCE = {
 }
 
 
-async def run_until_killed(log: str, out: Path, *, exactly_once: bool) -> None:
+async def run_until_killed(log: str, out: Path, started: Event, *, exactly_once: bool) -> None:
     """Run until the process is killed; the first life creates the connectors."""
     runtime = RuntimeSettings(
         offset_flush_interval_ms=20,
@@ -49,12 +46,10 @@ async def run_until_killed(log: str, out: Path, *, exactly_once: bool) -> None:
             }
             await worker.plane.execute(CreateConnector("source", SOURCE))
             await worker.plane.execute(CreateConnector("sink", sink))
-        sys.stdout.write("started\n")
-        sys.stdout.flush()
+        started.set()
         await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
-    asyncio.run(
-        run_until_killed(sys.argv[1], Path(sys.argv[2]), exactly_once=sys.argv[3] == "exactly-once")
-    )
+def run_worker(log: str, out: Path, mode: str, started: Event) -> None:
+    """Run in this process; `mode`: exactly-once or at-least-once."""
+    asyncio.run(run_until_killed(log, out, started, exactly_once=mode == "exactly-once"))

@@ -26,6 +26,7 @@ from controlplane.projection.loader import load
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.worker import ConnectWorker
+from tests.cli.command_calls import shell
 from tests.conftest import ROOT
 from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import (
@@ -128,15 +129,7 @@ def test_a_connector_that_kills_the_process_is_stopped_without_a_worker(tmp_path
     assert second >= first + WRITTEN_IN_A_LIFE
     check_reports(asyncio.run(reports_in(log)), lives=2)
     stop = ("stop", "exiting", "--cluster", f"sqlite:///{log}")
-    stopped = subprocess.run(
-        [sys.executable, "-m", "controlplane", *stop],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert stopped.stdout == "exiting: stopped\n"
+    assert shell(*stop) == (0, "exiting: stopped\n", "")
     asyncio.run(_check_stopped(log))
     assert asyncio.run(numbers_written(log)) >= second + WRITTEN_IN_A_LIFE
 

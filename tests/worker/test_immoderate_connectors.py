@@ -157,7 +157,7 @@ class Wide(Source):
             yield task.idle(0.05)
 
 
-PARTITIONS = 1_000_000 if PROVE else 10_000
+PARTITIONS = 1_000_000 if PROVE else 5_000
 """Number of source partitions of one task."""
 
 ANSWERS = 10

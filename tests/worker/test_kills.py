@@ -5,8 +5,7 @@ life repeats at most the records since the last commit.
 """
 
 import json
-import subprocess
-import sys
+import multiprocessing
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -19,22 +18,29 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.projection.loader import load
-from tests.conftest import PROVE, ROOT, seeded
+from tests.conftest import PROVE, seeded
+from tests.patience import PATIENCE_S
+from tests.worker.killed_worker import run_worker
 
-KILLS = 300 if PROVE else 4
+KILLS = 300 if PROVE else 3
 """Lives of the process; each is killed at a random moment of its first second."""
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.worker.killed_worker"])
+"""Forks of a process with the imports of the worker, which take longer than most lives."""
 
 pytestmark = pytest.mark.slow
 
 
 def live(log: Path, out: Path, mode: str, seconds: float) -> None:
     """Run the process for a while, and kill it."""
-    command = [sys.executable, "-m", "tests.worker.killed_worker", str(log), str(out), mode]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "started\n"
-        time.sleep(seconds)
-        process.kill()
+    started = FORKS.Event()
+    process = FORKS.Process(target=run_worker, args=(str(log), out, mode, started))
+    process.start()
+    assert started.wait(PATIENCE_S)
+    time.sleep(seconds)
+    process.kill()
+    process.join()
 
 
 class LifeChecks:

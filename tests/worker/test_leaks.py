@@ -50,11 +50,11 @@ from tests.worker.worker_fixture import (
     until_state,
 )
 
-CYCLES = 1_000 if PROVE else 25
+CYCLES = 1_000 if PROVE else 15
 """Number of cycles. Each one stops, resumes, restarts, pauses and reconfigures a connector."""
 
-SQLITE_CYCLES = 1_000 if PROVE else 5
-FAILURES = 100 if PROVE else 20
+SQLITE_CYCLES = 1_000 if PROVE else 3
+FAILURES = 100 if PROVE else 10
 
 LATE_S = 0.2
 """Delay in the cancellation of a `watch`; it fixes the order in which two threads act."""

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import PROVE, ROOT, sampled
 from tests.worker.many_partitions import PartitionCosts
 
-PARTITIONS = 1_000_000 if PROVE else 20_000
+PARTITIONS = 1_000_000 if PROVE else 10_000
 FEWER = PARTITIONS // 10
 
 PARTITION_KIB = 4

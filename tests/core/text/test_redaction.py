@@ -4,7 +4,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.text.redaction import (
@@ -17,6 +17,7 @@ from controlplane.core.text.redaction import (
     redacted_refusal,
     redacted_text,
 )
+from tests.conftest import examples
 
 PEM = "-----{0} {2}-----{{}}-----{1} {2}-----".format("BEGIN", "END", "PRIVATE KEY")
 
@@ -244,6 +245,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(st.dictionaries(st.text() | st.sampled_from(SECRET), JSON, max_size=5))
 def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
     """Redaction keeps all keys, and is idempotent."""
