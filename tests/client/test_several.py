@@ -4,9 +4,6 @@ import asyncio
 import json
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 
 import click
@@ -22,6 +19,8 @@ from controlplane.client.commands.batch import (
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported, WaitTimedOut
 from controlplane.terminal.exit_codes import INTERRUPTED
 from tests.client.client_calls import ClusterCalls, FakeWorker
+from tests.conftest import ROOT
+from tests.forked_commands import started
 
 NAMES = ("jdbc-a", "jdbc-b", "jdbc-c")
 POLL_S = 0.2
@@ -186,23 +185,18 @@ async def test_workers_of_kafka_refuse_a_dry_run_once() -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_an_interrupted_command_sums_up(three: ClusterCalls, form: str) -> None:
+async def test_an_interrupted_command_sums_up(three: ClusterCalls, form: str) -> None:
     """Ctrl-C prints one failure, one in doubt, and the others as not begun; exit code 130.
 
     No worker runs here, so the command waits for the second connector until Ctrl-C.
     """
     words = ("stop", "nix", *NAMES, "--wait", "--timeout", "3600", "-c", three.where, "-o", form)
-    with subprocess.Popen(
-        [sys.executable, "-m", "controlplane", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
-        while targets(three)["jdbc-a"] != "STOPPED":
-            assert program.poll() is None
-            time.sleep(POLL_S)
-        program.send_signal(signal.SIGINT)
-        out, err = program.communicate()
+    program = await started(*words, cwd=ROOT)
+    while (await asyncio.to_thread(targets, three))["jdbc-a"] != "STOPPED":
+        assert program.returncode is None
+        await asyncio.sleep(POLL_S)
+    program.send_signal(signal.SIGINT)
+    out, err = (output.decode() for output in await program.communicate())
     assert program.returncode == INTERRUPTED, err
     assert "jdbc-a: interrupted; the request may have been carried out, so check\n" in err
     results = {"nix": "failed", "jdbc-a": "interrupted", "jdbc-b, jdbc-c": "not begun"}
@@ -212,4 +206,4 @@ def test_an_interrupted_command_sums_up(three: ClusterCalls, form: str) -> None:
     else:
         rows = [re.split(r"  +", line) for line in out.splitlines()[-3:]]
         assert {names: did for did, _, names in rows} == results
-    assert targets(three)["jdbc-b"] == "RUNNING"
+    assert (await asyncio.to_thread(targets, three))["jdbc-b"] == "RUNNING"

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from controlplane.core.entry import Entry
 from controlplane.terminal import tables
 from controlplane.terminal.tables import LONGEST_WORD, table
 from tests.cli.command_calls import ROOT, call, embedded
+from tests.forked_commands import command_words
 
 WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)
 CELLS = st.lists(WORDS, max_size=5).map(" ".join)
@@ -115,7 +115,8 @@ def wordy(tmp_path: Path) -> Path:
 def piped(*words: object) -> list[str]:
     """Lines that a command writes into a pipe; `COLUMNS` is unset."""
     environment = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
-    program = [sys.executable, "-m", *map(str, words)]
+    name, *arguments = map(str, words)
+    program = [*command_words(name), *arguments]
     done = subprocess.run(
         program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
