@@ -34,9 +34,20 @@ HOSTILE = {
 }
 
 
+def _tier(command: str, number: int) -> tuple[pytest.MarkDecorator, ...]:
+    """`make test` runs all cases with `apply`, and the first one with the other commands."""
+    return () if command == "apply" or number == 0 else (pytest.mark.prove,)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("apply", "-f"), ("diff", "-f"), ("bundle", "import")])
-@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize(
+    ("words", "case"),
+    [
+        pytest.param(words, case, marks=_tier(words[0], number))
+        for words in (("apply", "-f"), ("diff", "-f"), ("bundle", "import"))
+        for number, case in enumerate(HOSTILE)
+    ],
+)
 def test_hostile_yaml_is_refused_in_a_sentence(
     case: str, words: tuple[str, ...], cluster: ClusterCalls
 ) -> None:

@@ -1,6 +1,7 @@
 """A search for a moment gives the same result with and without snapshots."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,15 +104,29 @@ async def ends_or_refusal(log: ReadableLog, moment: str, now: Ends) -> Ends | st
 # --- reading only what lies between ----------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def closed_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """File of a log of 310 records per topic, with snapshots after 100, 200 and 300 of them."""
+    path = tmp_path_factory.mktemp("closed") / "log.db"
+
+    async def fill() -> None:
+        log = await SqliteLog.open(path, settings=QUICK)
+        await make_topics(log)
+        for first in (0, 100, 200):
+            await log.put(lived(first, 100))
+            assert await keep(log) == [CONFIG, OFFSETS, STATUS]
+        await log.put(lived(300, 10))
+        await log.close()
+
+    asyncio.run(fill())
+    return path
+
+
 @pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
-    """A log of 310 records per topic, with snapshots after 100, 200 and 300 of them."""
+async def log(closed_log: Path, tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    """Copy of this log, open."""
+    shutil.copytree(closed_log.parent, tmp_path, dirs_exist_ok=True)
     log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
-    await make_topics(log)
-    for first in (0, 100, 200):
-        await log.put(lived(first, 100))
-        assert await keep(log) == [CONFIG, OFFSETS, STATUS]
-    await log.put(lived(300, 10))
     yield log
     await log.close()
 
