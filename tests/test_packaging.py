@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.tidy.layers import imports
-from tests.tidy.source import PACKAGES, ROOT, tracked
+from tests.tidy.source import PACKAGES, ROOT, parse, tracked
 
 COME_ALONG = {"h11": "uvicorn", "py4j": "pyspark"}
 """Imported packages without an own requirement, each with the dependency that requires it."""
@@ -162,6 +162,7 @@ def _distributions() -> Mapping[str, list[str]]:
 def imported(package: str) -> set[str]:
     """Names of the distributions that a package of ours imports."""
     sources = [source for source in tracked("*.py") if source.path.startswith(f"{package}/")]
+    parse(sources)
     modules = {name.partition(".")[0] for source in sources for _, name in imports(source)}
     foreign = modules - {*PACKAGES, *sys.stdlib_module_names}
     distributions = _distributions()

@@ -1,7 +1,5 @@
 """The house rules; each rule is proven to fail on a small bad source."""
 
-import ast
-import gc
 import re
 from statistics import median
 
@@ -28,7 +26,7 @@ from tests.tidy.layers import (
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
 from tests.tidy.sentences import long_docstring_sentences, long_sentences
-from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, tracked
+from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, parse, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
 from tests.tidy.wording import (
@@ -46,16 +44,9 @@ from tests.tidy.wording import (
 
 @pytest.fixture(scope="module")
 def python() -> list[SourceFile]:
-    """Every Python file of the repository, parsed.
-
-    Garbage collection of the syntax trees would take as long as parsing.
-    """
+    """Every Python file of the repository, parsed."""
     sources = tracked("*.py")
-    gc.disable()
-    for source in sources:
-        assert [*source.nodes(ast.Module)]
-    gc.freeze()
-    gc.enable()
+    parse(sources)
     return sources
 
 

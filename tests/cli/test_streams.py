@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +19,18 @@ from tests.process_states import process_state
 LIFE = ROOT / "tests/histories/life-3.9.log.jsonl"
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> str:
-    """Log with the recorded connectors."""
-    path = tmp_path / "life.db"
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Embedded log with the recorded connectors."""
+    path = tmp_path_factory.mktemp("imported") / "life.db"
     assert call("import", LIFE, path).code == 0
-    return f"sqlite:///{path}"
+    return path
+
+
+@pytest.fixture
+def log(imported: Path, tmp_path: Path) -> str:
+    """Copy of this log."""
+    return f"sqlite:///{shutil.copy(imported, tmp_path)}"
 
 
 def bash(words: str) -> CommandResult:

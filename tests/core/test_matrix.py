@@ -413,10 +413,10 @@ def test_live_events_call_the_listener(key: str) -> None:
 def test_poison_ends_the_log_thread_before_3_9() -> None:
     """A poison record ends the log thread of a running worker, from 3.9 on only the batch."""
     log = config(LIVE, (None, "{}"), connector("b"))
-    found = {release: hazards(log, Profile.of(release)) for release in PROFILE_NAMES}
+    by_release = {release: hazards(log, Profile.of(release)) for release in PROFILE_NAMES}
     dangers = {
         release: [(hazard.danger, hazard.reason.rpartition("a running one ")[2]) for hazard in each]
-        for release, each in found.items()
+        for release, each in by_release.items()
     }
     before, since = (
         [(Danger.STOPS_WORKER, fate)] for fate in ("never reads on", "loses the rest of its batch")

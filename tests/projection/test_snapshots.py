@@ -25,7 +25,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.past_states import PastStates, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.terminal.progress_bar import LogWithProgress
-from tests.conftest import examples
+from tests.conftest import PROVE, examples
 from tests.laws.entries import TOPICS, logs, profiles
 from tests.projection.loaded_state import state_of
 
@@ -426,7 +426,7 @@ async def test_a_cancelled_snapshot_does_not_exist(log: SqliteLog) -> None:
     """A cancelled snapshot does not exist; the next attempt starts anew."""
     state = await state_of(log)
     cancelled = 0
-    for steps in range(400):
+    for steps in range(0, 400, 1 if PROVE else 2):
         task = asyncio.create_task(keep_snapshots(log, state, EAGER))
         for _ in range(steps):
             await asyncio.sleep(0)
