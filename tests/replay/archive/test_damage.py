@@ -200,11 +200,19 @@ def test_verify_checks_rows_and_derived_files(damaged: Path, damage: Damage, sen
     assert sentence in refusal(call("verify", damaged))
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Archive with daily snapshots."""
+    folder = tmp_path_factory.mktemp("lasting")
+    archive(folder, lasting_days(recorded_entries("life-3.9")))
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
-def test_a_damaged_snapshot_is_not_used(ending: str, tmp_path: Path) -> None:
+def test_a_damaged_snapshot_is_not_used(ending: str, lasting: Path, tmp_path: Path) -> None:
     """A damaged snapshot's rows and states are not used; `--from-segments` works without them."""
-    archive(tmp_path, lasting_days(recorded_entries("life-3.9")))
+    shutil.copytree(lasting, tmp_path, dirs_exist_ok=True)
     sound = call("state", tmp_path)
     path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))
     whole = bytearray(path.read_bytes())

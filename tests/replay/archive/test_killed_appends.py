@@ -26,7 +26,7 @@ def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
         "tests.replay.archive.history_crashes",
         str(tmp_path),
         HISTORY,
-        "1" if PROVE else "4",
+        "1" if PROVE else "8",
     ]
     subprocess.run(command, cwd=ROOT, check=True)
     entries = first_of(HISTORY)

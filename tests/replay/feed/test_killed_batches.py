@@ -14,7 +14,7 @@ from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.slow
 
-EVERY = 1 if PROVE else 20
+EVERY = 1 if PROVE else 40
 """Number of steps between two crashes."""
 
 

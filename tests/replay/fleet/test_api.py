@@ -1,5 +1,6 @@
 """The Python API without Spark: tables, problems, files and views."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ HIDDEN = "[hidden]"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    """Copy of the archive, which a test may damage."""
+    return Path(shutil.copytree(folder, tmp_path / "copied"))
 
 
 @pytest.fixture(scope="module")
@@ -193,16 +200,14 @@ def test_files_of_commands_have_the_rows_of_the_tables(
 # --- unreadable clusters ------------------------------------------------------------------------
 
 
-def test_a_damaged_file_concerns_one_cluster(tmp_path: Path) -> None:
+def test_a_damaged_file_concerns_one_cluster(archive: OpenArchive[pa.Table], copied: Path) -> None:
     """The damaged cluster has no rows and is named with the reason; the others have rows."""
-    folder = fleet_in(tmp_path)
-    whole = replay.open(str(folder))
     expected = {
-        name: [row for row in rows_of(whole.state(name)) if "'life'" not in row]
+        name: [row for row in rows_of(archive.state(name)) if "'life'" not in row]
         for name in STATE_SCHEMAS
     }
-    damage_files(folder, "life")
-    archive = replay.open(str(folder))
+    damage_files(copied, "life")
+    archive = replay.open(str(copied))
     problems = {
         row["cluster"]: row["problem"] for row in archive.summaries().to_pylist() if row["problem"]
     }
@@ -216,21 +221,19 @@ def test_a_damaged_file_concerns_one_cluster(tmp_path: Path) -> None:
             assert {row["cluster"] for row in ask().to_pylist()} == {*NAMES} - {"life"}
 
 
-def test_missing_manifests_are_a_problem(tmp_path: Path) -> None:
+def test_missing_manifests_are_a_problem(copied: Path) -> None:
     """A cluster whose manifests are gone is listed, with the reason."""
-    folder = fleet_in(tmp_path)
-    for path in (folder / "cluster=odd" / "_manifest").iterdir():
+    for path in (copied / "cluster=odd" / "_manifest").iterdir():
         path.unlink()
-    listed = replay.open(str(folder)).clusters().to_pylist()
+    listed = replay.open(str(copied)).clusters().to_pylist()
     assert [row["cluster"] for row in listed if row["problem"]] == ["odd"]
     assert "restore the manifests of cluster odd" in str(listed)
 
 
-def test_a_problem_can_end_the_query(tmp_path: Path) -> None:
+def test_a_problem_can_end_the_query(copied: Path) -> None:
     """With `unreadable="raise"` nothing is left out silently."""
-    folder = fleet_in(tmp_path)
-    damage_files(folder, "life")
-    archive = replay.open(str(folder), unreadable="raise")
+    damage_files(copied, "life")
+    archive = replay.open(str(copied), unreadable="raise")
     for ask in (archive.state, archive.timeline, archive.audit):
         with pytest.raises(UnreadableCluster, match=r"^life: .* was altered"):
             ask()
@@ -308,12 +311,11 @@ def full_disk(*_: object, **__: object) -> None:
     raise NotWritable("no room")
 
 
-def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
+def test_an_unreadable_cluster_has_no_files(copied: Path, tmp_path: Path) -> None:
     """The other clusters have files; the summaries name the unreadable one."""
-    archive = fleet_in(tmp_path / "archive")
-    damage_files(archive, "life")
+    damage_files(copied, "life")
     folder = tmp_path / "state"
-    summaries = replay.open(str(archive)).write_state(str(folder)).to_pylist()
+    summaries = replay.open(str(copied)).write_state(str(folder)).to_pylist()
     assert [row["cluster"] for row in summaries if row["problem"]] == ["life"]
     assert {path.name for path in (folder / "tasks").iterdir()} == {
         f"cluster={name}" for name in NAMES if name != "life"

@@ -1,5 +1,6 @@
 """`replay compact-archive`: its output, its options, and archives in object stores."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +16,18 @@ ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 LOOKS = 3
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Archive of a few looks, which no test changes."""
+    folder = tmp_path_factory.mktemp("sound")
+    looks(folder, ENTRIES, LOOKS)
+    return folder
+
+
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """Archive of a few looks."""
-    looks(tmp_path / "small", ENTRIES, LOOKS)
-    return tmp_path / "small"
+def small(sound: Path, tmp_path: Path) -> Path:
+    """Copy of an archive of a few looks."""
+    return Path(shutil.copytree(sound, tmp_path / "small"))
 
 
 @pytest.fixture(scope="module")

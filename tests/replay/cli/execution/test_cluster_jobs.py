@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,12 +42,19 @@ def add(folder: Path, name: str, log: Planted) -> None:
     capture(folder, log_of(log.entries), name=name)
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three clusters: two are compatible, and `north` needs preparation for 3.9."""
+    folder = tmp_path_factory.mktemp("sound")
     for name, log in zip(CLUSTERS, (stopped(), quiet(), running()), strict=True):
-        add(tmp_path / "fleet", name, log)
-    return tmp_path / "fleet"
+        add(folder, name, log)
+    return folder
+
+
+@pytest.fixture
+def fleet(sound: Path, tmp_path: Path) -> Path:
+    """Copy of the three clusters, which a test may change."""
+    return Path(shutil.copytree(sound, tmp_path / "fleet"))
 
 
 LINT = ("lint", "--release", "3.9")
@@ -361,7 +369,7 @@ def test_ctrl_c_keeps_finished_clusters(
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.prove), 2])
 def test_an_interrupted_job_is_resumed(jobs: int, tmp_path: Path) -> None:
     """A real signal interrupts the job; the next run does not process finished clusters again."""
-    history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(4)]
+    history, names = log_of(recorded_entries("roll-3.4-3.9-3.4")), [f"roll-{n}" for n in range(4)]
     for name in names:
         capture(tmp_path / "fleet", history, name=name, sizes=SIZES)
     kept, page = tmp_path / "kept", tmp_path / "page.html"
@@ -381,18 +389,27 @@ def test_an_interrupted_job_is_resumed(jobs: int, tmp_path: Path) -> None:
     assert len([*kept.glob("*.json")]) == 4
 
 
+LINT_EACH = """
+import sys
+sys.modules["pyarrow"] = None
+from replay.cli.main import main
+for log in sys.argv[1:]:
+    try:
+        main(["lint", log, "--release", "3.9"])
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+"""
+"""Check of each argument without pyarrow; prints the exit codes on standard error."""
+
+
 def test_logs_need_no_pyarrow(tmp_path: Path) -> None:
     """A missing pyarrow is reported only for archives."""
-    lines = "import sys; sys.modules['pyarrow'] = None; from replay.cli.main import main; main()"
-    codes, sentences = [], []
     archive, empty = tmp_path / "archive", tmp_path / "empty"
     (archive / "cluster=a").mkdir(parents=True)
     empty.mkdir()
-    for where in (ROLL, archive, empty):
-        words = [sys.executable, "-c", lines, "lint", str(where), "--release", "3.9"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        codes.append(done.returncode)
-        sentences.append(done.stderr)
-    assert codes == [0, 2, 2]
-    assert "pip install 'numpy" in sentences[1]
-    assert sentences[2] == f"Error: {empty} is no archive: create one with `replay capture`\n"
+    words = [sys.executable, "-c", LINT_EACH, str(ROLL), str(archive), str(empty)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    *printed, missing, second, other, third = done.stderr.splitlines()
+    assert (printed[-1], second, third) == ("0", "2", "2")
+    assert "pip install 'numpy" in missing
+    assert other == f"Error: {empty} is no archive: create one with `replay capture`"
