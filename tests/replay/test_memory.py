@@ -6,22 +6,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
-from replay.archive.segments.segment_files import SegmentSizes
 from tests.conftest import PROVE
-from tests.replay.archive.archives import archive
 from tests.tidy.source import ROOT
+
+pytestmark = pytest.mark.slow
 
 RECORDS = 5_000
 VALUE_BYTES = 2_000
 KEYS = 100
-
-SIZES = SegmentSizes(segment_records=2_000, row_group_rows=500)
-"""Small segments; each row group has a megabyte of values."""
 
 MANY = 8 if PROVE else 6
 """Size of the large log, as a multiple of the small one: 50 or 70 MB more of values in each topic.
@@ -89,13 +87,23 @@ def peak_bytes(command: str) -> int:
     return int(done.stderr.splitlines()[-1])
 
 
+class Captured(NamedTuple):
+    """A small and a large archive, captured by processes."""
+
+    folder: Path
+    peaks_bytes: list[int]
+    """Peak memory of each capture."""
+
+
 @pytest.fixture(scope="module")
-def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small and a large archive."""
-    folder = tmp_path_factory.mktemp("archives")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
+    """Capture a short and a long log; both tests use the archives."""
+    folder, peaks_bytes = tmp_path_factory.mktemp("captured"), []
     for name, records in (("small", RECORDS), ("large", MANY * RECORDS)):
-        archive(folder / name, list(entries(records)), SIZES)
-    return folder
+        asyncio.run(write(folder / f"{name}.db", records))
+        command = f"capture --once {folder / name}.db {folder / name} -o json"
+        peaks_bytes.append(peak_bytes(command))
+    return Captured(folder, peaks_bytes)
 
 
 COMMANDS = (
@@ -113,30 +121,29 @@ A timeline holds records as Python objects: all records of the large archive tak
 
 
 @ON_LINUX
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "room_bytes"), COMMANDS, ids=["state", "from-segments", "verify", "timeline"]
 )
 def test_more_records_take_no_more_memory(
-    archives: Path, tmp_path: Path, command: str, room_bytes: int
+    captured: Captured, tmp_path: Path, command: str, room_bytes: int
 ) -> None:
     """The peak is bounded with all segments read, and with snapshots or winners in their place."""
     small, large = (
-        peak_bytes(command.format(archive=archives / name, file=tmp_path / f"{name}.parquet"))
+        peak_bytes(
+            command.format(archive=captured.folder / name, file=tmp_path / f"{name}.parquet")
+        )
         for name in ("small", "large")
     )
     assert large - small < room_bytes
 
 
 @ON_LINUX
-def test_a_longer_log_is_captured_in_no_more_memory(tmp_path: Path) -> None:
+def test_a_longer_log_is_captured_in_no_more_memory(captured: Captured) -> None:
     """Records are written in portions while the log is read."""
-    peaks = []
     for name, records in (("small", RECORDS), ("large", MANY * RECORDS)):
-        asyncio.run(write(tmp_path / f"{name}.db", records))
-        command = f"capture --once {tmp_path / name}.db {tmp_path / name} -o json"
-        peaks.append(peak_bytes(command))
-        assert len(list((tmp_path / name).rglob("segment-*"))) > 2 * records // MANY // RECORDS
+        segments = list((captured.folder / name).rglob("segment-*"))
+        assert len(segments) > 2 * records // MANY // RECORDS
     # The small capture does not fill every buffer. Full buffers take 30 to 45 MB more, whatever
     # the length of the log.
-    assert peaks[1] - peaks[0] < 2 * ROOM_BYTES
+    small, large = captured.peaks_bytes
+    assert large - small < 2 * ROOM_BYTES
