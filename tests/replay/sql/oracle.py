@@ -95,9 +95,9 @@ class SqlOracle:
         self.logs({NAME: entries})
 
     @contextmanager
-    def turned(self, rule: str, release: str) -> Iterator[None]:
-        """Invert a rule of one release within the block."""
-        turn = f"update releases set {rule} = not {rule} where release = '{release}'"
+    def turned(self, rule: str) -> Iterator[None]:
+        """Invert a rule of every release within the block; no release reads another's rules."""
+        turn = f"update releases set {rule} = not {rule}"
         self._duck.execute(turn)
         yield
         self._duck.execute(turn)

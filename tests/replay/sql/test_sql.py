@@ -29,8 +29,8 @@ pytestmark = pytest.mark.slow
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = examples(8, proved=1_500)
-RECORDS = 1_000_000 if PROVE else 20_000
+EXAMPLES = examples(5, proved=1_500)
+RECORDS = 1_000_000 if PROVE else 8_000
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 """Phases of hypothesis, with shrinking: a failure shows its smallest log."""
 
