@@ -30,7 +30,7 @@ def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
 
 
 @settings(
-    max_examples=examples(30, proved=600), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    max_examples=examples(15, proved=600), phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
 @given(logs(), st.data())
 def test_an_archive_holds_every_record_of_the_log(log: list[Entry], data: st.DataObject) -> None:

@@ -20,7 +20,7 @@ from tests.replay.archive.merges import LARGER, looks, merge_answers, merged, st
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(6, proved=500)
+EXAMPLES = examples(4, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 
 HISTORY = "life-3.9"
@@ -76,6 +76,6 @@ def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
     assert (result.manifests, result.merged) == ((20, 1), True)
     assert result.segments[1] * 5 < result.segments[0]
     assert removal.removed > 100
-    for moment in [*moments(entries)][:: 40 if PROVE else 160]:
+    for moment in [*moments(entries)][:: 40 if PROVE else 320]:
         assert states_at(after, moment) == states_at(before, moment)
     assert merge_answers(after) == merge_answers(before)

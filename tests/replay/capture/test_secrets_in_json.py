@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import example, given, reject
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from controlplane.core.codec import decode_config
@@ -25,6 +25,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
 from replay.capture.encoded_text import without_secrets
 from replay.capture.secrets import SecretPolicy, decrypted, dropped_secrets, encrypted_secrets
+from tests.conftest import examples
 from tests.laws.entries import deep
 
 KEY = bytes(range(64))
@@ -291,6 +292,7 @@ def _hidden(text: str) -> str:
     return redacted_text(without_secrets(text, lambda _: HIDDEN))
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(values)
 def test_every_release_reads_the_same_values(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes
@@ -327,6 +329,7 @@ def unescaped(text: str) -> Iterator[str]:
         text = re.sub(r"\\+u([0-9A-Fa-f]{4})", lambda escape: chr(int(escape[1], 16)), text)
 
 
+@settings(max_examples=examples(30, proved=10_000))
 @given(values)
 @example(b'{"properties":{"note":"cGFzc3dvcmQ9aHVudGVyMg=="}}')
 @example('{"token":"["😀hunter2"]}'.encode("utf-16-be"))

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.core.entry import Entry
-from tests.conftest import PROVE
+from tests.conftest import PROVE, sampled
 from tests.recorded_requests import HISTORIES
 from tests.replay.archive.archives import archive as archived
 from tests.replay.cli.replay_calls import call, refusal
@@ -173,14 +173,14 @@ def test_history_shows_the_meaning_of_each_record(archive: Path) -> None:
     assert "waits for the commit" in result.out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("timeline", "--offsets", "--profile", "all"),
-        ("timeline", "--digests", "--profile", "all"),
-        ("history", "--connector", "pages", "--profile", "3.4", "--profile", "3.9"),
-    ],
+WITH_JOBS = (
+    ("timeline", "--offsets", "--profile", "all"),
+    ("timeline", "--digests", "--profile", "all"),
+    ("history", "--connector", "pages", "--profile", "3.4", "--profile", "3.9"),
 )
+
+
+@pytest.mark.parametrize("words", sampled(WITH_JOBS, WITH_JOBS[0]))
 def test_jobs_do_not_change_the_output(archive: Path, words: tuple[str, ...]) -> None:
     """The output order does not depend on how processes share topics and releases."""
     command, *rest = words

@@ -78,7 +78,7 @@ def test_engine_and_service_agree_at_every_observed_point(name: str, tmp_path: P
             )
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", sampled(STORIES, *USUAL))
 def test_one_query_gives_the_state_of_every_release(name: str, tmp_path: Path) -> None:
     """One query gives the right state at the end for all profiles."""
     entries = recorded_entries(name)

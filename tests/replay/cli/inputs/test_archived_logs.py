@@ -22,6 +22,7 @@ from controlplane.terminal.extras import install_command
 from replay.cli.main import COMMANDS
 from replay.cli.optional_packages import EXTRAS
 from replay.engine.states.state_digest import digest
+from tests.conftest import sampled
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import log_of, served
 from tests.replay.cli.embedded_logs import write_config
@@ -333,7 +334,7 @@ def test_commands_import_no_pandas(tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("extra", ["replay", "spark"])
+@pytest.mark.parametrize("extra", sampled(["replay", "spark"], "spark"))
 def test_the_install_command_installs_the_extra(extra: str) -> None:
     """The installed packages satisfy the command; it needs no index and downloads none."""
     program, *words = shlex.split(install_command(extra))
