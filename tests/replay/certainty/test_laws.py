@@ -22,11 +22,13 @@ from replay.archive.readings.reading_columns import PartitionReadings
 from replay.archive.stores.store import FolderStore
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
-from tests.conftest import sampled
+from tests.conftest import PROVE, sampled
 from tests.replay.archive.merges import earlier_merge
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
 
 pytestmark = pytest.mark.slow
+
+PER_TEST = 10 if PROVE else 5
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
@@ -94,11 +96,11 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
     return counted
 
 
-@pytest.mark.parametrize("first", sampled(range(0, 40, 5), 0))
+@pytest.mark.parametrize("first", sampled(range(0, 40, PER_TEST), 0))
 def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
     """Certain answers are correct for any legal cleaning between looks at any time."""
     counted: Counter[tuple[str, bool]] = Counter()
-    for seed in range(first, first + 5):
+    for seed in range(first, first + PER_TEST):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
     assert len(counted) == 2 * len(PARTITIONS)  # each topic is certain at times, and at times not
 

@@ -22,7 +22,7 @@ from tests.replay.certainty.lossy_archive import NAME, lossy_archive
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 300 if PROVE else 3
+SEEDS, PER_TEST = (300, 6) if PROVE else (3, 3)
 
 
 class RandomMerges:
@@ -49,10 +49,10 @@ class RandomMerges:
 
 
 @pytest.mark.parametrize("is_losing", sampled((False, True), True))
-@pytest.mark.parametrize("first", range(0, SEEDS, 3))
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) -> None:
     """Up to four merges change no doubt, with holes, gaps, partial and late looks."""
-    for seed in range(first, first + 3):
+    for seed in range(first, first + PER_TEST):
         plain, small = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"small-{seed}")
         merges = RandomMerges(seed)
         before = lossy_archive(seed, plain, is_losing=is_losing).cluster
@@ -67,12 +67,12 @@ def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) 
 
 
 @pytest.mark.parametrize("is_losing", sampled((False, True), True))
-@pytest.mark.parametrize("first", range(0, SEEDS, 3))
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_retentions_add_only_their_own_doubts(
     first: int, tmp_path: Path, *, is_losing: bool
 ) -> None:
     """A removed record counts as archived, so joined looks stay joined."""
-    for seed in range(first, first + 3):
+    for seed in range(first, first + PER_TEST):
         plain, thin = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"thin-{seed}")
         merges = RandomMerges(seed, retains=True)
         before = lossy_archive(seed, plain, is_losing=is_losing).cluster
@@ -83,11 +83,11 @@ def test_retentions_add_only_their_own_doubts(
         assert certainty_from_records(open_cluster(after.store, NAME)) == expected
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 3))
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Path) -> None:
     """Such manifests have every reading; the next merge moves the readings into a file."""
     moved = 0
-    for seed in range(first, first + 3):
+    for seed in range(first, first + PER_TEST):
         moments = Random(f"earlier merges {seed}")
 
         def upkeep(store: ArchiveStore, moments: Random = moments) -> None:
@@ -106,7 +106,7 @@ def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Pat
 def test_the_cases_occur(tmp_path: Path) -> None:
     """The random archives contain joined looks, late and partial readings, holes and gaps."""
     cases_seen = set()
-    for seed in range(3):
+    for seed in range(PER_TEST):
         merges = RandomMerges(seed)
         cluster = lossy_archive(seed, str(tmp_path / str(seed)), merges, is_losing=True).cluster
         merges.merge(cluster.store)
