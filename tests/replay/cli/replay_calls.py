@@ -14,12 +14,13 @@ from tests.patience import wait_until
 from tests.tidy.source import ROOT
 
 
-def call(*arguments: object) -> CommandResult:
-    """Run a command; a traceback fails the test."""
+def call(*arguments: object, columns: int = 160) -> CommandResult:
+    """Run a command in a window of this width; a traceback fails the test."""
     result = CliRunner().invoke(
         main,
         [str(argument) for argument in arguments],
-        env={"COLUMNS": "160", "CONTROLPLANE_DEBUG": "1"},
+        prog_name="replay",
+        env={"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"},
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

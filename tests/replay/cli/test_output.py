@@ -85,20 +85,17 @@ def test_unwritable_paths_are_refused(
 
 def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
     """A window of 60 columns wraps long values."""
-    words = [sys.executable, "-m", "replay", "verify", str(archive)]
-    narrow = {**os.environ, "COLUMNS": "60"}
-    done = subprocess.run(words, cwd=ROOT, env=narrow, capture_output=True, text=True, check=False)
+    shown = call("verify", archive, columns=60).out
     (cluster,) = call("verify", archive, "-o", "json").json
-    assert cluster["head"] in "".join(done.stdout.split())
+    assert cluster["head"] not in shown
+    assert cluster["head"] in "".join(shown.split())
 
 
 @pytest.mark.parametrize("columns", sampled([40, 60], 40))
 def test_tables_of_sentences_break_between_words_in_narrow_windows(columns: int) -> None:
     """No word of a finding is broken: where columns have no room, a row becomes lines."""
-    words = [sys.executable, "-m", "replay", "audit", str(HISTORIES / "odd-records-3.9.log.jsonl")]
-    narrow = {**os.environ, "COLUMNS": str(columns)}
-    done = subprocess.run(words, cwd=ROOT, env=narrow, capture_output=True, text=True, check=False)
-    shown = done.stdout.partition("\n\n")[0]
+    result = call("audit", HISTORIES / "odd-records-3.9.log.jsonl", columns=columns)
+    shown = result.out.partition("\n\n")[0]
     assert max(map(len, shown.splitlines())) <= columns
     expected = {"unreadable-records", "(cluster)", "connect-configs:", "undecodable"}
     assert expected <= {*shown.split()}
@@ -107,15 +104,16 @@ def test_tables_of_sentences_break_between_words_in_narrow_windows(columns: int)
 def test_sentences_on_a_terminal_break_between_words() -> None:
     """Lines break between words; the terminal itself would cut words."""
     log = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
-    words = [sys.executable, "-m", "replay", "compat", str(log), "--from", "3.4", "--to", "3.9"]
-    piped = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ("compat", str(log), "--from", "3.4", "--to", "3.9")
+    piped = call(*words)
     terminal = Terminal()
     narrow = {**os.environ, "TERM": "xterm", "COLUMNS": "50"}
-    with subprocess.Popen(words, cwd=ROOT, env=narrow, stdout=terminal.theirs) as process:
+    command = [sys.executable, "-m", "replay", *words]
+    with subprocess.Popen(command, cwd=ROOT, env=narrow, stdout=terminal.theirs) as process:
         os.close(terminal.theirs)
     terminal.close()
-    assert process.returncode == piped.returncode
-    sentences = [line for line in piped.stdout.splitlines() if len(line) > len("-" * 50)]
+    assert process.returncode == piped.code
+    sentences = [line for line in piped.out.splitlines() if len(line) > len("-" * 50)]
     long_words = {word for line in sentences for word in line.split() if len(word) < len("-" * 24)}
     assert sentences
     plain = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.screen_text)

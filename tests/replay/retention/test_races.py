@@ -10,14 +10,14 @@ from replay.archive.integrity import checked
 from replay.archive.merges.merge import Merger
 from replay.archive.merges.unnamed_files import leftovers, remove_leftovers, remove_replaced
 from replay.archive.stores.hadoop_settings import HadoopSettings
-from replay.archive.stores.store import ArchiveStore, open_store
+from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.plans.retention_plan import older_than
 from replay.errors import ArchiveBusy, ReplayError
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, capture_into, log_of, replayed
-from tests.replay.archive.buckets import Bucket, bucket, in_bucket, in_store, serving
+from tests.replay.archive.buckets import Bucket, bucket, in_bucket, serving
 from tests.replay.archive.merges import (
     KIP,
     LARGER,
@@ -43,9 +43,12 @@ def stores() -> Iterator[Bucket]:
 
 
 @pytest.fixture(params=["folder", pytest.param("objects", marks=pytest.mark.prove)])
-def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
-    """Archive of two looks, in a folder and in a bucket."""
-    return two_looks(in_store(request.param, stores, tmp_path), ENTRIES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArchiveStore:
+    """Archive of two looks, in a folder and in a bucket; the folder needs no server."""
+    if request.param == "folder":
+        return two_looks(FolderStore(str(tmp_path / "archive")), ENTRIES)
+    stores: Bucket = request.getfixturevalue("stores")
+    return two_looks(in_bucket(stores, tmp_path), ENTRIES)
 
 
 def retention(store: ArchiveStore) -> Merger:
