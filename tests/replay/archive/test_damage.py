@@ -174,7 +174,7 @@ SEEN_BY_BOTH: list[tuple[Damage, str]] = [
 @pytest.fixture
 def damaged(sound: Path, tmp_path: Path) -> Path:
     """Copy of the sound archive, for a test to damage."""
-    return Path(shutil.copytree(sound, tmp_path / "damaged"))
+    return shutil.copytree(sound, tmp_path / "damaged")
 
 
 @pytest.mark.parametrize(("damage", "sentence"), SEEN_BY_BOTH)

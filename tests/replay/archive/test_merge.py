@@ -24,6 +24,7 @@ EXAMPLES = examples(4, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 
 HISTORY = "life-3.9"
+LOOKS = 20 if PROVE else 12
 SIZES = st.sampled_from([SegmentSizes(10, 4), LARGER, SegmentSizes()])
 
 
@@ -66,14 +67,14 @@ def test_merges_change_no_answer(
 
 
 def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
-    """A recorded history, stretched over weeks and captured in twenty looks, keeps its answers."""
+    """A recorded history, stretched over weeks and captured in many looks, keeps its answers."""
     entries = lasting_days(recorded_entries(HISTORY))
-    looks(tmp_path / "small", entries, 20)
+    looks(tmp_path / "small", entries, LOOKS)
     before = archive(tmp_path / "one", entries)
     result, removal = merged(tmp_path / "small")
     after = cluster_in(tmp_path / "small")
     assert len(list(after.snapshots)) > 10
-    assert (result.manifests, result.merged) == ((20, 1), True)
+    assert (result.manifests, result.merged) == ((LOOKS, 1), True)
     assert result.segments[1] * 5 < result.segments[0]
     assert removal.removed > 100
     for moment in [*moments(entries)][:: 40 if PROVE else 320]:

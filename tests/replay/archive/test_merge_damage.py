@@ -45,7 +45,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small(sound: Path, tmp_path: Path) -> Path:
     """Copy of an archive of a few looks."""
-    return Path(shutil.copytree(sound, tmp_path / "small"))
+    return shutil.copytree(sound, tmp_path / "small")
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def archive(sound: Path, tmp_path: Path) -> Path:
     """Copy of the sound archive, for a test to damage."""
-    return Path(shutil.copytree(sound, tmp_path / "archive"))
+    return shutil.copytree(sound, tmp_path / "archive")
 
 
 def manifests(archive: Path, cluster: str) -> list[Path]:

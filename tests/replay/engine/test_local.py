@@ -64,15 +64,18 @@ def vector(step: StoryStep) -> str:
 
 @pytest.mark.parametrize("name", sampled(STORIES, *USUAL))
 def test_engine_and_service_agree_at_every_observed_point(name: str, tmp_path: Path) -> None:
-    """Engine and service agree for each recorded release at each observed point."""
+    """Engine and service agree for each recorded release at each observed point.
+
+    `make test` alternates between winners and segments from point to point.
+    """
     entries = recorded_entries(name)
     log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
     exactly_once = name in EXACTLY_ONCE
     points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
     assert points
-    for moment, readers in points.items():
+    for number, (moment, readers) in enumerate(points.items()):
         expected = served(log, moment, readers, exactly_once=exactly_once)
-        for derived in (True, False):
+        for derived in (True, False) if PROVE else (number % 2 == 0,):
             assert (
                 replayed(cluster, moment, readers, LocalOptions(exactly_once, derived)) == expected
             )

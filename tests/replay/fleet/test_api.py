@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(folder: Path, tmp_path: Path) -> Path:
     """Copy of the archive, which a test may damage."""
-    return Path(shutil.copytree(folder, tmp_path / "copied"))
+    return shutil.copytree(folder, tmp_path / "copied")
 
 
 @pytest.fixture(scope="module")

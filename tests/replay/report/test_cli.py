@@ -24,7 +24,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fleet(sound: Path, tmp_path: Path) -> Path:
     """Copy of an archive of the clusters `life` and `roll`."""
-    return Path(shutil.copytree(sound, tmp_path / "fleet"))
+    return shutil.copytree(sound, tmp_path / "fleet")
 
 
 def test_a_page_has_all_clusters_of_an_archive_or_one(fleet: Path, tmp_path: Path) -> None:

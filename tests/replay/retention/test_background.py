@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from shutil import copytree
 from subprocess import Popen
 
 import pytest
@@ -26,11 +27,18 @@ ENTRIES = recorded_entries("aborted-3.9")
 LOOKS = 3
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Archive of a few looks, which no test changes."""
+    folder = tmp_path_factory.mktemp("sound")
+    looks(folder, ENTRIES, LOOKS)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Archive of a few looks."""
-    looks(tmp_path / "archive", ENTRIES, LOOKS)
-    return tmp_path / "archive"
+def folder(sound: Path, tmp_path: Path) -> Path:
+    """Copy of an archive of a few looks."""
+    return copytree(sound, tmp_path / "archive")
 
 
 async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[str]) -> str:

@@ -45,7 +45,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(sound: Path, tmp_path: Path) -> Path:
     """Copy of an archive of a few looks."""
-    return Path(shutil.copytree(sound, tmp_path / "archive"))
+    return shutil.copytree(sound, tmp_path / "archive")
 
 
 def aged(folder: Path) -> None:

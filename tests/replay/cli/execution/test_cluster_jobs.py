@@ -54,7 +54,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fleet(sound: Path, tmp_path: Path) -> Path:
     """Copy of the three clusters, which a test may change."""
-    return Path(shutil.copytree(sound, tmp_path / "fleet"))
+    return shutil.copytree(sound, tmp_path / "fleet")
 
 
 LINT = ("lint", "--release", "3.9")
