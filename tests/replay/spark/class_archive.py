@@ -14,7 +14,7 @@ import pyspark
 
 from replay.engine.spark.location import SparkLocation
 from replay.engine.spark.session import SETTINGS, session
-from tests.conftest import CI, ROOT
+from tests.conftest import PROVE, ROOT
 from tests.kafka.class_archives import ClassArchive, recorder
 from tests.replay.cli.replay_calls import call
 
@@ -35,12 +35,12 @@ def quick_settings() -> dict[str, str]:
 
 
 def record_classes() -> None:
-    """Make the archive, unless it exists or another process is making it.
+    """Make the archive in `make prove`, unless it exists or another process is making it.
 
-    It takes 27 seconds of processor time and saves three per JVM; `make test` starts four. CI
-    tests each clone only once, so it makes no archive.
+    It takes 27 seconds of processor time and saves three per JVM. `make test` starts only four
+    JVMs, so it uses the archive but makes none.
     """
-    if CI or _archive().exists:
+    if not PROVE or _archive().exists:
         return
     with recorder("spark") as is_ours:
         if is_ours and not _archive().exists:
