@@ -37,7 +37,7 @@ BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
 
 RELEASES = ("2.3", "3.4", "3.9")
 
-LOGS = 1_500 if PROVE else 8
+LOGS = 1_500 if PROVE else 4
 """Random logs, folded in one job."""
 
 

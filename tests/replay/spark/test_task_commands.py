@@ -17,6 +17,7 @@ from replay.engine.spark.executor import ITEMS, WAVE, SparkExecutor, carried_out
 from replay.engine.spark.task_output_codec import task_outputs
 from replay.errors import ArchiveCorrupt
 from replay.progress import NoProgress
+from tests.conftest import paired
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call, content
 
@@ -37,32 +38,32 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- every command ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("timeline", "--offsets", "--profile", "all"), 0),
-        (("timeline", "--digests", "--profile", "all", "--cluster", "roll"), 0),
-        (("history", "--connector", "pages"), 0),
-        (("diff", "--from", "config@3", "--cluster", "life"), 1),
-        (("diff", "--cluster", "life", "--to-cluster", "roll"), 1),
-        (("audit", "--least", "info"), 1),
-        (("compat", "--from", "3.9", "--to", "3.4", "--transitive"), 1),
-        (("lint", "--release", "3.7.0"), 1),
-    ],
-)
+COMMANDS = {
+    ("timeline", "--offsets", "--profile", "all"): 0,
+    ("timeline", "--digests", "--profile", "all", "--cluster", "roll"): 0,
+    ("history", "--connector", "pages"): 0,
+    ("diff", "--from", "config@3", "--cluster", "life"): 1,
+    ("diff", "--cluster", "life", "--to-cluster", "roll"): 1,
+    ("audit", "--least", "info"): 1,
+    ("compat", "--from", "3.9", "--to", "3.4", "--transitive"): 1,
+    ("lint", "--release", "3.7.0"): 1,
+}
+"""Exit codes by command."""
+
+
+@pytest.mark.parametrize(("words", "output"), paired([*COMMANDS], ["json", "table"]))
 def test_commands_print_the_same(
-    spark: SparkSession, fleet: Path, words: tuple[str, ...], code: int
+    spark: SparkSession, fleet: Path, words: tuple[str, ...], output: str
 ) -> None:
     """JSON, tables and exit codes are equal to the byte."""
     assert spark
     command, *rest = words
-    for output in ("json", "table"):
-        local, in_spark = (
-            call(command, fleet, *rest, "-o", output, "--engine", engine)
-            for engine in ("local", "spark")
-        )
-        assert in_spark == local
-        assert local.code == code
+    local, in_spark = (
+        call(command, fleet, *rest, "-o", output, "--engine", engine)
+        for engine in ("local", "spark")
+    )
+    assert in_spark == local
+    assert local.code == COMMANDS[words]
 
 
 def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:

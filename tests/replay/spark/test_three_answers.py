@@ -39,12 +39,12 @@ from tests.replay.sql.sql_logs import followed, whole_cut
 
 pytestmark = pytest.mark.java
 
-LOGS = 1_500 if PROVE else 15
+LOGS = 1_500 if PROVE else 8
 
-FOLLOWED = STORIES if PROVE else ["exactly-once-3.9", "life-3.4", "roll-3.4-3.9-3.4"]
+FOLLOWED = STORIES if PROVE else ["exactly-once-3.9", "roll-3.4-3.9-3.4"]
 """Recorded clusters; `test_local` follows more of them."""
 
-LEAST_QUESTIONS = 250 if PROVE else 70
+LEAST_QUESTIONS = 250 if PROVE else 50
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs. Some are duplicates, or have nothing that SQL can follow."""
 

@@ -28,10 +28,10 @@ from tests.replay.spark.three_answers import SLICED, jobs_done
 
 pytestmark = pytest.mark.java
 
-LOGS = 1_500 if PROVE else 60
+LOGS = 1_500 if PROVE else 30
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs; some are duplicates."""
-CUT_UP = 200 if PROVE else 6
+CUT_UP = 200 if PROVE else 3
 """Number of logs whose every prefix is compared: each has some dozens of questions."""
 
 
