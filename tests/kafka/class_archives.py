@@ -64,6 +64,12 @@ def recorder(name: str) -> Iterator[bool]:
             yield True
 
 
+def extended(path: str, longer: str) -> str:
+    """Jars of `longer`, those of `path` first: so a JVM can use the class archive of `path`."""
+    jars = dict.fromkeys([*path.split(os.pathsep), *longer.split(os.pathsep)])
+    return os.pathsep.join(jars)
+
+
 def _digest(path: str) -> str:
     """Digest of class path and program `java`; with another digest an archive is invalid."""
     program = java()

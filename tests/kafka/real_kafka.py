@@ -22,7 +22,7 @@ from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError
 from tests.jars import ROOT, JarsUnavailable, classpath, java
 from tests.kafka.certificates import Certificates
-from tests.kafka.class_archives import ClassArchive
+from tests.kafka.class_archives import ClassArchive, extended
 from tests.kafka.containers import KafkaImage, engine_answers
 from tests.kafka.plugin_search import searched_less
 from tests.kafka.process import SMALL_JVM, STOP_TIMEOUT_S, JavaProgram
@@ -380,14 +380,17 @@ class KafkaWorker(_Worker):
         self.config = self.directory / "worker.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, dotted(settings))
-        path = worker_runtime(
+        path = archived = worker_runtime(
             release, parts, extra_artifacts, in_image=not (extra_artifacts or classes)
         )
         if isinstance(path, str):
+            if release == broker.release and {*PARTS} <= {*parts} and not extra_artifacts:
+                archived = worker_runtime(release)
+                path = extended(str(archived), path)
             path = searched_less(release, path, self.directory)
         if classes is not None:
-            path = os.pathsep.join((str(classes), str(path)))
-        jvm = jvm or _quick_jvm("worker", path)
+            path = os.pathsep.join((str(path), str(classes)))
+        jvm = jvm or _quick_jvm("worker", archived)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm
