@@ -3,14 +3,14 @@
 import asyncio
 import json
 import random
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.conftest import ROOT
+from replay.cli.main import main
 from tests.jars import JarsUnavailable
 from tests.kafka.producer import create_topic, writer
 from tests.kafka.real_kafka import Broker
@@ -96,31 +96,23 @@ COMMANDS = {
 """Exit codes of commands about a cluster."""
 
 
-async def run_replay(
-    words: tuple[str, ...], broker: Broker, folder: Path
-) -> tuple[int | None, str]:
+def run_replay(words: tuple[str, ...], broker: Broker) -> Result:
     """Exit code and output of a command about a cluster."""
-    command = [sys.executable, "-m", "replay", words[0], f"kafka://{broker.bootstrap}", *words[1:]]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=folder,
-        env={"PYTHONPATH": str(ROOT)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    out, _ = await process.communicate()
-    return process.returncode, out.decode()
+    return CliRunner().invoke(main, [words[0], f"kafka://{broker.bootstrap}", *words[1:]])
 
 
-async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
+async def test_no_topic_of_a_user_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each command fetches the few records of Connect's topics, and not 4 MB of a user's topic."""
+    monkeypatch.chdir(tmp_path)
     async with relayed(tmp_path) as (broker, relay):
         await fill(broker)
         for words, expected in COMMANDS.items():
             relay.fetched = 0
-            code, out = await run_replay(words, broker, tmp_path)
-            assert code == expected, out
+            result = await asyncio.to_thread(run_replay, words, broker)
+            assert result.exit_code == expected, result.output
             assert 0 < relay.fetched < RECORDS * RECORD // 10, words
             if words[0] == "audit":
-                kinds = {finding["kind"] for finding in json.loads(out)["findings"]}
+                kinds = {finding["kind"] for finding in json.loads(result.stdout)["findings"]}
                 assert "offsets-regressed" in kinds, "the connector's own topic is read"
