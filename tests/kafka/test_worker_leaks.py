@@ -44,10 +44,10 @@ from tests.worker.worker_fixture import (
     until_state,
 )
 
-CYCLES = 300 if PROVE else 20
+CYCLES = 300 if PROVE else 9
 """Cycles of stop, start, restart, pause and reconfiguration; three connectors take turns."""
 
-FAILURES = 100 if PROVE else 10
+FAILURES = 100 if PROVE else 5
 HANGS = 30 if PROVE else 3
 
 FILES_OF_THREAD = 3

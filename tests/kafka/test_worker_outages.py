@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.state import Topics
-from tests.conftest import sampled
+from tests.conftest import PROVE, sampled
 from tests.kafka.conftest import RELEASES, unused_name, up
 from tests.kafka.own_service import serving_own
 from tests.kafka.test_worker_kills import generator, orders_in
@@ -21,7 +21,7 @@ from tests.kafka.worker_service import (
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 
-COUNT, RATE = 150, 50
+COUNT, RATE = (150, 50) if PROVE else (100, 25)
 """Orders of each task, and how many per second: with an outage, several seconds of work."""
 
 

@@ -49,9 +49,10 @@ from tests.worker.worker_fixture import until as until_true
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
-KILLS = 3 if PROVE else 2
-RATE = 100
-"""Orders per second and task where the test needs no more."""
+KILLS, RATE = (3, 100) if PROVE else (2, 40)
+"""Lives of the process, and orders per second and task where the test needs no more."""
+ORDERS, OUTAGE_RATE = ("300", 1_000) if PROVE else ("60", 15)
+"""Orders of each task, and their number per second: the outage comes before the last one."""
 FILES = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 
@@ -455,7 +456,7 @@ async def test_a_cluster_that_goes_down_later_refuses_offset_requests(
 ) -> None:
     """Requests about offsets are refused with the reason, and change nothing; tasks wait."""
     data = unused_name()
-    config = {**generator(data), "count": "300", **on(far, f"{data}-offsets")}
+    config = generator(data, OUTAGE_RATE) | {"count": ORDERS} | on(far, f"{data}-offsets")
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
     async with serving_own(broker, file) as (_, client):
         await create(client, {"source": config, "stopped": config | {"count": "2"}})
@@ -485,7 +486,7 @@ async def test_a_cluster_that_goes_down_later_refuses_offset_requests(
                 assert down in trace
                 await client.post("/connectors/source/restart?includeTasks=true&onlyFailed=true")
             orders = await orders_in(far, data)
-            return all(orders[task, 299] for task in (0, 1))
+            return all(orders[task, int(ORDERS) - 1] for task in (0, 1))
 
         await until(all_there)
         counts = await orders_in(far, data)
