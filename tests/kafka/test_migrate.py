@@ -1,7 +1,7 @@
 """`migrate` between real clusters (3.9 and 4.3 on one broker) and an embedded log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ from controlplane.client.http.api import Api
 from tests.cli.command_calls import CommandResult, call
 from tests.client.client_calls import ClusterCalls
 from tests.client.migration_cases import CRASH_POINTS, UNDO_CRASH_POINTS, CutOffMigration
-from tests.conftest import PROVE
-from tests.kafka.conftest import CALM, up
+from tests.kafka.conftest import up
 from tests.kafka.live_cluster import BUSY, PAUSE_S
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S
@@ -78,7 +77,7 @@ class MovingCluster:
 async def clusters(folder: Path) -> AsyncIterator[tuple[MovingCluster, MovingCluster]]:
     """A cluster of 3.9 and one of 4.3, with topics of their own on one broker."""
     async with (
-        up(BROKER, folder, **CALM) as broker,
+        up(BROKER, folder) as broker,
         _worker("3.9.1", broker) as old,
         _worker("4.3.0", broker) as new,
     ):
@@ -136,20 +135,12 @@ async def _changed_back(source: Api, target: Api) -> None:
     await target.send("PUT", path, {key: config[key] for key in config if key != "batch.size"})
 
 
-def _sampled(gaps: Sequence[str]) -> Sequence[str]:
-    """Gaps at which the process is killed: all in `make prove`, else those behind a step.
-
-    `tests/client/test_migrate.py` kills at all gaps between embedded logs.
-    """
-    return gaps if PROVE else gaps[1::2]
-
-
 async def _undone(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
-    """The comparison fails, and the process is killed at gaps of the undo."""
+    """The comparison fails, and the process is killed at each gap of the undo."""
     moving = CutOffMigration("lines", old.url, new.url, folder)
     concurrent_changes = {"before verify": _config_changed, "before undoing offsets": _changed_back}
     gaps = [gap for gap in UNDO_CRASH_POINTS if not gap.endswith("start")]
-    await moving.killed_at_each(_sampled(gaps), concurrent_changes)
+    await moving.killed_at_each(gaps, concurrent_changes)
     with pytest.raises(click.ClickException, match="the config of lines has changed") as failure:
         await moving.run()
     assert failure.value.message.endswith("; everything is as before")
@@ -179,10 +170,10 @@ async def _worker_killed(old: MovingCluster, new: MovingCluster, folder: Path) -
 
 
 async def _moved(old: MovingCluster, new: MovingCluster, lines: Path) -> None:
-    """Kill the process at gaps, then complete: the copy continues at the original's offset."""
+    """Kill the process at every gap, then complete: the copy continues at the original's offset."""
     moving = CutOffMigration("lines", old.url, new.url, lines.parent)
     gaps = [gap for gap in CRASH_POINTS if not gap.endswith("delete")]
-    await moving.killed_at_each(_sampled(gaps))
+    await moving.killed_at_each(gaps)
     await moving.run()
     assert await old.states("lines") == ["STOPPED"]
     assert await old.offsets("lines") == await new.offsets("lines")

@@ -27,7 +27,7 @@ from replay.compat import (
     roll,
 )
 from tests.kafka.attached_cluster import attached_to, ended
-from tests.kafka.conftest import CALM, up
+from tests.kafka.conftest import up
 from tests.kafka.live_cluster import TOPICS
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
@@ -162,7 +162,7 @@ async def rolled(tmp_path: Path, *releases: str) -> AsyncIterator[tuple[RolledCl
     """Cluster with a worker of each release, of which only the first one runs."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
-    async with up("3.9.1", tmp_path, **CALM) as broker:
+    async with up("3.9.1", tmp_path) as broker:
         workers = [KafkaWorker(release, broker) for release in releases]
         cluster = RolledCluster(broker, lines)
         try:

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.plugins import catalogued
 from tests.conftest import sampled
-from tests.kafka.conftest import CALM, RELEASES, up
+from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real_kafka import KafkaWorker
 from tests.kafka.side_by_side import ComparedExchange, side_by_side
 from tests.kafka.side_by_side_requests import script
@@ -47,7 +47,7 @@ async def test_answers_are_equal(
     file = tmp_path / "lines.txt"
     file.write_text("".join(f"{line}\n" for line in LINES), "ascii")
     excepted = EXCEPTIONS[release]
-    async with up(release, tmp_path, **CALM) as broker, KafkaWorker(release, broker) as worker:
+    async with up(release, tmp_path) as broker, KafkaWorker(release, broker) as worker:
         plugins = catalogued(await catalogue_of(worker))
         async with running_plane_of(release, plugins, {str(file): LINES}) as ours:
             exchanges = await side_by_side(worker, ours, script(str(file), release), excepted)

@@ -21,7 +21,7 @@ from tests.cli.command_calls import call
 from tests.client.client_calls import ClusterCalls
 from tests.conftest import sampled
 from tests.controller.scene import plane_on
-from tests.kafka.conftest import CALM, RELEASES, up
+from tests.kafka.conftest import RELEASES, up
 from tests.kafka.consumers import POLL_S, consuming, groups_of
 from tests.kafka.live_cluster import BUSY, FollowingService, serving
 from tests.kafka.producer import create_topic, writer
@@ -77,7 +77,7 @@ async def scene(
     """Broker and worker of a release, shared by all tests; the worker's sink has consumed."""
     folder = tmp_path_factory.mktemp("sinks")
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(up(request.param, folder, **CALM))
+        broker = await stack.enter_async_context(up(request.param, folder))
         await create_topic(broker, TOPIC, PARTITIONS, cleanup__policy="delete")
         async with writer(broker) as out:
             for partition in range(PARTITIONS):

@@ -18,7 +18,7 @@ from controlplane.core.commands import (
 from controlplane.core.state import Topics
 from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
-from tests.kafka.conftest import CALM, NEWEST, RELEASES, unused_name, up
+from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import USERS, Broker
@@ -37,7 +37,7 @@ CLIENTS = ("producer", "consumer", "admin")
 async def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
     """Second cluster with a SASL_SSL listener only."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    async with up(RELEASES[0], folder, listeners=("SASL_SSL",), **CALM) as broker:
+    async with up(RELEASES[0], folder, listeners=("SASL_SSL",)) as broker:
         yield broker
 
 
