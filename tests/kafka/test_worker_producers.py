@@ -23,7 +23,7 @@ from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.producer import admin, create_topic, reading, writer
 from tests.kafka.real_kafka import Broker
-from tests.kafka.worker_service import records_in, values_in
+from tests.kafka.worker_service import records_in, until_values, values_in
 from tests.kafka.worker_service import until as until_true
 from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import (
@@ -291,7 +291,7 @@ async def test_a_newer_producer_fences_the_older(broker: Broker, own_topics: Top
                 await zombie.transact([ProducerRecord(name, None, b"zombie")], [])
             await newer.transact([ProducerRecord(name, None, b"newer")], [])
     assert str(fenced.value) == FENCED
-    assert await values_in(broker, name) == ["newer"]
+    await until_values(broker, name, ["newer"])  # the marker follows the commit
 
 
 @NEWEST
