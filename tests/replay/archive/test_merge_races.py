@@ -30,8 +30,8 @@ IN_A_FOLDER = pytest.mark.parametrize(
 )
 """Mark of tests that `make test` runs in a folder only, and `make prove` in both stores.
 
-Tests without the mark always run in both stores: in them, an append and a merge overtake another
-writer.
+Tests without the mark always run in both stores. In these tests, an append and a merge overtake
+another writer.
 """
 
 

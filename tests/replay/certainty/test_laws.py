@@ -32,7 +32,7 @@ PER_TEST = 10 if PROVE else 5
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`. Only its form counts: a vector, unlike a time, leaves no end uncertain."""
+"""Moment for `doubts`. Its offsets are unused: any vector means that the cut's ends are exact."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:

@@ -158,7 +158,7 @@ def test_as_of_ends_a_diff(archive: Path) -> None:
 
 
 def test_history_shows_the_meaning_of_each_record(archive: Path) -> None:
-    """The meaning is that for the reading release: applied, pending, or no change."""
+    """Each record has its meaning for the reading release: applied, pending, or no change."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "-o", "json")
     (history,) = call("history", archive, *words).json
     meanings = {

@@ -16,7 +16,7 @@ RECORDS = 40_000
 """Number of records with which every command takes seconds."""
 
 ENCRYPTED, BEFORE = 6_000, 1_000
-"""Number of records for a capture that encrypts secrets, which is slower, and for one before it."""
+"""Records of a capture with encryption, which is slower, and of the capture before it."""
 
 CONNECTORS = 50
 
@@ -136,7 +136,7 @@ def test_the_interrupt_message_names_stored_results(
 
 
 def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
-    """Records counted before Ctrl-C stay; in the end the archive equals an uninterrupted one."""
+    """Records archived before Ctrl-C stay; in the end the archive equals an uninterrupted one."""
     lines = dump.read_bytes().splitlines(keepends=True)[:ENCRYPTED]
     whole, half = tmp_path / "whole.jsonl", tmp_path / "half.jsonl"
     whole.write_bytes(b"".join(lines))

@@ -115,7 +115,7 @@ def test_read_records_link_to_their_ends() -> None:
 
 
 def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
-    """A narrow cell shows a time on two lines; its copied text is that of every command."""
+    """A narrow cell breaks a time into two lines; copied, it reads as in every command's output."""
     entries = {
         f"config@{entry.offset}": entry for entry in of(busy()) if entry.topic == TOPICS.config
     }

@@ -1,4 +1,4 @@
-"""Spark and the service compute equal states with statuses for every release in one job."""
+"""Spark and the service compute equal states with statuses for every release."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -58,7 +58,7 @@ def by_the_service(ask: FoldTask) -> ClusterState:
 def test_spark_folds_random_logs_as_the_service(spark: SparkSession) -> None:
     """Spark folds the same states from random logs as the service, in two jobs.
 
-    The second job is for keys of offsets in two partitions, of all logs together.
+    The second job is for offset keys that lie in two partitions; it covers all logs.
     """
     in_spark = SparkFold(spark, SMALL, SLICED)
 
@@ -84,7 +84,7 @@ def test_spark_has_the_states_of_the_service_after_every_record(
 ) -> None:
     """Spark gives the service's state after every record and at every time of random logs.
 
-    One job answers all queries. Every second log is read without winners and snapshots.
+    One call answers all queries. Every second log is read without winners and snapshots.
     """
     queries, expected = [], []
     for number, ask in enumerate(random_asks(CUT_UP)):

@@ -96,7 +96,7 @@ class SqlOracle:
 
     @contextmanager
     def turned(self, rule: str) -> Iterator[None]:
-        """Invert a rule of every release within the block; no release reads another's rules."""
+        """Invert a rule of all releases within the block; each release has its own rules."""
         turn = f"update releases set {rule} = not {rule}"
         self._duck.execute(turn)
         yield

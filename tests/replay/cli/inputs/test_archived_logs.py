@@ -221,7 +221,7 @@ def rows(files: str) -> int:
 
 
 def test_duckdb_reads_segments_as_a_table(archive: Path) -> None:
-    """Segments contain each record once; the other tables repeat some records."""
+    """Segments contain each record once; other Parquet files repeat some records."""
     segments = f"{archive}/**/segment-*.parquet"
     assert rows(segments) == 354 + 108
     assert rows(f"{archive}/**/*.parquet") > 354 + 108
