@@ -97,8 +97,8 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
 def test_a_connector_without_running_tasks_is_found() -> None:
     """An audit finds a connector without running tasks after another program stopped it.
 
-    It was resumed later, but its task set had not been emptied. `pages` of `odd-records-3.9` is
-    RUNNING then, with both tasks UNASSIGNED, until 3.4 is started.
+    The program did not empty the task set; the connector was resumed later. `pages` of
+    `odd-records-3.9` is RUNNING then, with both tasks UNASSIGNED, until 3.4 is started.
     """
     cluster = recorded_cluster("odd-records-3.9")
     steps = read_story(HISTORIES / "odd-records-3.9.story.jsonl")

@@ -134,7 +134,7 @@ def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
     """A failing cluster is retried at every look and delays no other."""
     with following(tmp_path, "bad", "good") as capture:
         whole = torn(capture.manifest("bad", 1))
-        for number in (2, 3):  # `bad` was certainly read before the second record
+        for number in (2, 3):  # `bad` was certainly read before record 3 was archived
             capture.append_and_wait("good", number)
         capture.manifest("bad", 1).write_bytes(whole)
         capture.append_and_wait("bad", 2)

@@ -199,7 +199,7 @@ def test_a_release_without_target_states_runs_stopped_connectors() -> None:
 
 
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
-    """Situation 12 ends while the connector runs; a downgrade brings the old tasks back."""
+    """Situation 12 ends by itself if the connector runs; a downgrade brings the old tasks back."""
     pair = PAIRS[12]
     (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.severity is INFO

@@ -215,7 +215,7 @@ def test_a_running_connector_heals() -> None:
 
 
 def test_advice_is_a_line_for_a_shell() -> None:
-    """A paused connector is resumed for its tasks; a stopped one needs none."""
+    """The advice resumes a paused connector for its tasks; a stopped connector needs no tasks."""
     profile, again = Profile.of("3.9"), "controlplane resume --wait a; controlplane pause a"
     paused = half_a_set().target("a", PAUSED)
     for log, advice in ((KINDS[LOSES][1], again), (half_a_set(), ""), (paused, again)):
@@ -309,6 +309,9 @@ def check_views(log: list[Entry], profile: Profile) -> int:
 
 @pytest.mark.parametrize("sound", [running(tasks=2), stopped()], ids=["running", "stopped"])
 def test_a_sound_connector_has_no_finding(sound: Planted) -> None:
-    """A cleaning leaves a sound connector as it is: the laws above cover logs without findings."""
+    """A sound connector has no finding, and a cleaning leaves it as it is.
+
+    The laws above compare views only without findings, so they do compare some.
+    """
     assert lint(sound.entries, Profile.of("3.9")) == []
     assert check_views(sound.entries, Profile.of("3.9")) == 1

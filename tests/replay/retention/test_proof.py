@@ -178,7 +178,7 @@ def left(folder: Path, *, after_cut: bool) -> int:
 
 @pytest.mark.parametrize("after_cut", [True, False])
 def test_an_undeclared_removal_is_found(thin: Path, *, after_cut: bool) -> None:
-    """The replaced manifests' numbers give the number of records that must be left."""
+    """The replaced manifests show how many records must remain."""
     rewritten(thin, without(thin, [left(thin, after_cut=after_cut)]))
     sentence = refusal(call("verify", thin))
     assert "describes other records of connect-status partition 1 than the manifests" in sentence

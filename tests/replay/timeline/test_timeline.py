@@ -140,7 +140,10 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
 
 
 def test_a_prefix_has_the_intervals_that_began_before_its_end(tmp_path: Path) -> None:
-    """An interval that ends later holds at the end of the prefix; other connectors are left out."""
+    """An interval that ends later holds at the end of the prefix.
+
+    The query selects one connector; the others are left out.
+    """
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     question = TimelineQuery([Profile.of("3.9")], ["pages"])
     (interval,) = (

@@ -154,7 +154,7 @@ def no_worker_runs() -> PlantedLog:
 
 @resembles("source-stalled")
 def set_by_hand() -> PlantedLog:
-    """Six offsets are set while the connector is STOPPED, without a last commit of its tasks."""
+    """Six offsets are set in the state STOPPED; the tasks committed none when they were stopped."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).moving("a", MINUTE)
     return log.wait(DAY).config("other")
 

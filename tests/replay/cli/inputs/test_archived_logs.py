@@ -322,7 +322,7 @@ assert "pandas" not in sys.modules
 import pyarrow
 assert len(pyarrow.table({"key": ["a"]}).to_pandas()) == 1
 """
-"""Commands, none of which imports pandas; a conversion does."""
+"""Commands, and a check that they import no pandas; a conversion to pandas still works."""
 
 
 def test_commands_import_no_pandas(tmp_path: Path) -> None:
