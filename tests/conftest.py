@@ -74,7 +74,7 @@ def examples(count: int, proved: int) -> int:
 
 
 def sampled(values: Iterable[object], *tested: object) -> list[Any]:
-    """Parameters of a test: those `tested` run in `make test`, the others in `make prove` alone."""
+    """Parameters of a test: `make test` runs only those in `tested`, `make prove` runs all."""
     return [
         value if value in tested else pytest.param(value, marks=pytest.mark.prove)
         for value in values

@@ -115,7 +115,7 @@ async def _reader(descriptor: int) -> asyncio.StreamReader:
 def completed(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run `controlplane` to its end; return its exit code and output. A hanging one is killed.
 
-    `environment`: additional variables. With one that Python reads at its start, it starts anew.
+    `environment`: additional variables. If Python reads one at its start, the process is no fork.
 
     Raises:
         TimeoutError, subprocess.TimeoutExpired: the process has not ended within `PATIENCE_S`.
@@ -146,7 +146,7 @@ def completed(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
 
 
 def command_line(program: str) -> str:
-    """The same words, for a line of shell."""
+    """Words of `command_words`, quoted for a line of shell."""
     return shlex.join(command_words(program))
 
 

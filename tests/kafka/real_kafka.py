@@ -37,8 +37,7 @@ USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 """Names and passwords. Alice may do everything, Bob nothing."""
 
 GIVEN_BROKER, GIVEN_RELEASE = "KAFKA_BOOTSTRAP", "KAFKA_RELEASE"
-"""Variables: the address of a broker to test with, instead of those from Kafka's jars, and its
-release."""
+"""Variables: address and release of an existing broker, which tests use instead of Kafka's jars."""
 
 LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"

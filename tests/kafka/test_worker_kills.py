@@ -194,8 +194,8 @@ async def _is_fenced(client: httpx.AsyncClient) -> bool:
 async def _grown(broker: Broker, topic: str, by: int) -> int:
     """Wait until a topic has this number of further offsets; return their number before.
 
-    Offsets below its open transactions count: records, and ends of transactions. Reading the
-    records would cost more than what the processes do in the meantime.
+    Records and ends of transactions have an offset; those behind an open transaction do not count.
+    Reading the records would cost more than what the processes do in the meantime.
     """
     async with reading(broker.bootstrap) as reader:
 

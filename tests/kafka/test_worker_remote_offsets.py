@@ -50,7 +50,7 @@ from tests.worker.worker_fixture import until as until_true
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 KILLS, RATE = (3, 100) if PROVE else (2, 40)
-"""Lives of the process, and orders per second and task where the test needs no more."""
+"""Lives of the process; orders per second and task in the tests about fencing."""
 ORDERS, OUTAGE_RATE = ("300", 1_000) if PROVE else ("60", 15)
 """Orders of each task, and their number per second: the outage comes before the last one."""
 FILES = "org.apache.kafka.common.config.provider.FileConfigProvider"
@@ -252,7 +252,7 @@ async def test_a_new_generation_fences_the_old_one_there(
             changed = config | {"tasks.max": "1"}
             assert (await client.put("/connectors/source/config", json=changed)).is_success
 
-            # Until it starts again, the status shows the first task of the old generation.
+            # Until the first task has started again, its status is that of the old generation.
             async def restarted() -> bool:
                 return await starts_of_first_task(broker, own_topics, "source") > starts
 

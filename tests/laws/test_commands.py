@@ -30,7 +30,7 @@ INVARIANTS = {
 """Labels of all invariants of commands; the letter is that of a group, such as C for creation."""
 
 ALWAYS_THE_SAME = range(60) if PROVE else (15, 27, 31, 34, 44, 45, 47, 51, 54)
-"""Seeds of the fixed lives; those of `make test` are few that give cases to every law."""
+"""Seeds of the fixed lives; the few of `make test` suffice to give every law a case."""
 
 LIVES = 10_000 if PROVE else 8
 """Random lives, in addition to the fixed ones."""

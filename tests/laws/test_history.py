@@ -30,7 +30,7 @@ ODD_KEYS = [
     Entry("connect-status", 0, 1, 5, b"status-topic-t:ZZZZZZZZZZc", ACTIVE),
     Entry("connect-configs", 0, 3, 6, b"connector-\xff", b'{"properties":{"a":"b"}}'),
 ]
-"""Keys with surprising meanings: edges 7 and 23, and bytes that are no UTF-8."""
+"""Keys with odd meanings: edges 7 and 23 of docs/releases.md, and a name that is no UTF-8."""
 
 
 def values_by_events(log: list[Entry], name: str, profile: Profile) -> AspectValues:

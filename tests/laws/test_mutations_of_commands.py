@@ -19,7 +19,7 @@ LIVES = 5
 
 @pytest.fixture(scope="module")
 def mutants() -> Iterator[MutantProcesses]:
-    """Processes that have imported all modules of a search."""
+    """Processes that have imported `SEARCH`, the search for laws that a mutant breaks."""
     with MutantProcesses(SEARCH) as processes:
         yield processes
 

@@ -78,7 +78,7 @@ def kind_of(entry: Entry) -> str:
 
 
 def fates(release: str) -> Mapping[str, AbstractSet[str]]:
-    """Letters of the fates that occur, by kind of record, up to the log with the last of them."""
+    """Letters of the fates that occur, by kind of record; reading ends once none is missing."""
     letters: dict[str, set[str]] = defaultdict(set)
     for log in islice(cases(f"reach/{release}"), LOGS):
         fold = Fold(Profile.of(release), exactly_once=log.exactly_once)

@@ -36,7 +36,7 @@ PARTS = {
     "a registry's host": HOST_NAMES,
     "a secret": ["PRIVATE KEY", "AKIA", *(f"gh{kind}_" for kind in "pousr"), "xox", "eyJ"],
 }
-"""Texts of which each match of a pattern contains one."""
+"""Texts for a quick search: each match of the pattern contains one of them."""
 
 
 def private(source: SourceFile) -> Iterator[Offence]:

@@ -97,7 +97,7 @@ Rule = Callable[[SourceFile], Iterator[Offence]]
 
 
 MADE = {".git", ".venv", ".cache", ".hypothesis", "__pycache__", "dist", "target"}
-"""Folders that tools make. A source distribution has no git that lists the others."""
+"""Folders that tools make. A source distribution has no git that would leave them out."""
 
 
 def tracked(*patterns: str) -> list[SourceFile]:
