@@ -5,12 +5,12 @@ default is three replicas; this program creates it with one.
 """
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from controlplane.__main__ import main
 from controlplane.settings.properties import read_properties
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,13 +39,10 @@ async def create_topic_of_transactions(bootstrap: str) -> None:
 release, plugins, properties, _ = sys.argv[1:]
 settings = {line.key: line.value for line in read_properties(Path(properties))}
 asyncio.run(create_topic_of_transactions(settings["bootstrap.servers"]))
-os.execve(
-    sys.executable,
-    [
-        *(sys.executable, "-m", "controlplane", "serve"),
-        *(f"kafka://{settings['bootstrap.servers']}", "--own", "--release", release),
-        *("--plugins", plugins, "--worker-properties", properties),
-        *("--override", f"plugin.path={PLUGIN_PATH}"),
-    ],
-    {**os.environ, "PYTHONPATH": str(ROOT)},
-)
+sys.path[0] = str(ROOT)  # the folder of the connectors' package
+sys.argv = [
+    *("controlplane", "serve", f"kafka://{settings['bootstrap.servers']}", "--own"),
+    *("--release", release, "--plugins", plugins, "--worker-properties", properties),
+    *("--override", f"plugin.path={PLUGIN_PATH}"),
+]
+main()

@@ -1,5 +1,6 @@
 """Service attached to a real Connect cluster, run in this process beside real workers."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,9 @@ PATIENT = ConnectSettings(
     patience_ms=PATIENCE_S * 1_000, read_on_ms=PATIENCE_S * 1_000, records_ms=PATIENCE_S * 1_000
 )
 """Limits of patience that no test reaches, even on a busy machine."""
+
+ENDED_S = 0.02
+"""Pause between two looks at the trail; a command ends some milliseconds after its answer."""
 
 BrokerLogin = tuple[str, dict[str, str]]
 """Name of the log, and the settings of a connection to it."""
@@ -143,3 +147,4 @@ async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
         if rows and rows[-1]["outcome"] != "unfinished":
             row: dict[str, Any] = rows[-1]
             return row
+        await asyncio.sleep(ENDED_S)

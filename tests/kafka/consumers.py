@@ -10,9 +10,8 @@ from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.settings.security import KafkaSecurity
-from tests.jars import classpath
 from tests.kafka.process import JavaProgram
-from tests.kafka.real_kafka import LOGGING, QUIET, Broker
+from tests.kafka.real_kafka import QUIET, Broker, broker_runtime, quick_jvm
 from tests.patience import PATIENCE_S
 
 SESSION_MS = 6_000
@@ -56,7 +55,7 @@ async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIO
 
 def java_consumer(broker: Broker, topic: str, group: str, **settings: object) -> JavaProgram:
     """Kafka's console consumer as a group member that commits what it reads."""
-    path = classpath(f"org.apache.kafka:kafka-tools:{broker.release}", LOGGING, silent=False)
+    path = broker_runtime(broker.release)
     directory = broker.directory / group
     directory.mkdir()
     file = directory / "consumer.properties"
@@ -66,7 +65,8 @@ def java_consumer(broker: Broker, topic: str, group: str, **settings: object) ->
     main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     arguments = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group)
     option = "--command-config" if broker.release >= "4.2" else "--consumer.config"
-    return JavaProgram("consumer", directory, path, QUIET, main, *arguments, option, str(file))
+    words = (QUIET, main, *arguments, option, str(file))
+    return JavaProgram("consumer", directory, path, *words, jvm=quick_jvm("broker", path))
 
 
 async def has_committed(groups: GroupAdmin, group: str) -> None:

@@ -1,17 +1,17 @@
 """Connect worker and a service beside it, whose answers a test compares at quiet points."""
 
 import asyncio
-import re
-import sys
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
 
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.scenario.story import RecordedAnswer, same
+from tests.cli.running_service import running
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S
 
@@ -32,42 +32,24 @@ BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
 CATALOGUE = "/connector-plugins?connectorsOnly=false"
 
 
-class FollowingService:
-    """Process of `controlplane serve` that follows a broker as a worker's release."""
+class FollowingService(NamedTuple):
+    """Client of a service that follows a broker as a worker's release."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
-        self._process = process
-        self.rest = httpx.AsyncClient(base_url=url, timeout=PATIENCE_S)
-
-    async def stop(self) -> int:
-        """End the process with SIGTERM; return its exit code."""
-        await self.rest.aclose()
-        self._process.terminate()
-        return await self._process.wait()
+    rest: httpx.AsyncClient
 
 
 @asynccontextmanager
 async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[FollowingService]:
     """Service that has read the topics; it knows the worker only through files."""
-    catalogue, log_file = worker.directory / "plugins.json", worker.directory / "serve.log"
+    catalogue = worker.directory / "plugins.json"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
-    with log_file.open("wb") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "controlplane", "serve", f"kafka://{broker.bootstrap}"),
-            *("--follow", "--port", "0", "--quiet", "--dialect", worker.release),
-            *("--plugins", str(catalogue), "--worker-properties", str(worker.config)),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-        )
-    assert process.stdout is not None
-    url = re.search(rb"http://\S+", await process.stdout.readline())
-    assert url is not None, log_file.read_text()
-    service = FollowingService(process, url.group().decode())
-    try:
-        yield service
-    finally:
-        code = await service.stop()
-    assert code == 0, log_file.read_text()
+    words = (f"kafka://{broker.bootstrap}", "--follow", "--quiet", "--dialect", worker.release)
+    files = ("--plugins", str(catalogue), "--worker-properties", str(worker.config))
+    async with running(*words, *files) as service:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_S) as rest:
+            yield FollowingService(rest)
+        code, printed = await service.end(signal.SIGTERM)
+    assert code == 0, printed
 
 
 class ComparedWorker:

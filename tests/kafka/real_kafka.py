@@ -30,7 +30,7 @@ from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
 FORMATTED = ROOT / ".cache" / "formatted"
-"""Formatted, unused log directories of Kafka; a broker starts on a copy."""
+"""Unused log directories, by release, node and SCRAM users; a broker starts on a copy."""
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -171,10 +171,10 @@ class Broker(_Service):
         self.controller: str = joins.controller if joins else f"127.0.0.1:{controller}"
         joining = SECOND | {"listeners": self._advertised} if joins else {}
         _write(self._config, self._settings(), joining, dotted(settings))
-        node = (CLUSTER_ID, release, *joining.items(), *settings.items(), *self._scram_users())
+        node = (CLUSTER_ID, release, joining.get("node.id"), *self._scram_users())
         self._formatted = FORMATTED / hashlib.sha256(repr(node).encode()).hexdigest()[:16]
         self._path = broker_runtime(release)
-        self._jvm = jvm or _quick_jvm("broker", self._path)
+        self._jvm = jvm or quick_jvm("broker", self._path)
         self._program = self._java("broker", "kafka.Kafka", str(self._config))
 
     @property
@@ -194,7 +194,7 @@ class Broker(_Service):
         return await super().__aenter__()
 
     async def _format(self) -> None:
-        """Format the log directory, and keep a copy for the next broker with these settings."""
+        """Format the log directory, and keep a copy for the next such broker."""
         scram = [f"--add-scram={line}" for line in self._scram_users()]
         tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
         await self._java("format", *tool, *scram).run()
@@ -389,7 +389,7 @@ class KafkaWorker(_Worker):
             path = searched_less(release, path, self.directory)
         if classes is not None:
             path = os.pathsep.join((str(path), str(classes)))
-        jvm = jvm or _quick_jvm("worker", archived)
+        jvm = jvm or quick_jvm("worker", archived)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm
@@ -414,7 +414,7 @@ class StandaloneWorker(_Worker):
         path = worker_runtime(release, in_image=False)
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
         files = [str(file) for file in (config, *connectors)]
-        jvm = _quick_jvm("worker", path)
+        jvm = quick_jvm("worker", path)
         self._program = JavaProgram("standalone", folder, path, QUIET, main, *files, jvm=jvm)
         self.rest = httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S)
 
@@ -460,7 +460,7 @@ def worker_runtime(
     return runtime(release, *artifacts, *extra_artifacts, in_image=in_image)
 
 
-def _quick_jvm(program: str, path: str | KafkaImage) -> tuple[str, ...]:
+def quick_jvm(program: str, path: str | KafkaImage) -> tuple[str, ...]:
     """JVM options for a quick start; a container cannot read a class archive."""
     archived = ClassArchive(program, path).reading if isinstance(path, str) else ()
     return (*SMALL_JVM, *archived)

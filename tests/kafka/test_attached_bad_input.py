@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from controlplane.attached.settings import ConnectSettings
 from controlplane.core.state import Topics
 from controlplane.event_loop import now_ms
 from controlplane.logs.log import LogError, LogNotUsable
-from tests.cli.command_calls import call
+from tests.cli.command_calls import call, shell
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import up
@@ -193,19 +192,15 @@ async def test_an_expired_certificate_prevents_requests(tmp_path: Path) -> None:
     served = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
     async with served:
         url = f"https://127.0.0.1:{served.sockets[0].getsockname()[1]}"
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "controlplane", "serve", "kafka://127.0.0.1:1", "--port", "0"),
-            *("--connect-url", url, "--connect-ca-file", str(identity)),
-            *("--override", "connect.patience.ms=100"),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, printed = await process.communicate()
-    assert process.returncode == 2, printed
-    sentence = printed.decode().splitlines()[-1]
+        words = ("serve", "kafka://127.0.0.1:1", "--port", "0", "--connect-url", url)
+        options = ("--connect-ca-file", identity, "--override", "connect.patience.ms=100")
+        result = await asyncio.to_thread(shell, *words, *options)
+    assert result.code == 2, result
+    sentence = result.err.splitlines()[-1]
     assert (
         f"{url} does not answer (its certificate is refused: certificate has expired)" in sentence
     )
-    assert b"Traceback" not in printed
+    assert "Traceback" not in result.err
 
 
 async def test_the_broker_stops_during_a_command(cluster: RunningPair, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Attached services that crash between two requests; the next service completes the command."""
 
 import asyncio
-import re
-import sys
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +20,12 @@ from controlplane.core.commands import CommandRequest
 from controlplane.core.state import Topics
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.sqlite import SqliteLog
+from tests.cli.running_service import running
 from tests.client.client_calls import ClusterCalls
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
 from tests.kafka.consumers import consuming
+from tests.kafka.live_cluster import PAUSE_S
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S
@@ -58,6 +59,7 @@ class SteeredCluster:
             answer = await self.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": AT_9})
             if answer.is_success:
                 break
+            await asyncio.sleep(PAUSE_S)
         assert (await self.ask("DELETE", f"/connectors/{name}")).is_success
 
 
@@ -222,8 +224,8 @@ async def test_a_failed_creation_is_undone(cluster: SteeredCluster) -> None:
     async def resumed(_: CommandRequest, step: str) -> None:
         if step == "create":
             assert (await cluster.ask("PUT", "/connectors/disturbed/resume")).is_success
-            while not (await cluster.ask("GET", "/connectors/disturbed")).json()["tasks"]:
-                pass
+            while not (await cluster.ask("GET", "/connectors/disturbed")).json()["tasks"]:  # noqa: ASYNC110
+                await asyncio.sleep(PAUSE_S)
 
     async with attached_to(cluster.broker, [cluster.worker], stepped=resumed) as rest:
         answer = await rest.post("/connectors", json=creation("disturbed"))
@@ -301,18 +303,11 @@ async def test_successive_commands_are_distinguished(
 @asynccontextmanager
 async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
     """URL of a process of `controlplane serve --connect-url`."""
-    words = ["serve", f"kafka://{cluster.broker.bootstrap}", "--port", "0", "--quiet"]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", *words),
-        *("--connect-url", cluster.worker.url, "--trail", f"sqlite:///{trail}"),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    url = re.search(rb"http://\S+", await process.stdout.readline())
-    assert url is not None
-    yield url.group().decode()
-    process.terminate()
-    assert await process.wait() == 0
+    words = (f"kafka://{cluster.broker.bootstrap}", "--quiet", "--connect-url", cluster.worker.url)
+    async with running(*words, "--trail", f"sqlite:///{trail}") as service:
+        yield service.url
+        code, printed = await service.end(signal.SIGTERM)
+    assert code == 0, printed
 
 
 async def test_serve_executes_commands_with_a_trail(

@@ -9,7 +9,7 @@ import pytest
 from tests import jars
 from tests.jars import JarsUnavailable
 from tests.kafka.containers import KafkaImage, engine_answers, run_command, signal_command
-from tests.kafka.real_kafka import runtime
+from tests.kafka.real_kafka import runtime, worker_runtime
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -76,6 +76,6 @@ def test_jars_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """With Maven's jars no container engine is used."""
     engine(tmp_path, 0)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    path = runtime("4.3.0", "org.apache.kafka:connect-json:4.3.0")
+    path = worker_runtime("4.3.0")
     assert isinstance(path, str)
     assert "connect-json-4.3.0.jar" in path

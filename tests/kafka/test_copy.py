@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from controlplane.logs.log import Record
 from controlplane.logs.log_copy import COPY_MARK
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.command_calls import ROOT, CommandResult, call, refusal
+from tests.forked_commands import started
 from tests.kafka.consumers import consuming
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import create_topic, delete_topic, reading, writer
@@ -253,11 +253,7 @@ async def test_a_killed_copy_is_continued(
     }
     await filled(log, entries, sizes)
     where = f"kafka://{broker.bootstrap}"
-    copying = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "copy", str(log), where, "--worker", str(file)),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.DEVNULL,
-    )
+    copying = await started("copy", str(log), where, "--worker", str(file), cwd=ROOT)
     async with reading(broker.bootstrap) as reader:
 
         async def begun() -> bool:

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from tests.kafka.demonstration import TO_TRY
+from tests.cli.command_calls import shell
+from tests.kafka.demonstration import TO_TRY, main
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -21,7 +23,7 @@ async def test_the_printed_commands_work(tmp_path: Path) -> None:
     program = await _started(folder, port=0)
     try:
         commands = await _commands(program)
-        assert await _refusal(folder, port=0) == (
+        assert _refusal(folder, port=0) == (
             f"Error: {folder} is in use: `make kafka` runs already. End it with Ctrl-C first.\n"
         )
         assert (folder / "lines.txt").exists()
@@ -35,13 +37,13 @@ async def test_the_printed_commands_work(tmp_path: Path) -> None:
             assert await program.wait() == 0
 
 
-async def test_a_used_port_is_refused_before_the_folder_is_emptied(tmp_path: Path) -> None:
+def test_a_used_port_is_refused_before_the_folder_is_emptied(tmp_path: Path) -> None:
     """A port of another program ends the command; files of an earlier run stay."""
     kept = tmp_path / "lines.txt"
     kept.write_text("line 0\n", "utf-8")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert await _refusal(tmp_path, port) == (
+        assert _refusal(tmp_path, port) == (
             f"Error: 127.0.0.1:{port} cannot be used: Address already in use. "
             "Choose another port: make kafka PORT=8084\n"
         )
@@ -58,13 +60,11 @@ async def _started(folder: Path, port: int) -> asyncio.subprocess.Process:
     )
 
 
-async def _refusal(folder: Path, port: int) -> str:
-    """Output of a command that ends at once; its exit code is 1."""
-    program = await _started(folder, port)
-    async with asyncio.timeout(PATIENCE_S):
-        output, _ = await program.communicate()
-    assert program.returncode == 1, output
-    return output.decode()
+def _refusal(folder: Path, port: int) -> str:
+    """Output of a command that this process refuses at once; its exit code is 1."""
+    result = CliRunner().invoke(main, [str(folder), "--port", str(port)])
+    assert result.exit_code == 1, result.output
+    return result.output
 
 
 async def _commands(program: asyncio.subprocess.Process) -> list[str]:
@@ -81,8 +81,7 @@ async def _commands(program: asyncio.subprocess.Process) -> list[str]:
 
 async def _run(line: str) -> str:
     """Run a command of `controlplane` in a process of its own, and return its output."""
-    words = (sys.executable, "-m", *shlex.split(line))
-    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
-    output, _ = await process.communicate()
-    assert process.returncode == 0, line
-    return output.decode()
+    program, *words = shlex.split(line)
+    result = await asyncio.to_thread(shell, *words)
+    assert (program, result.code) == ("controlplane", 0), result
+    return result.out

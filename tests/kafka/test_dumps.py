@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.dumps import read_dump
-from tests.jars import SHORT_LIVED, classpath, java
+from tests.jars import java
 from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, writer
-from tests.kafka.real_kafka import Broker
+from tests.kafka.real_kafka import QUIET, Broker, broker_runtime, quick_jvm
 from tests.logs.reading_contract import by_position
 from tests.patience import PATIENCE_S
 
@@ -25,9 +25,10 @@ COLUMNS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "
 def consume(broker: Broker, topic: str, records: int) -> bytes:
     """Output of the console consumer of the broker's release for a topic."""
     option = "--formatter-property" if broker.release.startswith("4.") else "--property"
+    path = broker_runtime(broker.release)
+    assert isinstance(path, str)
     command = [
-        *(str(java()), *SHORT_LIVED),
-        *("-cp", classpath(f"org.apache.kafka:kafka-tools:{broker.release}")),
+        *(str(java()), *quick_jvm("broker", path), "-cp", path, QUIET),
         *(CONSUMER, "--bootstrap-server", broker.bootstrap, "--topic", topic),
         *("--from-beginning", "--max-messages", str(records)),
         *(part for name in COLUMNS for part in (option, f"print.{name}=true")),

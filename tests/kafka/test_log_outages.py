@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,40 +219,47 @@ FORGOTTEN_SOON = {
 }
 """Settings of a broker that forgets an idle writer after half a second instead of days."""
 
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def forgetful(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    """Broker that soon forgets idle writers."""
+    async with up(RELEASES[-1], tmp_path_factory.mktemp("forgetful"), **FORGOTTEN_SOON) as broker:
+        yield broker
+
+
 FORGOTTEN_S = 1.0
 FORGOTTEN = 49
 """Code of a coordinator that does not know the id, or not this producer."""
 
 
-async def test_a_forgotten_writer_continues(tmp_path: Path) -> None:
+async def test_a_forgotten_writer_continues(forgetful: Broker) -> None:
     """A writer that the brokers have forgotten continues, unless another one has claimed the id.
 
     Each of its appends is a transaction, because its last one is old.
     """
-    async with up(RELEASES[-1], tmp_path, **FORGOTTEN_SOON) as broker:
-        await create_topic(broker, "forgotten", 2)
-        options: Any = {
-            "batch_topics": frozenset({"forgotten"}),
-            "writing": WriteLimits(confirmation_max_age_ms=0),
-        }
-        async with (
-            opened(broker.bootstrap, **options) as log,
-            opened(broker.bootstrap, **options) as rival,
-        ):
-            epoch = await log.claim()
-            await _until_forgotten(broker)
-            for number, second in enumerate((0, 1, 0)):
-                await asyncio.sleep(FORGOTTEN_S)
-                await log.append(
-                    [put("forgotten", f"{number}"), put("forgotten", f"{number}", second)], epoch
-                )
+    await create_topic(forgetful, "forgotten", 2)
+    options: Any = {
+        "batch_topics": frozenset({"forgotten"}),
+        "writing": WriteLimits(confirmation_max_age_ms=0),
+    }
+    async with (
+        opened(forgetful.bootstrap, **options) as log,
+        opened(forgetful.bootstrap, **options) as rival,
+    ):
+        epoch = await log.claim()
+        await _until_forgotten(forgetful)
+        for number, second in enumerate((0, 1, 0)):
             await asyncio.sleep(FORGOTTEN_S)
-            await rival.append([put("forgotten", "rival")], await rival.claim())
-            for second in (0, 1):
-                with pytest.raises(Fenced):
-                    await log.append([put("forgotten", "z"), put("forgotten", "z", second)], epoch)
-            counts = Counter(entry.key for entry in await _committed(rival, "forgotten"))
-            assert counts == {b"0": 2, b"1": 2, b"2": 2, b"rival": 1}
+            await log.append(
+                [put("forgotten", f"{number}"), put("forgotten", f"{number}", second)], epoch
+            )
+        await asyncio.sleep(FORGOTTEN_S)
+        await rival.append([put("forgotten", "rival")], await rival.claim())
+        for second in (0, 1):
+            with pytest.raises(Fenced):
+                await log.append([put("forgotten", "z"), put("forgotten", "z", second)], epoch)
+        counts = Counter(entry.key for entry in await _committed(rival, "forgotten"))
+        assert counts == {b"0": 2, b"1": 2, b"2": 2, b"rival": 1}
 
 
 async def _until_forgotten(broker: Broker) -> None:
@@ -270,7 +276,7 @@ async def _until_forgotten(broker: Broker) -> None:
 
 
 async def test_a_batch_is_not_resent_after_its_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forgetful: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of a writer that was cut off does not arrive after partitions forgot the claim."""
     send = AIOKafkaClient.send
@@ -280,11 +286,7 @@ async def test_a_batch_is_not_resent_after_its_deadline(
             raise KafkaConnectionError("no route to the broker")
         return await send(client, node, request, **options)
 
-    forgetful = {**OFTEN, "producer__id__expiration__ms": 500}
-    async with (
-        up(RELEASES[-1], tmp_path, **forgetful) as broker,
-        _rivals(broker, "cut-off") as (log, rival),
-    ):
+    async with _rivals(forgetful, "cut-off") as (log, rival):
         epoch = await log.claim()
         with monkeypatch.context() as patch:
             patch.setattr(AIOKafkaClient, "send", cut_off)
