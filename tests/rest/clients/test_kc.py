@@ -3,16 +3,12 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kafka_connect import KafkaConnect
-from kafka_connect.cli import cli
 
-from tests.conftest import PROVE
 from tests.rest.running_plane import SINK, SOURCE, RunningPlane, running_plane_of
 
 KC = Path(sys.executable).parent / "kc"
@@ -21,44 +17,23 @@ FILES = {"/orders.txt": ["one", "two"]}
 WORKER = "127.0.0.1:8083"
 
 
-KcOutcome = tuple[int | None, str, str]
-"""Exit code, standard output and standard error of a call."""
-
-
-async def _process(words: Sequence[str]) -> KcOutcome:
-    process = await asyncio.create_subprocess_exec(
-        str(KC), *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, trouble = await process.communicate()
-    return process.returncode, out.decode(), trouble.decode()
-
-
-def _called(words: Sequence[str]) -> KcOutcome:
-    code: Any = 0
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as trouble:
-        try:
-            cli(words)
-        except SystemExit as ended:
-            code = ended.code
-    return code, out.getvalue(), trouble.getvalue()
-
-
 class Kc:
-    """The command: each call waits until the connectors have settled.
-
-    `make prove` starts a process for each call, `make test` calls the function of the command.
-    """
+    """The command: each call starts a new process and waits until the connectors have settled."""
 
     def __init__(self, world: RunningPlane) -> None:
         self._world = world
 
     async def __call__(self, *arguments: str) -> str:
         """Run `kc` and return its output."""
-        words = ("--url", self._world.url, *arguments)
-        code, out, trouble = await (_process(words) if PROVE else asyncio.to_thread(_called, words))
-        assert (code, trouble) == (0, "")
+        process = await asyncio.create_subprocess_exec(
+            *(str(KC), "--url", self._world.url, *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, trouble = await process.communicate()
+        assert (process.returncode, trouble) == (0, b"")
         await self._world.settle()
-        return out.rstrip("\n")
+        return out.decode().rstrip("\n")
 
     async def json_of(self, *arguments: str) -> Any:
         """Run `kc` and return its output as JSON."""
