@@ -30,8 +30,8 @@ IN_A_FOLDER = pytest.mark.parametrize(
 )
 """Mark of tests that `make test` runs in a folder only, and `make prove` in both stores.
 
-Tests without the mark always run in both stores. In these tests, an append and a merge overtake
-another writer.
+In the tests without the mark, an append and a merge overtake another writer. These tests always
+run in both stores.
 """
 
 
