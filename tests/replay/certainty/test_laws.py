@@ -32,7 +32,7 @@ PER_TEST = 10 if PROVE else 5
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`. Its offsets are unused: any vector means that the cut's ends are exact."""
+"""Moment for `doubts`, which takes the ends of a cut as exact for any vector of offsets."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
