@@ -311,7 +311,7 @@ def check_views(log: list[Entry], profile: Profile) -> int:
 def test_a_sound_connector_has_no_finding(sound: Planted) -> None:
     """A sound connector has no finding, and a cleaning leaves it as it is.
 
-    The laws above compare views only without findings, so they do compare some.
+    The laws above compare views only of logs without findings: this shows that such logs exist.
     """
     assert lint(sound.entries, Profile.of("3.9")) == []
     assert check_views(sound.entries, Profile.of("3.9")) == 1
