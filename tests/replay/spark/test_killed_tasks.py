@@ -1,4 +1,4 @@
-"""Spark's standalone cluster, whose processes tests kill in the middle of a task.
+"""Processes of Spark's standalone cluster are killed in the middle of a task.
 
 A killed executor or worker changes nothing. A killed driver leaves no result, or one that readers
 refuse as partial; a second run completes it.
