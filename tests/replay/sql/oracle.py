@@ -96,7 +96,7 @@ class SqlOracle:
 
     @contextmanager
     def turned(self, rule: str) -> Iterator[None]:
-        """Invert a rule of all releases within the block; each release has its own rules."""
+        """Invert the value of a rule for each release within the block."""
         turn = f"update releases set {rule} = not {rule}"
         self._duck.execute(turn)
         yield
