@@ -73,6 +73,10 @@ def examples(count: int, proved: int) -> int:
     return proved if PROVE else min(count, QUICK_EXAMPLES) if QUICK else count
 
 
+FEWER_EXAMPLES = examples(30, proved=10_000)
+"""Number of random examples for laws that take longest: in `make test`, half as many as others."""
+
+
 def sampled(values: Iterable[object], *tested: object) -> list[Any]:
     """Parameters of a test: `make test` runs only those in `tested`, `make prove` runs all."""
     return [

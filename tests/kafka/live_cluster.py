@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -32,22 +32,16 @@ BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
 CATALOGUE = "/connector-plugins?connectorsOnly=false"
 
 
-class FollowingService(NamedTuple):
-    """Client of a service that follows a broker as a worker's release."""
-
-    rest: httpx.AsyncClient
-
-
 @asynccontextmanager
-async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[FollowingService]:
-    """Service that has read the topics; it knows the worker only through files."""
+async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[httpx.AsyncClient]:
+    """Client of a service that has read the topics; it knows the worker only through files."""
     catalogue = worker.directory / "plugins.json"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
     words = (f"kafka://{broker.bootstrap}", "--follow", "--quiet", "--dialect", worker.release)
     files = ("--plugins", str(catalogue), "--worker-properties", str(worker.config))
     async with running(*words, *files) as service:
         async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_S) as rest:
-            yield FollowingService(rest)
+            yield rest
         code, printed = await service.end(signal.SIGTERM)
     assert code == 0, printed
 
@@ -55,7 +49,9 @@ async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[Followin
 class ComparedWorker:
     """Worker, and the service whose answers must equal the worker's while the topics are quiet."""
 
-    def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
+    def __init__(
+        self, worker: KafkaWorker, service: httpx.AsyncClient, reader: KafkaReader
+    ) -> None:
         self.worker = worker
         self.compared = 0
         self.more_paths: tuple[str, ...] = ()
@@ -103,7 +99,7 @@ class ComparedWorker:
             await self._quiet()
             paths = [*await self._paths_of(self.worker.rest), *self.more_paths]
             theirs, ours = await asyncio.gather(
-                _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
+                _answers(self.worker.rest, paths), _answers(self._service, paths)
             )
             different = _differences(theirs, ours)
             if not different:
@@ -114,14 +110,14 @@ class ComparedWorker:
 
     async def same_cluster(self) -> None:
         """Both report the same cluster id and the same release."""
-        theirs, ours = [await _get(rest, "/") for rest in (self.worker.rest, self._service.rest)]
+        theirs, ours = [await _get(rest, "/") for rest in (self.worker.rest, self._service)]
         for field in ("kafka_cluster_id", "version"):
             assert ours[field] == theirs[field]
 
     async def still_answers(self) -> None:
         """The service answers as at the last quiet point, also while its log is unavailable."""
         assert self._agreed
-        ours = await _answers(self._service.rest, list(self._agreed))
+        ours = await _answers(self._service, list(self._agreed))
         assert _differences(self._agreed, ours) == {}
 
     async def _quiet(self) -> None:

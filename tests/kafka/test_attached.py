@@ -12,7 +12,7 @@ from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.conftest import PROVE
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
-from tests.kafka.live_cluster import TOPICS, ComparedWorker, FollowingService
+from tests.kafka.live_cluster import TOPICS, ComparedWorker
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.kafka.test_live_cluster import all_of, position, state
@@ -34,7 +34,7 @@ class AttachedLife(ComparedWorker):
     """Worker and the service attached to it, to which requests are sent."""
 
     def __init__(self, worker: KafkaWorker, rest: httpx.AsyncClient, reader: KafkaReader) -> None:
-        super().__init__(worker, FollowingService(rest), reader)
+        super().__init__(worker, rest, reader)
         self.rest = rest
         self.more_paths = CLUSTER_PATHS
 

@@ -28,6 +28,7 @@ from tests.kafka.consumers import consuming
 from tests.kafka.live_cluster import PAUSE_S
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.worker_service import until
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -221,11 +222,13 @@ async def test_a_creation_that_does_not_appear_has_an_unknown_outcome(
 async def test_a_failed_creation_is_undone(cluster: SteeredCluster) -> None:
     """Another client resumes the connector between two requests; the service deletes it."""
 
+    async def has_tasks() -> bool:
+        return bool((await cluster.ask("GET", "/connectors/disturbed")).json()["tasks"])
+
     async def resumed(_: CommandRequest, step: str) -> None:
         if step == "create":
             assert (await cluster.ask("PUT", "/connectors/disturbed/resume")).is_success
-            while not (await cluster.ask("GET", "/connectors/disturbed")).json()["tasks"]:  # noqa: ASYNC110
-                await asyncio.sleep(PAUSE_S)
+            await until(has_tasks)
 
     async with attached_to(cluster.broker, [cluster.worker], stepped=resumed) as rest:
         answer = await rest.post("/connectors", json=creation("disturbed"))

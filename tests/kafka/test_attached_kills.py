@@ -14,7 +14,7 @@ from tests.conftest import PROVE, seeded
 from tests.kafka.access_rights import allow
 from tests.kafka.attached_cluster import PATIENT, READING, attached_to, login_of
 from tests.kafka.conftest import up
-from tests.kafka.live_cluster import PAUSE_S, TOPICS, ComparedWorker, FollowingService
+from tests.kafka.live_cluster import PAUSE_S, TOPICS, ComparedWorker
 from tests.kafka.producer import reading
 from tests.kafka.random_commands import Lane, trail_of
 from tests.kafka.real_kafka import Broker, KafkaWorker
@@ -100,9 +100,8 @@ async def _judge(
         entries = [entry async for batch in reader.read(TOPICS) for entry in batch.entries()]
         for lane in lanes:
             lane.check(entries, rows)
-        service = FollowingService(rest)
         for worker in workers:
-            await _agree(ComparedWorker(worker, service, reader), broker)
+            await _agree(ComparedWorker(worker, rest, reader), broker)
 
 
 async def _agree(beside: ComparedWorker, broker: Broker) -> None:

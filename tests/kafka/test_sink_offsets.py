@@ -23,7 +23,7 @@ from tests.conftest import sampled
 from tests.controller.scene import plane_on
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.consumers import POLL_S, consuming, groups_of
-from tests.kafka.live_cluster import BUSY, FollowingService, serving
+from tests.kafka.live_cluster import BUSY, serving
 from tests.kafka.producer import create_topic, writer
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S
@@ -46,7 +46,7 @@ class SinkScene(NamedTuple):
 
     broker: Broker
     worker: KafkaWorker
-    service: FollowingService
+    service: httpx.AsyncClient
     ours: httpx.AsyncClient
 
 
@@ -124,7 +124,7 @@ async def stopped(scene: SinkScene, name: str) -> None:
 async def wait_for_connectors(scene: SinkScene, *names: str) -> None:
     """Wait until the service has read these connectors."""
     async with asyncio.timeout(PATIENCE_S):
-        while not {*names} <= {*(await scene.service.rest.get("/connectors")).json()}:  # noqa: ASYNC110
+        while not {*names} <= {*(await scene.service.get("/connectors")).json()}:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
 
 
@@ -158,7 +158,7 @@ async def test_service_and_worker_show_equal_offsets_of_sinks(
     for name in ("running", "named", "elsewhere", "nobody"):
         path = f"/connectors/{name}/offsets"
         theirs = await status_and_body(scene.worker.rest, path)
-        assert await status_and_body(scene.service.rest, path) == theirs
+        assert await status_and_body(scene.service, path) == theirs
         assert theirs[0] == (404 if name == "nobody" else 200)
     for name in ("named", "elsewhere"):
         await accepted(scene.worker.rest, "DELETE", f"/connectors/{name}")
@@ -235,11 +235,11 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
     )
     await wait_for_connectors(scene, "lost")
     # A worker waits for 90 s, and then answers that the request has timed out.
-    status, body = await status_and_body(scene.service.rest, "/connectors/lost/offsets")
+    status, body = await status_and_body(scene.service, "/connectors/lost/offsets")
     words = "Failed to retrieve consumer group offsets for sink connector lost"
     assert (status, json.loads(body)["message"]) == (500, words)
-    assert (await scene.service.rest.get("/connectors/lost/status")).status_code == 200
-    message = (await scene.service.rest.get("/connectors/lost/progress")).json()["message"]
+    assert (await scene.service.get("/connectors/lost/status")).status_code == 200
+    message = (await scene.service.get("/connectors/lost/progress")).json()["message"]
     assert message.endswith(
         f"no broker listens at 127.0.0.1:{port} (connection refused): check address and broker"
     )
@@ -249,7 +249,7 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_lag_is_shown_per_partition_and_in_sum(scene: SinkScene) -> None:
     """Committed offset, end and lag per partition and in sum."""
-    answer = await scene.service.rest.get("/connectors/running/progress")
+    answer = await scene.service.get("/connectors/running/progress")
     assert answer.is_success, answer.text
     offsets = (await scene.worker.rest.get("/connectors/running/offsets")).json()["offsets"]
     shown_offsets = [
@@ -262,7 +262,7 @@ async def test_lag_is_shown_per_partition_and_in_sum(scene: SinkScene) -> None:
             await out.put(TOPIC, 7, b"k", b'"v"')
     async with groups_of(scene.broker.bootstrap) as groups:
         await groups.commit("connect-running", {(TOPIC, 2): 1})
-    progress = (await scene.service.rest.get("/connectors/running/progress")).json()
+    progress = (await scene.service.get("/connectors/running/progress")).json()
     lags = {row["partition"]["kafka_partition"]: row["lag"] for row in progress["offsets"]}
     assert lags == dict.fromkeys(range(PARTITIONS), 0) | {7: 3, 2: 2}
     assert (progress["type"], progress["group"], progress["lag"]) == ("sink", "connect-running", 5)

@@ -16,7 +16,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair
 from controlplane.connect.source import OffsetPairs
 from controlplane.logs.log import Record
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.delivery.simulated_clock import simulated
 from tests.laws.delivery.source_world import (
     LifePlan,
@@ -112,7 +112,7 @@ def test_a_crash_loses_nothing(plan: LifePlan, crash_times: list[float]) -> None
 # --- the hook of KIP-910 --------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(plans(hook=st.none()), st.sampled_from((None, [])))
 def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) -> None:
     """H1: the records and the last commits are those of the same life without the hook.

@@ -14,11 +14,11 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_owners
 from controlplane.core.views.diff import Change, diff
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), first=profiles, second=profiles)
 def test_the_difference_of_a_connector_is_its_part_of_the_whole(
     log: list[Entry], first: Profile, second: Profile

@@ -16,7 +16,7 @@ from controlplane.core.views.diff import diff
 from controlplane.core.views.hazards import hazards
 from controlplane.rest.endpoints.pure_requests import answer, paths
 from controlplane.rest.endpoints.reads import ReadInputs
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import logs, profiles, statuses
 
 
@@ -78,7 +78,7 @@ def test_loading_in_bulk_is_folding_in_order(
     assert loaded.unreadable.items() <= slow.unreadable.items()
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(logs(), st.randoms())
 def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: Any) -> None:
     """Any interleaving of partitions gives the same order; within a partition offsets ascend."""
@@ -109,7 +109,7 @@ def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject
         assert inside is (ranked_entry[:4] <= at[:4])
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(logs(), profiles)
 def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile) -> None:
     """diff(a, a) is empty; a difference between two releases has an existing cause."""
@@ -120,7 +120,7 @@ def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile)
         assert change.cause in places
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(logs(), profiles, st.booleans())
 def test_every_question_has_an_answer(
     log: list[Entry], profile: Profile, exactly_once: bool

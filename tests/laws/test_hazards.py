@@ -10,7 +10,7 @@ from controlplane.core.order import in_order
 from controlplane.core.releases.profile_groups import of_each
 from controlplane.core.releases.profiles import PROFILES, RELEASES, Profile
 from controlplane.core.views.hazards import Danger, Hazard, hazards, hazards_of_each
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES, examples
 from tests.laws.entries import logs, profiles
 
 EVERY = [Profile.of(release) for release in RELEASES]
@@ -28,7 +28,7 @@ def test_hazards_together_equal_hazards_alone(entries: list[Entry], exactly_once
     assert together == alone
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(logs(), profiles, st.booleans())
 def test_records_that_throw_are_hazards(
     entries: list[Entry], profile: Profile, exactly_once: bool

@@ -14,7 +14,7 @@ from controlplane.core.state import Topics
 from controlplane.core.topics.key_owners import key_filter, owner
 from controlplane.core.views.diff import Aspect, diff
 from controlplane.core.views.history import HistorySearch, history
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import NAMES, logs, profiles
 
 TOPICS = Topics()
@@ -51,7 +51,7 @@ def values_by_diff(log: list[Entry], name: str, profile: Profile) -> AspectValue
     }
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(logs(), st.sampled_from(NAMES), profiles)
 def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profile) -> None:
     """Records of other connectors do not change the result, not even for source offsets."""
@@ -70,7 +70,7 @@ def test_odd_keys_are_matched_to_their_connector(name: str, profile: Profile) ->
     assert values_by_diff(ODD_KEYS, name, profile)
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(logs(), st.sampled_from(NAMES), profiles, st.integers(1, 4))
 def test_batches_of_any_size_have_the_same_matches(
     log: list[Entry], name: str, profile: Profile, size: int

@@ -18,7 +18,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import LogError, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.logs.reading_contract import entries_of, everything
 
 OwnLog = MemoryLog | SqliteLog
@@ -124,7 +124,7 @@ async def _live(path: Path, life: list[LogOperation]) -> None:
     await again.close()
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(st.lists(steps, max_size=12))
 def test_memory_log_equals_sqlite_log(life: list[LogOperation]) -> None:
     """Every sequence of operations gives the same answers, errors and entries on both logs."""

@@ -18,7 +18,7 @@ from controlplane.core.order import in_order, rank_entries
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.dumps import read_dump
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.core.logs import Pair, offsets
 from tests.laws.entries import TOPICS, logs, profiles
 
@@ -50,7 +50,7 @@ few = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=2, unique=True)
 few_topics = few.flatmap(lambda among: logs(among=among))
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(few_topics, profiles, st.booleans(), st.booleans(), st.data())
 def test_a_restored_fold_continues_to_the_same_state(
     log: list[Entry], profile: Profile, exactly_once: bool, trace: bool, data: st.DataObject
@@ -139,7 +139,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(json_values)
 def test_a_flat_value_comes_back(value: Any) -> None:
     """A value survives `flat`, MessagePack and `unflat` unchanged."""

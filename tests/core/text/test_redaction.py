@@ -17,7 +17,7 @@ from controlplane.core.text.redaction import (
     redacted_refusal,
     redacted_text,
 )
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 
 PEM = "-----{0} {2}-----{{}}-----{1} {2}-----".format("BEGIN", "END", "PRIVATE KEY")
 
@@ -245,7 +245,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(st.dictionaries(st.text() | st.sampled_from(SECRET), JSON, max_size=5))
 def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
     """Redaction keeps all keys, and is idempotent."""

@@ -15,7 +15,7 @@ from replay.audit.context import EVIDENCE_KEPT, lasting
 from replay.audit.kinds import KINDS
 from replay.audit.thresholds import BadThreshold, Thresholds, all_thresholds, thresholds
 from replay.findings import Severity
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES, examples
 from tests.laws.entries import logs, profiles
 from tests.replay.audit.planted_log import MINUTE, PAUSED, PlantedLog
 
@@ -23,7 +23,7 @@ SECRET = "horse-battery-staple"
 
 
 @given(logs(), profiles)
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 def test_any_bytes_can_be_audited(entries: list[Entry], profile: Profile) -> None:
     """Untrusted bytes never end an audit.
 

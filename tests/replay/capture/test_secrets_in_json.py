@@ -25,7 +25,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
 from replay.capture.encoded_text import without_secrets
 from replay.capture.secrets import SecretPolicy, decrypted, dropped_secrets, encrypted_secrets
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import deep
 
 KEY = bytes(range(64))
@@ -292,7 +292,7 @@ def _hidden(text: str) -> str:
     return redacted_text(without_secrets(text, lambda _: HIDDEN))
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(values)
 def test_every_release_reads_the_same_values(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes
@@ -329,7 +329,7 @@ def unescaped(text: str) -> Iterator[str]:
         text = re.sub(r"\\+u([0-9A-Fa-f]{4})", lambda escape: chr(int(escape[1], 16)), text)
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(values)
 @example(b'{"properties":{"note":"cGFzc3dvcmQ9aHVudGVyMg=="}}')
 @example('{"token":"["😀hunter2"]}'.encode("utf-16-be"))

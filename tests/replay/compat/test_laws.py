@@ -15,14 +15,13 @@ from controlplane.core.views.diff import diff
 from replay.compat import ReleaseVerdict, RolloutMode, assess, roll
 from replay.compat.assessment_report import ReportedAssessment, reported
 from replay.compat.report_formats import document, junit
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import logs
 
 ANY = st.sampled_from(PROFILES)
-EXAMPLES = examples(30, proved=10_000)
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), start=ANY, goal=ANY, rolling=st.booleans(), exactly_once=st.booleans())
 def test_no_bytes_end_an_assessment(
     log: list[Entry], start: Profile, goal: Profile, *, rolling: bool, exactly_once: bool
@@ -39,7 +38,7 @@ def test_no_bytes_end_an_assessment(
     assert msgspec.convert(kept, ReportedAssessment, str_keys=True) == shown
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), start=ANY, goal=ANY)
 def test_every_divergence_is_reported(log: list[Entry], start: Profile, goal: Profile) -> None:
     """The assessment has each divergence of the two folds once, and no verdict hides one."""

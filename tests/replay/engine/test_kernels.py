@@ -13,10 +13,8 @@ from replay.archive.segments.segment_files import table_of
 from replay.kernels.last_value import last_times, last_values, last_values_of_parts
 from replay.kernels.row_runs import HeldRows, NumberedKeys
 from replay.kernels.status_rows import counting_rows
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import logs, profiles, statuses
-
-EXAMPLES = examples(30, proved=10_000)
 
 
 def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[HeldRows]:
@@ -44,7 +42,7 @@ partitions = st.builds(
 cuts = st.lists(st.integers(0, 40), max_size=4)
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=FEWER_EXAMPLES)
 @given(partitions, cuts, st.booleans(), st.booleans())
 def test_the_kernel_keeps_the_last_row_of_each_key(
     entries: list[Entry], where: list[int], aborted: bool, encoded: bool
@@ -64,7 +62,7 @@ def test_the_kernel_keeps_the_last_row_of_each_key(
         assert ranked["timestamp"] == [times[offset] for offset, *_ in expected]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=FEWER_EXAMPLES)
 @given(st.lists(st.tuples(partitions.filter(bool), cuts), min_size=1, max_size=3), st.booleans())
 def test_partitions_give_the_same_together_as_alone(
     parts: list[tuple[list[Entry], list[int]]], encoded: bool
@@ -75,7 +73,7 @@ def test_partitions_give_the_same_together_as_alone(
     assert [table.to_pydict() for table in last_values_of_parts(runs)] == expected
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=FEWER_EXAMPLES)
 @given(partitions, cuts, profiles, profiles)
 def test_remaining_rows_have_the_live_records_of_all_rows(
     entries: list[Entry], where: list[int], first: Profile, second: Profile

@@ -16,7 +16,7 @@ from controlplane.logs.dumps import read_dump
 from controlplane.scenario.story import StoryStep, read_story
 from replay.findings import Finding, Severity
 from replay.lint import cleaned, lint
-from tests.conftest import examples
+from tests.conftest import FEWER_EXAMPLES
 from tests.laws.entries import logs
 from tests.replay.compat.planted_log import (
     CONFIG,
@@ -243,7 +243,7 @@ def test_secrets_are_hidden() -> None:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), tombstones=st.booleans())
 def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> None:
     """A second cleaning removes nothing from the cleaned log."""
@@ -274,7 +274,7 @@ def lives(draw: st.DrawFn) -> list[Entry]:
     return log.entries
 
 
-@settings(max_examples=examples(30, proved=10_000))
+@settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), profile=st.sampled_from(PROFILES))
 def test_any_log_can_be_rehearsed(log: list[Entry], profile: Profile) -> None:
     """A rehearsal of any bytes ends; without findings, no view changes."""
