@@ -158,6 +158,33 @@ async def test_a_thread_ends_although_its_code_cancels_the_end() -> None:
         await call
 
 
+async def test_a_thread_ends_once() -> None:
+    """A second end that comes during the first one, or a `stop` by the code, prints no trace."""
+    thread = AuthorThread("task ending-0")
+
+    async def wait() -> None:
+        try:
+            calls.append("waiting")
+            await asyncio.Event().wait()
+        finally:
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(0)
+            calls.append("cleaned up")
+
+    def end_twice() -> None:
+        thread.abandon()
+        asyncio.get_running_loop().call_soon(thread.abandon)
+
+    call = thread.submit(wait)
+    await until(lambda: calls)
+    await thread.submit(end_twice)
+    await until(lambda: not threads_of("ending"))
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(PATIENCE_S):
+            await call
+    assert calls == ["waiting", "cleaned up"]
+
+
 class TimingOut(Source):
     """Source that uses asyncio's own cancellations."""
 

@@ -16,6 +16,11 @@ LATER_S = 1.0
 """Longer than any other call of a task takes, even on a busy machine."""
 
 
+def warned_threads(notices: RecordedNotices) -> list[object]:
+    """Thread of each warning."""
+    return [notice["thread"] for notice in notices.of("call_not_returned")]
+
+
 @pytest.mark.parametrize(
     ("where", "thread"),
     [
@@ -34,9 +39,10 @@ async def test_a_call_that_does_not_return_is_logged(
     notices = RecordedNotices()
     async with running(BadSource, BadSink, runtime=SHORT, notices=notices) as worker:
         await create_bad(worker, BadSink if where.startswith("sink") else BadSource)
-        await until(lambda: notices.of("call_not_returned"))
-        notice = notices.of("call_not_returned")[0]
-        assert (notice["thread"], notice["waited_s"]) == (thread, SOON_S)
+        # A busy machine can delay a call that does return, too.
+        await until(lambda: thread in warned_threads(notices))
+        notice = notices.of("call_not_returned")[warned_threads(notices).index(thread)]
+        assert notice["waited_s"] == SOON_S
         places = notice["stack"].split(" < ")
         assert "threading.py" in places[0]
         method = where.partition(".")[2]

@@ -85,9 +85,10 @@ class _AuthorLoop(asyncio.SelectorEventLoop):
         super().stop()
 
     def end(self) -> None:
-        """Stop the loop for the end of its thread."""
-        self.ended = True
-        self.stop()
+        """Stop the loop for the end of its thread. A second call does nothing."""
+        if not self.ended:
+            self.ended = True
+            self.stop()
 
 
 class _AuthorTask(asyncio.Task[Any]):
@@ -130,7 +131,7 @@ class AuthorThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._run_until_stopped()
+        self._run_until(lambda: self._loop.ended)
         left = asyncio.all_tasks(self._loop)
         for task in left:
             task.cancel()
@@ -140,13 +141,14 @@ class AuthorThread:
             loop.shutdown_asyncgens(),
             loop.shutdown_default_executor(),
         ):
-            with suppress(asyncio.CancelledError):  # a `finally` may cancel all asyncio tasks
-                loop.run_until_complete(ending)
+            task = loop.create_task(ending)
+            task.add_done_callback(lambda _: loop.stop())
+            self._run_until(task.done)
         loop.close()
 
-    def _run_until_stopped(self) -> None:
-        """Run the loop; `SystemExit` in an asyncio task of the author does not end the thread."""
-        while not self._loop.ended:
+    def _run_until(self, is_reached: Callable[[], bool]) -> None:
+        """Run the loop, however often a `SystemExit` or `stop` of the author's code ends it."""
+        while not is_reached():
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
 
