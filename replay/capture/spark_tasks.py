@@ -22,6 +22,7 @@ from replay.archive.manifest import Segment
 from replay.archive.segments.segment_files import SCHEMA, table_of
 from replay.archive.segments.segment_writer import SegmentWriter
 from replay.capture.secrets import KEPT, SecretPolicy
+from replay.engine.spark.worker_process import in_worker
 from replay.errors import ReplayError
 from replay.kernels.batches import batch
 from replay.offsets_topics import own_topics
@@ -87,6 +88,7 @@ class CaptureTask(NamedTuple):
     topics: Topics
 
 
+@in_worker
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: topic, partition and offset in, `RUNS` out."""
     for rows in batches:
@@ -103,6 +105,7 @@ def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             )
 
 
+@in_worker
 def archived(batches: Iterator[pa.RecordBatch], job: CaptureTask) -> Iterator[pa.RecordBatch]:
     """`mapInArrow`: rows of the Kafka source in, one `PartitionResult` per partition out."""
     archivers: dict[PartitionId, _PartitionArchiver] = {}

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from replay.engine.executors import ItemWork, packed, unpacked
 from replay.engine.spark.jobs import PARALLELISM, run
 from replay.engine.spark.task_output_codec import PIECES_DDL, TaskOutput, pieces, task_outputs
+from replay.engine.spark.worker_process import in_worker
 from replay.progress import NoProgress, ProgressListener
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class SparkExecutor:
         return frame.mapInArrow(carried_out, PIECES_DDL)
 
 
+@in_worker
 def carried_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: items in, findings out."""
     for batch in batches:

@@ -32,6 +32,7 @@ from replay.engine.spark.task_output_codec import (
     rows_of,
     wrong_content,
 )
+from replay.engine.spark.worker_process import in_worker
 from replay.errors import ReplayError
 
 TASKS = pa.schema([("works", pa.binary())])
@@ -136,6 +137,7 @@ def encoded(works: Sequence[NumberedWork]) -> bytes:
     return msgspec.msgpack.encode(works)
 
 
+@in_worker
 def reduced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: tasks in, reduced rows out."""
     for batch in batches:
@@ -144,6 +146,7 @@ def reduced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from pieces(TaskOutput(number, part, _answer(work.reduced)))
 
 
+@in_worker
 def merged(
     batches: Iterator[pa.RecordBatch], whole: Mapping[int, SliceWork]
 ) -> Iterator[pa.RecordBatch]:

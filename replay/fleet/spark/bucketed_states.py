@@ -25,6 +25,7 @@ from replay.engine.executors import Executor
 from replay.engine.slices import PlanSlice, TaskLimits, slices
 from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_content
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
+from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.key_buckets import BucketFold, BucketPart, in_buckets
 from replay.engine.states.order_marks import OffsetMark
 from replay.errors import ArchiveCorrupt, ReplayError
@@ -160,6 +161,7 @@ def bucket_frame(
     return shuffled.mapInArrow(partial(_folded, large=large, make=make), from_arrow_schema(schema))
 
 
+@in_worker
 def _divided(
     batches: Iterator[pa.RecordBatch],
     tasks: Sequence[Sequence[NumberedWork]],
@@ -196,6 +198,7 @@ def _pieces(place: dict[str, Any], content: bytes) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([row], schema=PARTS)
 
 
+@in_worker
 def _folded(
     batches: Iterator[pa.RecordBatch], large: Sequence[LargeCluster], make: BucketRowsMaker
 ) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from replay.engine.executors import Executor
 from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
+from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.state_digest import offsets_sum
 from replay.fleet.archive_source import UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
@@ -161,6 +162,7 @@ def query_frame(session: SparkSession, work: TableWork) -> DataFrame:
     return numbers.mapInArrow(partial(_rows, work=work), from_arrow_schema(work.query.schema))
 
 
+@in_worker
 def _rows(batches: Iterator[pa.RecordBatch], work: TableWork) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: numbers of clusters in, rows out."""
     for batch in batches:

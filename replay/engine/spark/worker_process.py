@@ -1,0 +1,36 @@
+"""Worker processes of Spark: Python processes that run one task after another."""
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from typing import Concatenate, ParamSpec, cast
+
+import pyarrow as pa
+
+from controlplane.garbage_collection import freeze_long_lived
+
+Batches = Iterator[pa.RecordBatch]
+P = ParamSpec("P")
+ArrowTask = Callable[Concatenate[Batches, P], Batches]
+"""`mapInArrow` function, beside its bound arguments."""
+
+
+def in_worker(task: ArrowTask[P]) -> ArrowTask[P]:
+    """Decorate a `mapInArrow` function, so that its process collects garbage in little time.
+
+    Spark collects the garbage of a process after each task. Otherwise it would scan the objects of
+    all imported modules each time, which takes longer than a small task.
+    """
+
+    @wraps(task)
+    def run(batches: Batches, *arguments: P.args, **named: P.kwargs) -> Batches:
+        _freeze(len(sys.modules))
+        return task(batches, *arguments, **named)
+
+    return cast("ArrowTask[P]", run)
+
+
+@cache
+def _freeze(_modules: int) -> None:
+    """Exempt the imported modules from collection; again once there are more of them."""
+    freeze_long_lived()
