@@ -3,15 +3,13 @@
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tests.integration.artifacts import ARTIFACTS, RELEASE
 from tests.jars import java
-from tests.kafka.class_archives import ClassArchive, recorder
-from tests.kafka.process import SMALL_JVM
-from tests.kafka.real_kafka import QUIET, Broker, KafkaWorker, runtime
-from tests.patience import PATIENCE_S
+from tests.kafka.class_archives import extended
+from tests.kafka.class_recorder import record_classes
+from tests.kafka.real_kafka import QUIET, quick_jvm, runtime, worker_runtime
 
 PLUGINS = Path(__file__).parent / "catalogue.json"
 """Catalogue of the connectors and converters of Kafka's tests that a config can name."""
@@ -41,33 +39,13 @@ async def java_worker() -> WorkerProgram:
         JarsUnavailable: there is no Java or Maven, or Maven could not resolve a jar.
     """
     path = runtime(RELEASE, *ARTIFACTS, in_image=False)
+    archived = worker_runtime(RELEASE, in_image=False)
     assert isinstance(path, str)
-    archive = ClassArchive("integration-worker", path)
-    await _record_classes(archive)
-    jvm = (*SMALL_JVM, *archive.reading)
-    return WorkerProgram((str(java()), *jvm, "-cp", path, QUIET, MAIN), is_shared=False)
-
-
-async def _record_classes(archive: ClassArchive) -> None:
-    """Make the archive of the worker's classes, unless it exists or is being made."""
-    if archive.exists:
-        return
-    with recorder("integration-worker") as is_ours, TemporaryDirectory() as folder:
-        if not is_ours or archive.exists:
-            return
-        async with (
-            Broker(RELEASE, Path(folder)) as broker,
-            KafkaWorker(
-                RELEASE,
-                broker,
-                parts=(),
-                extra_artifacts=ARTIFACTS,
-                jvm=(*SMALL_JVM, *archive.recording),
-                plugin__discovery="hybrid_warn",
-            ) as worker,
-        ):
-            await worker.stop(PATIENCE_S)
-            archive.keep()
+    assert isinstance(archived, str)
+    await record_classes(RELEASE)
+    jvm = quick_jvm("worker", archived)
+    words = (str(java()), *jvm, "-cp", extended(archived, path), QUIET, MAIN)
+    return WorkerProgram(words, is_shared=False)
 
 
 JAVA, OWN = "java", "own"

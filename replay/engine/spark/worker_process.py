@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from controlplane.garbage_collection import freeze_long_lived
 
-Batches = Iterator[pa.RecordBatch]
+ArrowBatches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
-ArrowTask = Callable[Concatenate[Batches, P], Batches]
+ArrowTask = Callable[Concatenate[ArrowBatches, P], ArrowBatches]
 """`mapInArrow` function, beside its bound arguments."""
 
 
@@ -23,7 +23,7 @@ def in_worker(task: ArrowTask[P]) -> ArrowTask[P]:
     """
 
     @wraps(task)
-    def run(batches: Batches, *arguments: P.args, **named: P.kwargs) -> Batches:
+    def run(batches: ArrowBatches, *arguments: P.args, **named: P.kwargs) -> ArrowBatches:
         _freeze(len(sys.modules))
         return task(batches, *arguments, **named)
 
