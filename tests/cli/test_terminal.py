@@ -66,6 +66,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_bar_appears_while_much_is_read(large: Path) -> None:
     """The bar is on standard error, if that is a terminal; standard output has the answer."""
     output = at_a_terminal("stderr", "inspect", large, "-o", "json")

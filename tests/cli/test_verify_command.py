@@ -168,6 +168,7 @@ def test_a_worker_that_the_story_does_not_know_is_refused(histories: Path) -> No
     assert refusal(result) == "the story has no worker 'nobody': it has w1, w2"
 
 
+@pytest.mark.slow
 def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
     """A warning names both histories; the answers are compared nevertheless."""
     result = verify(histories, histories / "life-3.4.log.jsonl", "life-3.9")

@@ -40,6 +40,7 @@ def lived(cluster: ClusterCalls) -> None:
     assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
 
 
+@pytest.mark.slow
 def test_odd_names_work_in_a_log(cluster: ClusterCalls) -> None:
     """Odd names work in a log that each command opens for itself."""
     lived(cluster)

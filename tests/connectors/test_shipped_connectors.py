@@ -49,6 +49,7 @@ async def until_text(path: Path, text: str) -> None:
     await until(lambda: path.exists() and path.read_text() == text)
 
 
+@pytest.mark.slow
 async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
     """The configs of Kafka's quickstart work unchanged; altered offsets repeat lines."""
     source, sink = tmp_path / "in.txt", tmp_path / "out.txt"

@@ -13,6 +13,7 @@ from tests.patience import PATIENCE_S
 STATES = ("PAUSED", "STARTED")
 
 
+@pytest.mark.slow
 async def test_unread_changes_are_limited() -> None:
     """Unread changes wait up to a limit; then the watcher gets an error about missing changes."""
     log = MemoryLog()

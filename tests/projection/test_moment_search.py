@@ -50,6 +50,7 @@ positions = st.builds(
 spellings = st.sampled_from(["config@3", "status@1:2", "offsets@2", "nothing@1", "yesterday", ""])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10, proved=2_000))
 @given(
     logs(max_size=60),

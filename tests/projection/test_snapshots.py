@@ -87,6 +87,7 @@ async def make_topics(log: SqliteLog | MemoryLog) -> None:
 # --- the law ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15, proved=2_000))
 @given(
     logs(max_size=60),

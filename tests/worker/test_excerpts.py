@@ -137,6 +137,7 @@ class Rotating(Providers):
         return ResolvedText(self.values[-1], {self.values[-1]: "${vault:key}"}, {}, {}, {})
 
 
+@pytest.mark.slow
 def test_older_values_are_kept_within_limits() -> None:
     """Old values are hidden as a whole, new ones also line by line. No config text is kept.
 

@@ -72,6 +72,7 @@ class FailingOperation:
         return "done"
 
 
+@pytest.mark.slow
 def test_a_retriable_error_is_retried_within_the_time_out() -> None:
     """The first pause is 300 ms, then it doubles, up to errors.retry.delay.max.ms."""
     failing = FailingOperation(4)

@@ -106,6 +106,7 @@ async def test_a_rewind_as_the_function_of_a_thread_has_no_line() -> None:
         assert task_trace(worker, "s").endswith("It was called at the start of a thread")
 
 
+@pytest.mark.slow
 async def test_a_rewind_before_a_rebalance_takes_effect_in_a_paused_task() -> None:
     """A rewind that precedes the loss of a partition does no harm, also while the task pauses."""
     async with running(RewindingSink, runtime=RARELY) as worker:

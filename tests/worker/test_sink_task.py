@@ -203,6 +203,7 @@ async def test_a_stop_commits_closes_and_stops() -> None:
         assert committed(worker) == {("t", 0): 1}
 
 
+@pytest.mark.slow
 async def test_a_redelivery_puts_the_same_records() -> None:
     """A failed batch is put again without further records; nothing of it is committed before."""
     async with running(ScriptedSink) as worker:
@@ -243,6 +244,7 @@ async def test_a_group_rebalances_during_a_redelivery() -> None:
         assert [record.value for record in sinks.records].count("even") == 1
 
 
+@pytest.mark.slow
 async def test_partitions_come_and_go() -> None:
     """A member opens and closes only the changed partitions; it commits before it closes."""
     async with running(ScriptedSink, runtime=RARELY) as worker:

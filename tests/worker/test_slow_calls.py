@@ -74,6 +74,7 @@ async def test_a_call_that_awaits_without_end_is_logged(monkeypatch: pytest.Monk
     assert names[:3] == ["wait", "_connected", "start"]
 
 
+@pytest.mark.slow
 async def test_a_poll_may_wait_for_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source's `poll` that waits is no problem."""
     monkeypatch.setattr(author_thread, "SLOW_CALL_S", LATER_S)

@@ -65,6 +65,7 @@ async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
         assert {worker["release"] for worker in document["workers"]} == {"3.4.1"}
 
 
+@pytest.mark.slow
 async def test_a_worker_that_lacks_a_connector_has_a_row(cluster: ClusterCalls) -> None:
     """The row has worker, endpoint, both answers, and the missed record with key and time."""
     async with standing_in(answers(["a/b"])) as url:
@@ -96,6 +97,7 @@ async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> N
     assert f"{url} has none of the connectors of this log: it may read other topics" in result.out
 
 
+@pytest.mark.slow
 async def test_requests_are_repeated_while_a_worker_starts_or_rebalances(tmp_path: Path) -> None:
     """Requests are repeated while Jetty has no paths, and while the worker starts or rebalances."""
     prepared = {
@@ -147,6 +149,7 @@ async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
     assert result.err.strip().endswith("check --against")
 
 
+@pytest.mark.slow
 async def test_servers_that_are_no_worker_of_the_cluster_are_refused(cluster: ClusterCalls) -> None:
     """Other servers are refused: a web server, another cluster's worker, an unknown release."""
     async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
@@ -200,6 +203,7 @@ def test_verify_takes_a_story_or_workers(histories: Path) -> None:
         assert (alone.code, f"{option[0]} needs --against" in alone.err) == (2, True)
 
 
+@pytest.mark.slow
 async def test_secrets_are_hidden(cluster: ClusterCalls) -> None:
     """Table and JSON hide secrets; a differing secret still shows."""
     await asyncio.to_thread(cluster.output, "patch", "orders", "-s", "database.password=pearl")

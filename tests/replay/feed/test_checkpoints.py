@@ -74,6 +74,7 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
     """The feed reads the other clusters; the cluster continues once its archive is restored."""
     for name in ("a", "b"):
@@ -285,6 +286,7 @@ def test_a_merge_between_batches_changes_no_row(tmp_path: Path) -> None:
     assert_adds_up(feed, archive_in(tmp_path / "merged"))
 
 
+@pytest.mark.slow
 def test_a_retention_between_batches_takes_no_row_back(tmp_path: Path) -> None:
     """A removed record takes no row back: the feed has states and findings of the whole log."""
     removed = 0

@@ -51,6 +51,7 @@ def archive(folder: Path) -> OpenArchive[pa.Table]:
 # --- tables -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_table_has_its_schema(archive: OpenArchive[pa.Table]) -> None:
     """Names and types are those that the schemas document, in this order."""
     tables = [

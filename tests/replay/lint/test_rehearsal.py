@@ -274,6 +274,7 @@ def lives(draw: st.DrawFn) -> list[Entry]:
     return log.entries
 
 
+@pytest.mark.slow
 @settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), profile=st.sampled_from(PROFILES))
 def test_any_log_can_be_rehearsed(log: list[Entry], profile: Profile) -> None:

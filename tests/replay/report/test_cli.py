@@ -27,6 +27,7 @@ def fleet(sound: Path, tmp_path: Path) -> Path:
     return shutil.copytree(sound, tmp_path / "fleet")
 
 
+@pytest.mark.slow
 def test_a_page_has_all_clusters_of_an_archive_or_one(fleet: Path, tmp_path: Path) -> None:
     """A page has all clusters, or one; it names the head of the archive."""
     result = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")

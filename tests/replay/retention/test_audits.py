@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import replay
 from tests.replay.archive.archives import capture, log_of
@@ -16,6 +17,7 @@ def findings(folder: Path, kind: str) -> list[tuple[str, str]]:
     return [(row["connector"], row["sentence"]) for row in table.to_pylist() if row["kind"] == kind]
 
 
+@pytest.mark.slow
 def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
     """Only the last record of each source file stays; the removed records are no pause."""
     log = PlantedLog().running("a")

@@ -61,6 +61,7 @@ def test_young_records_stay(captured: Path, tmp_path: Path) -> None:
     ] is (False)
 
 
+@pytest.mark.slow
 def test_the_state_at_the_end_is_unchanged(captured: Path, thinned: Path) -> None:
     """State and digest of every release are equal and certain.
 

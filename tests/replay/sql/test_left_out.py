@@ -78,6 +78,7 @@ def documented() -> dict[str, tuple[int, int]]:
     return counts_by_reason
 
 
+@pytest.mark.slow
 def test_omitted_records_are_documented(oracle: SqlOracle) -> None:
     """The documentation lists each reason with the number of such records in the repository."""
     histories, scenarios = (

@@ -3,6 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ FENCED = [
 """Case for shares: keys that old releases do not know, and records without a connector."""
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(40, CONFIGS), st.booleans(), st.integers(1, 3))
 @example(log=GONE, exactly_once=False, slots=1)

@@ -28,6 +28,7 @@ class LibraryClient:
         return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.0"])
 async def test_each_method_of_the_library_works(release: str) -> None:
     """The library creates, changes and deletes a connector with each of its methods."""

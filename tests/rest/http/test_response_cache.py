@@ -232,6 +232,7 @@ async def test_head_and_closing_requests_get_their_own_answers() -> None:
         assert await service.reader.read() == b""
 
 
+@pytest.mark.slow
 async def test_the_idle_limit_counts_from_the_last_request() -> None:
     """The idle limit counts from the last request, also if its answer was cached."""
     async with served(limits=HttpLimits(idle_ms=1_000)) as service:

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from controlplane.core.state import Topics
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings, Surroundings
@@ -50,6 +52,7 @@ EQUAL = 60
 """Number of answers that are equal."""
 
 
+@pytest.mark.slow
 async def test_the_answers_are_those_of_the_recorded_worker(tmp_path: Path) -> None:
     """Exactly the excepted answers differ. The test repeats a read until its answer agrees."""
     (rows,) = (rows for about, rows in worlds() if about.world == "standalone")

@@ -123,6 +123,7 @@ async def test_a_start_that_takes_too_long_answers_with_the_time_out(tmp_path: P
         await until_state(worker, "c", "RUNNING", "RUNNING")
 
 
+@pytest.mark.slow
 async def test_the_answer_waits_for_a_slow_start(tmp_path: Path) -> None:
     """The answer waits beyond the time limit of a stop; it has the started connector's tasks."""
     async with standalone(tmp_path, FaultySource) as worker:

@@ -25,6 +25,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_folder_has_all_tables(fleet: Path, tmp_path: Path) -> None:
     """The command writes the rows of the API, and prints a line per state."""
     folder = tmp_path / "states"

@@ -62,6 +62,7 @@ AUDIT = ("audit", "--release", "3.9")
 COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
 
 
+@pytest.mark.slow
 def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
     """Archives, reports and kept answers contain configs with secrets."""
     umask = os.umask(0)
