@@ -22,7 +22,9 @@ VALUE_BYTES = 2_000
 KEYS = 100
 
 MANY = 8 if PROVE else 6
-"""Size of the large log, as a multiple of the small one: 50 or 70 MB more of values in each topic.
+"""Size of the large log, as a multiple of the small one.
+
+Each topic of the large log has 50 or 70 MB more of values.
 """
 
 WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"

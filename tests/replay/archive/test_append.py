@@ -65,7 +65,7 @@ def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_different_record_at_the_same_offset_is_refused(tmp_path: Path, goes_on: bool) -> None:
-    """A capture finds the conflict, from the log's beginning or from the archive's end."""
+    """A capture that reads from the log's beginning or the archive's end finds the conflict."""
     archive(tmp_path, configs(0, 1, 2))
     with pytest.raises(ArchiveConflict, match="configs@2 cannot be archived: another record"):
         capture(tmp_path, log_of([*configs(0, 1), *configs(2, 3, value=b"[]")]), goes_on=goes_on)

@@ -99,7 +99,7 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
 
 @IN_A_FOLDER
 def test_a_merge_keeps_a_concurrent_append(store: ArchiveStore) -> None:
-    """The merged manifest includes the new look, in its own segments."""
+    """The merged manifest includes the new look; the look keeps its own segments."""
     added: list[int] = []
 
     def another_look(_: int) -> None:

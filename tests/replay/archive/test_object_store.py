@@ -45,7 +45,7 @@ def archives(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -> tuple[s
 
 
 JOBS = ("--jobs", "2")
-"""Option that changes no output; the folder is read without it."""
+"""Option that changes no output; the command that reads the folder omits it."""
 
 COMMANDS = {
     ("verify",): 0,
@@ -122,7 +122,7 @@ def test_a_cluster_without_its_manifests_is_named(
 
 
 def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -> None:
-    """The last file marks a whole folder of states; readers refuse a folder without it."""
+    """The last file marks a complete folder; `state` writes into no folder that has files."""
     where, folder = "s3a://fleet/states", "fleet/states"
     words = ("state", archives[0], "-o", "parquet", "--folder", where, *store.conf())
     assert call(*words).code == 0

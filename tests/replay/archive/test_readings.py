@@ -91,7 +91,7 @@ def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: P
 
 
 def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
-    """Looks that end with a transaction marker are not joined: each end is a certain moment."""
+    """Looks that end with a transaction marker are not joined: the state is certain at each end."""
     assert rows_of(looked_at(tmp_path, 10, 2)) == [10, 10, 10]
 
 
@@ -105,7 +105,7 @@ def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
 def test_a_look_with_lost_offsets_stays_apart(
     readings: list[tuple[int, int, bool]], span: tuple[int, int, int], tmp_path: Path
 ) -> None:
-    """A look whose source had lost offsets is not joined: its end is its only certain moment."""
+    """A look whose source had lost offsets is not joined: the state is certain only at its end."""
     store = FolderStore(str(tmp_path))
     for start, end, is_partial in readings:
         appender = Appender(store, NAME, Topics())

@@ -25,7 +25,7 @@ PAUSED = {"state": "PAUSED", "state.v2": "PAUSED"}
 
 
 class PlantedLog:
-    """Log that grows by one record per second, and by waits."""
+    """Log with one record per second; `wait` adds time before the next record."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []

@@ -375,7 +375,7 @@ FRAGMENTS = st.sampled_from(
 def test_sealed_parts_of_a_text_can_be_opened(
     modes: tuple[SecretPolicy, SecretPolicy], text: str
 ) -> None:
-    """Decrypting each part restores the text; sealed and hidden texts are redacted equally."""
+    """Decrypting each part restores the text; the redacted sealed text is the redacted text."""
     sealed = json_codec.decode(through(modes[1], json_codec.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
     opened = SEALED.sub(

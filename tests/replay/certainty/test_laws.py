@@ -32,7 +32,7 @@ PER_TEST = 10 if PROVE else 5
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`, which takes the ends of a cut as exact for any vector of offsets."""
+"""Moment for `doubts`: for any vector of offsets, `doubts` takes the ends of a cut as exact."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
@@ -107,7 +107,7 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(8), 0, 1, 2, 3))
 def test_an_earlier_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
-    """A manifest of an earlier version keeps the looks; more of them may be late (`PROMPT_MS`)."""
+    """An earlier version's manifest keeps the looks, but may count more as late (`PROMPT_MS`)."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")

@@ -346,7 +346,7 @@ def envelope(text: str) -> str:
 
 
 def test_records_lose_their_envelopes(tmp_path: Path) -> None:
-    """The plan removes envelopes; states, tasks, long numbers and values like envelopes stay."""
+    """The plan removes envelopes. States, tasks, long numbers and envelope-like values stay."""
     plain = running(tasks=2).target("a", V2_PAUSED).config("b").gone("b").status("task-a-0", None)
     plain.put(
         OFFSETS, '["a",{"f":1}]', '{"at":1700000000000000001,"payload":{"schema":"}"}}', raw=True

@@ -308,7 +308,7 @@ def test_a_value_that_is_no_object_is_no_envelope() -> None:
 
 
 def test_each_connector_has_its_own_aborted_records() -> None:
-    """Two connectors of one aborted transaction each get the records about them."""
+    """Each of two connectors in one aborted transaction gets only the records about itself."""
     log = running().config("b").tasks("b", 1)
     log.abort().target("a", V2_PAUSED).target("b", V2_PAUSED).commit().config("c")
     sighting, other = (

@@ -33,7 +33,7 @@ from tests.replay.archive.archives import NAME, replayed
 from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`, which takes the ends of a cut as exact for any vector of offsets."""
+"""Moment for `doubts`: for any vector of offsets, `doubts` takes the ends of a cut as exact."""
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 

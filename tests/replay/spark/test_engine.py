@@ -206,7 +206,7 @@ def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None
 
 
 def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
-    """SIGINT before Spark's start ends the JVM, which would keep our pipes open."""
+    """SIGINT during Spark's start ends its JVM. A JVM left behind would keep our pipes open."""
     with running("state", folder, "--engine", "spark") as command:
         command.wait_for("Spark starts")
         result = command.interrupted()
