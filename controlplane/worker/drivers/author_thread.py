@@ -156,8 +156,8 @@ class AuthorThread:
         """Begin a call, and return the future of its result; it belongs to the caller's loop.
 
         If the function returns an awaitable, the thread awaits it. The future fails with what the
-        function raises, and with `AuthorExit` for `SystemExit` and its like. A call whose asyncio
-        task the connector's code cancels fails with `AuthorExit`, too.
+        function raises, and with `AuthorExit` for `SystemExit` and its like. If the connector's
+        code cancels the asyncio task of a call, the call fails with `AuthorExit`, too.
         """
         if self._notices is None:
             return self.submit_wait(function, *arguments)

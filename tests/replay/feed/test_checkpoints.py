@@ -120,7 +120,7 @@ def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
 
 
 def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
-    """The second feed is refused before it writes, although it would read more."""
+    """The slow feed is refused before it writes, although its batch would have more records."""
     archived(tmp_path, ENTRIES[:60])
     slow, quick = feed_in(tmp_path), feed_in(tmp_path)
     quick.advance()

@@ -34,7 +34,7 @@ CLIENT = (
     *(f"software.amazon.awssdk:{part}:2.35.4" for part in ("s3", "s3-transfer-manager", "sts")),
     "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
 )
-"""Clients of S3 that Hadoop 3.5 is built with; the bundle that it names has 700 MB."""
+"""Clients of S3 that Hadoop 3.5 is built with. Its POM names a bundle of 700 MB instead."""
 
 LOGS = {name: recorded_entries(name) for name in ("roll-3.4-3.9-3.4", "mirror-3.9")}
 

@@ -42,14 +42,14 @@ CONFIGS: list[ConfigRow] = [
 OFFSETS: list[ConfigRow] = [(OFFSET, b'{"o":1}'), (OFFSET, b'{"o":2}'), (OFFSET, None)]
 
 LATE, EARLY = 9, 1
-"""Timestamps of a log in which they decrease: the record written last has the earliest time."""
+"""Timestamps of the first and the last offset record. Later records have earlier times."""
 
 LOG = (
     *(Entry(TOPICS.config, 0, at, at, *row) for at, row in enumerate(CONFIGS)),
     *(Entry(TOPICS.offsets, 0, at, LATE - at, *row) for at, row in enumerate(OFFSETS)),
     Entry(TOPICS.offsets, 0, len(OFFSETS), EARLY, OFFSET, b'{"o":3}', aborted=True),
 )
-"""Log of two connectors, one of them removed, and offsets with decreasing timestamps."""
+"""Log of one connector, which is removed, and of its offsets with decreasing timestamps."""
 
 
 class Slip(NamedTuple):

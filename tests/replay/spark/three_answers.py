@@ -59,7 +59,7 @@ class FoldAnswers(NamedTuple):
     sql: Mapping[str, set[TableLine]]
 
     def disagreements(self) -> Iterator[str]:
-        """Per profile, the lines that some programs lack, with the programs; empty: they agree."""
+        """Lines per profile that only some programs have, with the programs; empty: they agree."""
         folded = zip(self.question.profiles, self.service, self.spark, strict=True)
         for profile, service, spark in folded:
             lines_by_program = {"service": lines_of(service), "Spark": lines_of(spark)}
