@@ -25,6 +25,7 @@ from tests.kafka.claimed_logs import ID, T0, opened, put
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
+from tests.kafka.worker_service import until
 from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 
@@ -171,11 +172,14 @@ async def _ends(log: KafkaLog, topic: str) -> list[int]:
 
 async def _claimed_later(log: KafkaLog) -> int:
     """Claim a log as soon as its broker, which hung, has joined its cluster again."""
-    while True:
+
+    async def epoch() -> int:
         try:
             return await log.claim()
         except LogUnavailable:
-            await asyncio.sleep(0.05)
+            return 0
+
+    return int(await until(epoch))
 
 
 async def test_a_claim_without_a_broker_fails_in_time(expendable: Broker) -> None:

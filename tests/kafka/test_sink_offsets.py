@@ -26,6 +26,7 @@ from tests.kafka.consumers import POLL_S, consuming, groups_of
 from tests.kafka.live_cluster import BUSY, serving
 from tests.kafka.producer import create_topic, writer
 from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.worker_service import until
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 from tests.rest.served_history import client_of
@@ -113,27 +114,32 @@ async def created(scene: SinkScene, name: str, folder: Path, **settings: str) ->
 async def stopped(scene: SinkScene, name: str) -> None:
     """Stop a sink of the worker, and wait until its tasks are gone."""
     await accepted(scene.worker.rest, "PUT", f"/connectors/{name}/stop")
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            status = (await scene.worker.rest.get(f"/connectors/{name}/status")).json()
-            if status.get("connector", {}).get("state") == "STOPPED" and not status["tasks"]:
-                return
-            await asyncio.sleep(POLL_S)
+
+    async def has_stopped() -> bool:
+        status = (await scene.worker.rest.get(f"/connectors/{name}/status")).json()
+        return status.get("connector", {}).get("state") == "STOPPED" and not status["tasks"]
+
+    await until(has_stopped)
 
 
 async def wait_for_connectors(scene: SinkScene, *names: str) -> None:
     """Wait until the service has read these connectors."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not {*names} <= {*(await scene.service.get("/connectors")).json()}:  # noqa: ASYNC110
-            await asyncio.sleep(POLL_S)
+
+    async def has_all() -> bool:
+        return {*names} <= {*(await scene.service.get("/connectors")).json()}
+
+    await until(has_all)
 
 
 async def consumed(scene: SinkScene, group: str) -> None:
     """Wait until a group has committed the end of every partition."""
     expected_offsets = {(TOPIC, partition): partition + 1 for partition in range(PARTITIONS)}
-    async with asyncio.timeout(PATIENCE_S), groups_of(scene.broker.bootstrap) as groups:
-        while await groups.committed(group) != expected_offsets:  # noqa: ASYNC110 - a commit sends no event
-            await asyncio.sleep(POLL_S)
+    async with groups_of(scene.broker.bootstrap) as groups:
+
+        async def has_committed() -> bool:
+            return bool(await groups.committed(group) == expected_offsets)
+
+        await until(has_committed)
 
 
 def at(partition: int, offset: int | None, topic: str = TOPIC) -> dict[str, Any]:
