@@ -24,7 +24,7 @@ KEYS = 100
 MANY = 8 if PROVE else 6
 """Size of the large log, as a multiple of the small one.
 
-Each topic of the large log has 50 or 70 MB more of values.
+The topics of offsets and statuses then each have 50 MB more of values (70 MB with PROVE).
 """
 
 WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"
@@ -61,7 +61,7 @@ print(peak * resource.getpagesize(), file=sys.stderr)
 
 
 def entries(records: int) -> Iterator[Entry]:
-    """Offsets and statuses that repeat the same values; they cannot be compacted."""
+    """Offsets and statuses of 100 keys in turn; values are random, so none repeats in a topic."""
     chance = random.Random(records)
     for at in range(records):
         trace, name = chance.randbytes(VALUE_BYTES // 2).hex(), at % KEYS
@@ -82,7 +82,7 @@ async def write(path: Path, records: int) -> None:
 
 
 def peak_bytes(command: str) -> int:
-    """Peak memory of a process that runs this, in bytes."""
+    """Peak memory in bytes of a process that runs a command of `replay`."""
     program = f"{WAITING}\n{SMALL_CHUNKS}\n{PEAK}"
     words = [sys.executable, "-c", program, *command.split()]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -118,7 +118,7 @@ COMMANDS = (
 )
 """Commands, and the allowed growth in bytes from the small archive to the large one.
 
-A timeline holds records as Python objects: all records of the large archive take 360 MB more.
+A timeline holds records as Python objects. All records of the large archive would take 360 MB more.
 """
 
 
@@ -129,7 +129,7 @@ A timeline holds records as Python objects: all records of the large archive tak
 def test_more_records_take_no_more_memory(
     captured: Captured, tmp_path: Path, command: str, room_bytes: int
 ) -> None:
-    """The peak is bounded with all segments read, and with snapshots or winners in their place."""
+    """Peak memory is bounded if all segments are read, and if snapshots replace them."""
     small, large = (
         peak_bytes(
             command.format(archive=captured.folder / name, file=tmp_path / f"{name}.parquet")

@@ -3,9 +3,10 @@
     file lists → mapInArrow(read, reduce) → rows that count
       (only for sliced partitions:) → shuffle by partition → mapInArrow(merge) ↗
 
-Tasks read files directly from the archive's store. The JVM handles file lists and bytes only. The
-driver receives the rows that count, and the core folds them there. This suits many short logs
-(`replay.refold`) and comparisons in tests. Fleets are folded in tasks (`replay.fleet`).
+A row counts if the state depends on it. Tasks read files directly from the archive's store. The JVM
+handles file lists and bytes only. The driver receives the rows that count, and the core folds them
+there. This suits many short logs (`replay.refold`) and comparisons in tests. Fleets are folded in
+tasks (`replay.fleet`).
 """
 
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ OLDEST_JAVA = 17
 
 HEAP = "1g"
 """Memory of the driver's JVM; under `local`, of all tasks together. Archived rows bypass the
-JVM, except those that count. `--conf spark.driver.memory=…` raises it."""
+JVM, except those on which the state depends. `--conf spark.driver.memory=…` raises it."""
 
 BATCH_ROWS = 100_000
 """Greatest number of rows per transfer between a JVM and Python."""
@@ -92,8 +92,8 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
 def _patiently() -> Iterator[list[int]]:
     """Note the first Ctrl-C and continue; a second one acts as usual.
 
-    A JVM that is abandoned during its start would stay behind. It ends with this process only once
-    it has connected.
+    A JVM that is abandoned during its start would stay behind: only a connected JVM ends with this
+    process.
     """
     interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # no signals there

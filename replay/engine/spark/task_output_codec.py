@@ -15,7 +15,7 @@ import pyarrow as pa
 from replay.errors import ArchiveCorrupt
 
 PIECE_BYTES = 16 * 1024 * 1024
-"""Size of a piece."""
+"""Greatest size of a piece."""
 
 PIECES = pa.schema(
     [("work", pa.int32()), ("slice", pa.int32()), ("piece", pa.int32()), ("content", pa.binary())]
@@ -77,7 +77,7 @@ def rows_of(content: bytes) -> pa.Table:
     """Decode rows.
 
     Raises:
-        ArchiveCorrupt: the content is an error: a file is missing or damaged.
+        ArchiveCorrupt: the task failed with a `ReplayError`; the message is its sentence.
     """
     table = pa.ipc.open_stream(content).read_all()
     wrong = (table.schema.metadata or {}).get(_WRONG)

@@ -1,8 +1,8 @@
 """Spark tasks: read a list of files and return the rows that count.
 
-Only these rows pass through the JVM. A task reads files like the local engine, with the same
-kernels. A damaged file is returned as a sentence instead of an exception, because a retry would not
-help.
+A row counts if the state depends on it. Only these rows pass through the JVM. A task reads files
+like the local engine, with the same kernels. A `ReplayError`, such as a damaged file, is returned
+as its sentence: Spark would repeat a task that raises it.
 """
 
 import heapq
@@ -93,6 +93,7 @@ class SliceWork(msgspec.Struct, frozen=True):
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
+            ArchiveBusy: a merge has removed a file since the archive was opened.
         """
         reader = self.context.reader([self.part])
         return (
@@ -113,7 +114,10 @@ class NumberedWork(NamedTuple):
 def bundles(
     works: Sequence[NumberedWork], slots: int, limits: TaskLimits
 ) -> list[list[NumberedWork]]:
-    """Bundle works into tasks of about equal size, in a multiple of `slots`; no task is empty."""
+    """Bundle works into tasks with similar numbers of rows; no task is empty.
+
+    There are as many tasks as slots, or a multiple of that; few works make fewer tasks.
+    """
     if not works:
         return []
     rows = sum(work.work.part.rows for work in works)
@@ -163,7 +167,7 @@ def _merged(work: SliceWork, slices: Sequence[TaskOutput]) -> pa.Table:
 
 
 def _answer(find: Callable[[], pa.Table]) -> bytes:
-    """Encode the rows, or the error sentence of a damaged file."""
+    """Encode the rows, or the sentence of any `ReplayError`."""
     try:
         return rows_content(find())
     except ReplayError as error:

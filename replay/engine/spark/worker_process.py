@@ -12,14 +12,14 @@ from controlplane.garbage_collection import freeze_long_lived
 ArrowBatches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 ArrowTask = Callable[Concatenate[ArrowBatches, P], ArrowBatches]
-"""`mapInArrow` function, beside its bound arguments."""
+"""`mapInArrow` function; the caller binds its further arguments with `partial`."""
 
 
 def in_worker(task: ArrowTask[P]) -> ArrowTask[P]:
-    """Decorate a `mapInArrow` function, so that its process collects garbage in little time.
+    """Decorate a `mapInArrow` function, so that its process collects garbage quickly.
 
-    Spark collects the garbage of a process after each task. Otherwise it would scan the objects of
-    all imported modules each time, which takes longer than a small task.
+    Spark collects the garbage of a process after each task. Without the decorator, each collection
+    would scan the objects of all imported modules. This takes longer than a small task.
     """
 
     @wraps(task)

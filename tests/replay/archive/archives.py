@@ -116,7 +116,7 @@ def archived(cluster: ArchivedCluster) -> list[Entry]:
 
 
 def lasting_days(log: list[Entry]) -> list[Entry]:
-    """Copy of a log whose timestamps are stretched over weeks."""
+    """Copy of a log whose timestamps lie 5,000 times as far apart: minutes become days."""
     first_ms = log[0].timestamp
     return [
         replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log

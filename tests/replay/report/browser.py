@@ -45,7 +45,8 @@ class Browser:
         self._tell("Emulation.setEmulatedMedia", media="", features=features)
         self._driver.get("about:blank")
         self._driver.get(f"{file.as_uri()}{fragment}")
-        # Chromium lays out cards only in the window; the checks are about the whole page.
+        # Chromium skips the layout of cards outside of the window (`content-visibility: auto`), but
+        # the checks need the whole page.
         self._driver.execute_script(
             "const styles = document.styleSheets[0];"
             "styles?.insertRule('.card { content-visibility: visible }', styles.cssRules.length)"

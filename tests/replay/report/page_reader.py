@@ -1,4 +1,4 @@
-"""Parser of report pages: elements, anchors and texts; it checks the laws of every page."""
+"""Parser and checks of report pages: a page is self-contained, and each link has a target."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 VOID = {"meta"}
-"""HTML elements that have no closing tag."""
+"""HTML elements of a report page that have no closing tag."""
 
 
 class Element(msgspec.Struct):
@@ -24,7 +24,7 @@ class Element(msgspec.Struct):
         return "".join(part if isinstance(part, str) else part.text for part in self.content)
 
     def all(self, name: str, class_: str = "") -> Iterator["Element"]:
-        """Every element of a name (and a class) within."""
+        """Yield the inner elements with this tag name and, if given, this class."""
         for part in self.content:
             if isinstance(part, Element):
                 if part.name == name and (not class_ or class_ in part.classes):
@@ -43,7 +43,7 @@ class Element(msgspec.Struct):
         return (self.attributes.get("class") or "").split()
 
     def by_id(self, name: str) -> "Element":
-        """Element with this anchor."""
+        """Element with this id; fails unless there is exactly one."""
         (target,) = (element for element in self.every() if element.attributes.get("id") == name)
         return target
 
@@ -71,7 +71,7 @@ class _Parser(HTMLParser):
 
 
 def parsed(pieces: Iterable[str]) -> Element:
-    """Elements of a page; fails if one is not closed."""
+    """Root of the elements of a page; fails if one is not closed."""
     parser = _Parser()
     parser.feed("".join(pieces))
     parser.close()
@@ -80,17 +80,17 @@ def parsed(pieces: Iterable[str]) -> Element:
 
 
 def read(pieces: Iterable[str]) -> Element:
-    """Parse a page; check that all elements are closed and that it is self-contained."""
+    """Parse a page; fail if an element is not closed, a link has no target, or a file is loaded."""
     root = parsed(pieces)
     _check(root)
     return root
 
 
 def unlinked_figures(element: Element) -> Iterator[Element]:
-    """Numbers without a link to evidence, in tiles, tables and plots; 0 needs none.
+    """Yield numbers without a link to evidence, in tiles, tables and plots; 0 needs none.
 
-    Also sentences with a count and no link. A named command may replace evidence that the page
-    lacks.
+    Sentences with a count and no link are yielded, too. The name of a command may replace the link
+    if the page lacks the evidence.
     """
     is_number = element.name == "strong" or {"n", "number", "scale"} & set(element.classes)
     if element.name == "a" or element.attributes.get("data-label") == "partition":

@@ -1,4 +1,4 @@
-"""Clusters for report pages, and logs with all facts that a page shows."""
+"""Facts of clusters for report pages, and handwritten logs (`PlantedLog`)."""
 
 from collections.abc import Sequence
 
@@ -33,18 +33,18 @@ def cluster_facts(
     exactly_once: bool = False,
     release: str = "3.9",
 ) -> ClusterFacts:
-    """Cluster whose workers run a release."""
+    """Report facts of a cluster whose workers run `release`; `goals` are releases to change to."""
     look = ReportTask(Profile.of(release), tuple(map(Profile.of, goals)), limits)
     return look(RecordStream(cluster, Topics(), exactly_once, in_order(entries)))
 
 
 def of(log: PlantedLog) -> list[Entry]:
-    """Records of a planted log."""
+    """Records of a handwritten log."""
     return list(log.cluster("lab").entries)
 
 
 def busy() -> PlantedLog:
-    """Source that was changed, paused, restarted, failed, moved and reset."""
+    """Log of a source with a change, a pause, a restart, a failure, a later offset and a reset."""
     log = PlantedLog().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
     log.wait(MINUTE).target("a", PAUSED).status("connector-a", "PAUSED").wait(MINUTE)
     log.target("a", STARTED).status("connector-a", "RUNNING").wait(MINUTE).restart("a")
@@ -53,7 +53,7 @@ def busy() -> PlantedLog:
 
 
 def called(name: str) -> PlantedLog:
-    """Connector, topic, setting, worker and offset that all have this name."""
+    """Log in which connector, topic, setting, worker and offset all have this name."""
     log = PlantedLog().running(name).config(name, evil=name).active(name, name)
     log.status(f"task-{name}-0", "FAILED", name, trace=name).offset(name, {name: 1}, file=name)
     return log.offset(name, {name: 3}, file=name).target(name, {"state": name}).deleted(name)

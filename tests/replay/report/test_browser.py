@@ -60,7 +60,7 @@ def write_page(
 
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a recorded cluster, compared with every release line."""
+    """Page of a recorded cluster, with verdicts on a change to each release line, 2.8 to 4.3."""
     entries = recorded_entries("life-3.9")
     return write_page(
         tmp_path_factory.mktemp("page") / "life.html", [cluster_facts(entries, goals=LINES)]
@@ -69,7 +69,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Page of 20 clusters with 50 connectors each, over several days."""
+    """Page of 20 equal clusters with 50 connectors each; the log of each spans 36 hours."""
     log = PlantedLog()
     for number in range(50):
         name = f"a-source-with-a-name-{number:02}"
@@ -86,7 +86,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Page of clusters whose names contain markup."""
+    """Page of clusters with odd names: markup, other scripts, 240 characters."""
     clusters = [cluster_facts(of(called(name)), f"lab {name}", goals=LINES) for name in NAMES]
     failed = {f"c{name}": name for name in NAMES}
     return write_page(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
@@ -131,7 +131,7 @@ def test_defects_are_noticed(browser: Browser, tmp_path: Path) -> None:
 def test_a_page_requests_nothing_and_every_link_has_a_target(
     browser: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """The page is one file, and the browser's console stays empty."""
+    """The browser requests only the page's own file, and its console stays empty."""
     file: Path = request.getfixturevalue(name)
     browser.open(file)
     assert browser.asked_for() == [file.as_uri()]
@@ -145,7 +145,7 @@ def test_a_page_requests_nothing_and_every_link_has_a_target(
 def test_everything_can_be_read(
     browser: Browser, name: str, width: int, scheme: str, request: pytest.FixtureRequest
 ) -> None:
-    """Text is readable on a desk and on a phone, in both schemes, folded or not."""
+    """Text is readable on desk and phone, in both colour schemes, with parts folded and open."""
     browser.open(request.getfixturevalue(name), width=width, scheme=scheme)
     for _ in ("folded", "open"):
         assert browser.ask("[...stickingOut(), ...scrollingAside()]") == []
@@ -203,7 +203,7 @@ def test_states_differ_without_colours(browser: Browser, life: Path, scheme: str
 
 
 def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
-    """The keyboard alone follows the first link of each kind to its record."""
+    """Enter on the first link of each kind makes the link's target visible."""
     ways = ("td.n a", ".lane a", ".events a", ".plot a", ".lines a", ".chip", ".tile")
     for way in (*ways, ".card details .chip", ".matrix a", "#c0-findings summary a"):
         browser.open(life)
@@ -230,7 +230,7 @@ def test_the_keyboard_focus_is_visible(browser: Browser, life: Path) -> None:
 
 
 def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
-    """Each cluster has one row; a click opens its part."""
+    """The section of each cluster is folded at first; a URL fragment or a link opens it."""
     assert fleet.stat().st_size < 8_000_000
     for width in (DESK, PHONE):
         browser.open(fleet, width=width)
@@ -246,7 +246,7 @@ def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
 
 
 def test_times_never_touch(browser: Browser, tmp_path: Path) -> None:
-    """Time labels never touch, from seconds to decades, on desk and phone."""
+    """Time labels never touch, for spans from one second to ten years, on desk and phone."""
     starts = (read_time_ms(text) for text in ("2026-11-20T22:49:57Z", "2025-12-31T06:00:00Z"))
     axes = [
         TimeAxis(TimeRange(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))

@@ -29,7 +29,7 @@ def fleet(sound: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_page_has_all_clusters_of_an_archive_or_one(fleet: Path, tmp_path: Path) -> None:
-    """A page has all clusters, or one; it names the head of the archive."""
+    """A page shows one cluster, or all clusters with each head (the hash of the last manifest)."""
     result = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
     assert (result.code, result.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_a_page_of_a_log_ends_at_the_moment(tmp_path: Path) -> None:
 
 
 def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
-    """`--resume` gives the page that a full run gives."""
+    """A run with `--resume` gives the page of a full run, without and with kept answers."""
     pages = []
     for number in range(3):
         file = tmp_path / f"{number}.html"
@@ -68,7 +68,7 @@ def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_page_names_a_damaged_cluster(fleet: Path, tmp_path: Path) -> None:
-    """The page has the other clusters; without any other cluster there is no page."""
+    """The page names a damaged cluster and its error; if all are damaged, no page is written."""
     (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
     result = call("report", fleet, "--to", tmp_path / "page.html")
     assert result.code == 2

@@ -24,7 +24,7 @@ USUAL = ("exactly-once-3.9", "life-4.3", "odd-records-3.9")
 
 
 def pictured(*logs: PlantedLog, release: str = "3.9") -> Element:
-    """Page about planted logs, `c0` and so on, whose workers run a release."""
+    """Parsed page with a cluster (`c0`, `c1`, …) for each log; the workers run `release`."""
     return read(
         page(
             [
@@ -50,7 +50,7 @@ def target_of(shown: Element, link: Element) -> Element:
 
 
 def test_a_row_links_to_the_connectors_records() -> None:
-    """Each number links to the counted record, or to the list of all of them."""
+    """Each number of a row links to the counted record, or to the list of all counted records."""
     shown = pictured(busy())
     (row,) = rows(next(shown.by_id("c0-connectors").all("table")))
     assert row[:8] == ["a", "STARTED", "RUNNING", "1 FAILED", "1", "1", "1", "2"]
@@ -66,7 +66,7 @@ def test_a_row_links_to_the_connectors_records() -> None:
 
 
 def test_a_number_without_its_evidence_is_noticed() -> None:
-    """The check of the page finds a number without a link."""
+    """The check `unlinked_figures` finds a number without a link."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
     assert [element.text for element in unlinked_figures(parsed([text]))] == ["7"]
 
@@ -85,12 +85,12 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
 def test_a_sentence_that_counts_without_evidence_is_noticed(
     text: str, *, has_evidence: bool
 ) -> None:
-    """The check of the page finds a count without a link."""
+    """The check finds a sentence that counts but has neither a link to evidence nor a command."""
     assert (list(unlinked_figures(parsed([text]))) == []) is has_evidence
 
 
 def test_subjects_link_to_their_findings() -> None:
-    """The badge of a row and a cell of the matrix link to the finding."""
+    """The badge of a connector's row and a cell of the release matrix link to the reasons."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
@@ -104,7 +104,7 @@ def test_subjects_link_to_their_findings() -> None:
 
 
 def test_read_records_link_to_their_ends() -> None:
-    """The links lead to the first and last record of each partition, and of all partitions."""
+    """Links lead to the first and last record of all partitions, and of a single partition."""
     shown = pictured(busy())
     first, last = (target_of(shown, link) for link in next(shown.all("p", "span")).all("a"))
     assert next(first.all("code")).text == "config@0"
@@ -115,7 +115,7 @@ def test_read_records_link_to_their_ends() -> None:
 
 
 def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
-    """A narrow cell breaks a time into two lines; copied, it reads as in every command's output."""
+    """A narrow cell can break a time after the date; the copied text is that of other commands."""
     entries = {
         f"config@{entry.offset}": entry for entry in of(busy()) if entry.topic == TOPICS.config
     }
@@ -128,7 +128,7 @@ def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
 
 
 def test_a_line_ends_where_its_offset_is_removed() -> None:
-    """The next offset begins a new line."""
+    """The next offset after a removed one begins a new line of the plot."""
     log = PlantedLog().running("a").offset("a", {"n": 1}).wait(MINUTE).offset("a", {"n": 9})
     log.wait(MINUTE).offset("a", None).wait(MINUTE).offset("a", {"n": 3}).wait(MINUTE)
     (card,) = pictured(log).all("article")
@@ -138,7 +138,7 @@ def test_a_line_ends_where_its_offset_is_removed() -> None:
 
 
 def test_lanes_have_the_positions_of_their_times() -> None:
-    """Positions are per cent of the time from the first record to the last."""
+    """Horizontal positions are per cent of the time from the first record to the last."""
     entries = of(busy())
     shown = pictured(busy())
     (card,) = shown.all("article")
@@ -176,7 +176,7 @@ def test_marks_and_offsets_are_drawn() -> None:
 
 
 def test_findings_show_their_reasons_and_remedies() -> None:
-    """Each finding has its reason and its remedy, and each place links to its record."""
+    """Findings show their reasons and remedies; a record's position (`config@5`) is a link."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     findings = shown.by_id("c0-findings")
@@ -338,12 +338,12 @@ COUNTING = (
     r"… and \d+ more findings?: replay audit lists all\.",
     r"… and 2 more reasons: replay compat --from 3\.4\.1 --to 4\.3\.0 lists all\.",
 )
-"""Sentences of a page that count something."""
+"""Patterns of sentences with a count; the page has each of them."""
 
 
 @pytest.mark.slow
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
-    """The size of the chart does not grow with failures, changes and moves."""
+    """The size of a chart is bounded, however many failures, changes and offsets there are."""
     log = PlantedLog().running("a")
     for number in range(1_500):
         log.status("task-a-0", "FAILED" if number % 2 else "RUNNING")

@@ -1,4 +1,7 @@
-"""Archives after a retention, and their answers from its cut on."""
+"""Archives after a retention, and their answers from its cut on.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,7 +36,11 @@ from tests.replay.archive.archives import NAME, replayed
 from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`: for any vector of offsets, `doubts` takes the ends of a cut as exact."""
+"""Moment for `ArchiveCertainty.doubts`: any vector of offsets.
+
+With a vector, `doubts` takes the end offsets in its other argument as exact. With a time, missing
+offsets right after an end might belong before it.
+"""
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
 
@@ -51,14 +58,18 @@ def retained(folder: Path, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeRe
 
 
 def state_contents(states: Sequence[ClusterState]) -> list[tuple[str, ClusterState]]:
-    """Digests and states, without unreadable records, which retention removes."""
+    """Digests and states, without unreadable records, because retention may remove them."""
     return [
         (digest(state), replace(state, unreadable={}, unreadable_counts={})) for state in states
     ]
 
 
 def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
-    """States at a moment, from snapshots and winners or from records alone, or the refusal."""
+    """States at a moment, read in three ways, or the text of the refusal.
+
+    The ways: with snapshots and winners (extracts of segments); from segments alone; with
+    exactly-once support.
+    """
     answers = []
     for options in (
         LocalOptions(),

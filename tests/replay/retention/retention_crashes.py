@@ -15,7 +15,10 @@ LOOKS = 3
 
 
 def main(folder: Path, history: str, cut_ms: int, every: int) -> None:
-    """Archive a history in a few looks, then run a retention; kill each some steps later."""
+    """Archive a history in three looks (captures of a growing log), then run and kill a retention.
+
+    Each round kills the retention `every` steps later than the round before.
+    """
     entries = first_of(history)
     at_every_step(
         folder,

@@ -1,4 +1,7 @@
-"""Audits after a retention do not misread missing records."""
+"""Audits after a retention do not misread missing records.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+"""
 
 from pathlib import Path
 
@@ -19,7 +22,7 @@ def findings(folder: Path, kind: str) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
-    """Only the last record of each source file stays; the removed records are no pause."""
+    """Only the last offset of each source partition stays; the audit reports no stalled source."""
     log = PlantedLog().running("a")
     for number in range(20):
         log.wait(MINUTE).offset("a", {"line": 9}, f"file-{number}")
@@ -32,7 +35,7 @@ def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
 
 
 def test_a_pause_behind_the_cut_is_found(tmp_path: Path) -> None:
-    """Audits judge records after the cut as before."""
+    """An audit finds a stalled source after the cut both with and without the retention."""
     log = PlantedLog().running("a").moving("a", MINUTE)
     cut_ms = log.now_ms
     log.moving("a", MINUTE).moving("a", MINUTE).wait(DAY).config("other")
@@ -44,7 +47,7 @@ def test_a_pause_behind_the_cut_is_found(tmp_path: Path) -> None:
 
 
 def test_a_removed_stop_is_no_missing_stop(tmp_path: Path) -> None:
-    """Retention removes a replaced target state; the sentence of the audit stays true."""
+    """A retention removes the superseded target state; the audit's finding stays the same."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
     log.status("connector-a", "RUNNING").wait(DAY).config("other")
     capture(tmp_path, log_of(log.entries))

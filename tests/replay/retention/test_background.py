@@ -1,4 +1,7 @@
-"""Compaction during a running capture: looks continue, and failures are reported."""
+"""Compaction during a running capture: looks continue, and failures are reported.
+
+A look is one round of the capture, up to the present end of the log.
+"""
 
 import asyncio
 import signal
@@ -29,7 +32,7 @@ LOOKS = 3
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of a few looks, which no test changes."""
+    """Archive of three looks (captures of a growing log); no test changes it."""
     folder = tmp_path_factory.mktemp("sound")
     looks(folder, ENTRIES, LOOKS)
     return folder
@@ -37,12 +40,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(sound: Path, tmp_path: Path) -> Path:
-    """Copy of an archive of a few looks."""
+    """Copy of that archive."""
     return copytree(sound, tmp_path / "archive")
 
 
 async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[str]) -> str:
-    """Run compactions until one has a report; return it."""
+    """Run background compactions until one prints a report; return the report."""
     compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(every_s, 3_600))
     compaction.note(NAME)
     report = ""
@@ -57,7 +60,7 @@ async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[s
 
 @pytest.mark.prove
 def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A cluster with an old merge is compacted at once; replaced files stay for an hour."""
+    """A cluster that was never merged is compacted at once; the replaced files stay at first."""
     report = asyncio.run(compacted(folder, 60, capsys))
     assert f"{NAME}: compacted from " in report
     assert "superseded before" in report
@@ -70,7 +73,7 @@ def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFix
 def test_a_failure_is_reported_and_retried(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The capture continues after a failed compaction."""
+    """A failed compaction is reported with the reason and the time until the next attempt."""
     (segment, *_) = folder.rglob("segment-*.parquet")
     segment.write_bytes(segment.read_bytes()[:-1] + b"?")
     report = asyncio.run(compacted(folder, 60, capsys))
@@ -79,7 +82,7 @@ def test_a_failure_is_reported_and_retried(
 
 
 def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
-    """The merge ends without a wait and without damage."""
+    """A compaction that is stopped after 0.2 s leaves an undamaged archive."""
 
     async def ended_at_once() -> None:
         compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(60))
@@ -92,7 +95,7 @@ def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
 
 
 def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
-    """Wait until an archive has at most this many records, and one manifest."""
+    """Wait until the archive of the cluster `live` has at most this many records."""
 
     def is_compacted() -> bool:
         assert process.poll() is None, process.communicate()
@@ -103,7 +106,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 
 
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
-    """The capture continues until Ctrl-C while it compacts."""
+    """A capture that also compacts archives later records, and ends with Ctrl-C."""
 
     async def write_records(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")
@@ -148,7 +151,8 @@ def test_a_running_capture_compacts(tmp_path: Path) -> None:
 def test_options_that_do_not_fit_are_refused(
     tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
-    """The command refuses before it captures a record."""
+    """The command refuses before it creates an archive."""
     result = call("capture", "any=log.db", tmp_path / "archive", *words)
     assert result.code == 2
     assert sentence in result.err
+    assert not (tmp_path / "archive").exists()

@@ -1,4 +1,7 @@
-"""Retention on the command line: `compact-archive --retain`, and the output of other commands."""
+"""Retention on the command line: `compact-archive --retain`, and the output of other commands.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+"""
 
 from pathlib import Path
 from shutil import copytree
@@ -17,7 +20,7 @@ CUT = "the earliest certain moment is "
 
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of a recorded cluster, years after its last record."""
+    """Archive of a recorded cluster whose last record is much older than an hour."""
     folder = tmp_path_factory.mktemp("captured") / "archive"
     assert call("capture", f"life={LOG}", folder).code == 0
     return folder
@@ -46,7 +49,7 @@ def test_a_dry_run_counts_removals(captured: Path, tmp_path: Path) -> None:
 
 
 def test_without_retain_nothing_is_removed(captured: Path, tmp_path: Path) -> None:
-    """A merge removes no record, and a dry run plans no removal."""
+    """A merge without `--retain` removes no record, and its dry run plans no removal."""
     folder = copytree(captured, tmp_path / "archive")
     assert call("compact-archive", folder, "--dry-run", "-o", "json").json[0]["expired"] == []
     assert call("compact-archive", folder, "-o", "json").json[0]["expired"] == []
@@ -77,7 +80,7 @@ def test_the_state_at_the_end_is_unchanged(captured: Path, thinned: Path) -> Non
 
 
 def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
-    """A moment before the cut exits with code 0; the sentence names its date and the cut."""
+    """`state` before the cut exits with 0; its warning names the retention's date and the cut."""
     (run,) = call("verify", thinned, "-o", "json").json[0]["retentions"]
     cut = time_text(run["cut_ms"])
     result = call("state", thinned, "--as-of", "config@40")
@@ -90,7 +93,7 @@ def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
 
 
 def test_a_removed_record_is_no_moment(thinned: Path) -> None:
-    """A removed record is no moment, and neither is a time before the first remaining record."""
+    """`--as-of` refuses a removed record, and a time before the first remaining record."""
     assert "the record at status@1:0 was removed by retention on" in refusal(
         call("state", thinned, "--as-of", "status@1:0")
     )
@@ -99,7 +102,7 @@ def test_a_removed_record_is_no_moment(thinned: Path) -> None:
 
 
 def test_facts_from_before_the_cut_are_first_seen(thinned: Path) -> None:
-    """A fact that still holds may have begun with a removed record."""
+    """The timeline marks a fact as `first_seen` if it may have begun with a removed record."""
     (document,) = call("timeline", thinned, "-o", "json", "--offsets").json
     rows = document["intervals"]
     kept = [row for row in rows if row["aspect"] == "source offset" and row["until"] is None]
@@ -107,7 +110,7 @@ def test_facts_from_before_the_cut_are_first_seen(thinned: Path) -> None:
 
 
 def test_connectors_keep_their_creation(captured: Path, thinned: Path) -> None:
-    """Retention removes no config record of a connector, so none becomes `first seen`."""
+    """Retention removes no config record of a connector, so the audit finds the same creations."""
     created = [
         [
             finding["evidence"]
@@ -120,7 +123,7 @@ def test_connectors_keep_their_creation(captured: Path, thinned: Path) -> None:
 
 
 def test_verify_separates_removals_from_holes(thinned: Path) -> None:
-    """No offset counts as missing; the vector of certain ends lies at the cut."""
+    """No offset counts as missing; thinned partitions are certain from the offset of the cut on."""
     result = call("verify", thinned, "--per-partition")
     assert result.code == 0
     assert "superseded before" in result.out
@@ -136,7 +139,7 @@ def test_verify_separates_removals_from_holes(thinned: Path) -> None:
 
 
 def test_a_dump_is_captured_again(thinned: Path, tmp_path: Path) -> None:
-    """Removed records are neither added again nor a conflict; an altered one is a conflict."""
+    """Removed records are neither added again nor a conflict; other records are a conflict."""
     folder = copytree(thinned, tmp_path / "archive")
     before = content(folder)
     (again,) = call("capture", f"life={LOG}", folder, "-o", "json").json
@@ -166,7 +169,7 @@ def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["90", "d", "1.5h", "-1d", "9000000000d", "1w"])
 def test_a_duration_needs_a_unit(captured: Path, text: str, tmp_path: Path) -> None:
-    """A duration without a valid unit is a usage error, before any file of the archive is read."""
+    """An invalid duration is a usage error before any file of the archive is read."""
     unreadable = copytree(captured, tmp_path / "archive")
     empty_files(unreadable)
     assert "no duration" not in refusal(call("compact-archive", unreadable, "--retain=1d"))

@@ -1,4 +1,8 @@
-"""Killed retentions and full disks: a retention is whole or absent; the next one cleans up."""
+"""Killed retentions and full disks: a retention is whole or absent; the next one cleans up.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+A merge with a retention leaves these records out of the merged segments.
+"""
 
 import os
 import resource
@@ -31,12 +35,16 @@ ENTRIES = first_of(HISTORY)
 CUT_MS = ENTRIES[-5].timestamp
 
 REPLACED, MANIFEST = 1, 2
-"""Files that a merge links in `_manifest`, from 0: readings, replaced manifests, new manifest."""
+"""Numbers of files in `_manifest`, in the order in which a merge links them.
+
+File 0 has the readings (offsets that captures have read), 1 the replaced manifests. File 2 is the
+new manifest.
+"""
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of a few looks, which no test changes."""
+    """Archive of three looks (captures of a growing log); no test changes it."""
     folder = tmp_path_factory.mktemp("sound")
     looks(folder, ENTRIES, LOOKS)
     return folder
@@ -44,24 +52,27 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(sound: Path, tmp_path: Path) -> Path:
-    """Copy of an archive of a few looks."""
+    """Copy of that archive."""
     return shutil.copytree(sound, tmp_path / "archive")
 
 
 def aged(folder: Path) -> None:
-    """Make all files older than a running merge can be."""
+    """Make all files older than those of a running merge can be."""
     past_s = time() - AGE_S - 1
     for path in folder.rglob("*"):
         os.utime(path, (past_s, past_s))
 
 
 def without_drafts(names: Iterable[str]) -> set[str]:
-    """Names of files without drafts, which the next writer removes."""
+    """Names without those of drafts (unfinished files), which the next writer deletes anyway."""
     return {name for name in names if "-draft" not in name}
 
 
 def test_a_killed_retention_is_whole_or_absent(sound: Path, tmp_path: Path) -> None:
-    """The archive is sound after a kill at any step, and the next retention completes it."""
+    """The archive is sound after a kill, and the next retention completes the removal.
+
+    The kills are 227 steps apart; with PROVE they come at every step.
+    """
     every = "1" if PROVE else "227"
     module = "tests.replay.retention.retention_crashes"
     words = ("-m", module, str(tmp_path / "killed"), HISTORY, str(CUT_MS), every)
@@ -137,11 +148,12 @@ def test_files_of_a_capture_stay(folder: Path) -> None:
     kept = verified(cluster_in(folder)).leftovers
     assert {*kept} == without_drafts(left)
     assert call("capture", f"{NAME}={log}", folder).code == 0
-    assert verified(cluster_in(folder)).flaws == ()
+    again = verified(cluster_in(folder))
+    assert (again.flaws, again.leftovers) == ((), ())
 
 
 def test_a_full_disk_changes_nothing(folder: Path) -> None:
-    """The retention removes its files, says why, and succeeds once there is room."""
+    """A retention without room fails, says why, and removes its own files; a later one succeeds."""
     before = content(folder)
     limit = 3_000
     ended = subprocess.run(

@@ -1,4 +1,7 @@
-"""Law: a retention changes no answer about its cut or later."""
+"""Law: a retention changes no answer about its cut or later.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+"""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,13 +28,13 @@ pytestmark = pytest.mark.slow
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 
 RECORDS = 354 if PROVE else 140
-"""Records of a log that takes weeks (`lasting_days`)."""
+"""Number of records of a log that `lasting_days` stretches over 6 days, with PROVE over 17."""
 
 HISTORIES = ("aborted-3.9", "life-3.9", "compacted-3.9", "roll-3.4-3.9-3.4")
 
 
 def moments_from(log: list[Entry], cut_ms: int) -> list[str | None]:
-    """The end, the cut, and each record and time after it."""
+    """Moments after a cut: the end, and the times and config positions of later records."""
     later = [ranked for ranked in rank_entries(log) if ranked.time_ms > cut_ms]
     return [
         None,
@@ -45,7 +48,7 @@ def moments_from(log: list[Entry], cut_ms: int) -> list[str | None]:
 
 
 def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dict[str, list[int]]:
-    """End offsets of each partition at the cut or later."""
+    """Draw an end offset for each partition, at the cut or later."""
     begins = {topic: ends_within(cluster, topic, time_limit(cut_ms)) for topic in cluster.ends}
     return {
         topic: [
@@ -65,7 +68,10 @@ def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dic
 def test_no_answer_changes_from_the_cut_on(
     log: list[Entry], plan: list[str], data: st.DataObject
 ) -> None:
-    """Random looks, merges and retentions give the answers of looks alone."""
+    """Random looks, merges and retentions give the answers of looks alone, from the cut on.
+
+    A look is a capture up to the present end of a log.
+    """
     with TemporaryDirectory() as plain_folder, TemporaryDirectory() as other:
         plain, thin = Path(plain_folder), Path(other)
         capture(plain, log_of(log[:0]))

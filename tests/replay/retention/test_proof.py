@@ -1,4 +1,9 @@
-"""Proof of removals by retention: the chain stays whole; a forged or widened removal is found."""
+"""Proof of removals by retention: the chain stays whole; a forged or widened removal is found.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+Each manifest of an archive has the hash of the manifest before it. The hash of the last one is the
+head.
+"""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,7 +36,7 @@ STATUS = ("connect-status", 1)
 
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of a few looks, and the same after a retention."""
+    """Archive of three looks (captures of a growing log), and a copy after a retention."""
     folder = tmp_path_factory.mktemp("templates")
     looks(folder / "whole", ENTRIES, LOOKS)
     copytree(folder / "whole", folder / "thin")
@@ -41,7 +46,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def whole_archive(templates: Path, tmp_path: Path) -> Path:
-    """Archive of a few looks."""
+    """Copy of the archive before the retention."""
     return copytree(templates / "whole", tmp_path / "whole")
 
 
@@ -75,7 +80,7 @@ def test_removals_are_described(whole_archive: Path) -> None:
 
 
 def test_each_head_from_before_is_still_accepted(whole_archive: Path) -> None:
-    """Each earlier head is proven after a retention, a merge and another retention."""
+    """`verify --head` accepts earlier heads after a retention, a merge and another retention."""
     heads = [cluster_in(whole_archive).chain.head]
     for step in (retained, lambda folder, _: merged(folder), retained):
         step(whole_archive, CUT_MS + 60_000 * len(heads))
@@ -86,7 +91,7 @@ def test_each_head_from_before_is_still_accepted(whole_archive: Path) -> None:
 
 
 def test_two_retentions_are_two_removals(whole_archive: Path) -> None:
-    """Each has a manifest; the second adds to what the first removed."""
+    """The archive describes each retention; the second adds to the removals of the first."""
     first = retained(whole_archive, CUT_MS)
     second = retained(whole_archive, ENTRIES[-1].timestamp)
     result = verified(cluster_in(whole_archive))
@@ -114,7 +119,7 @@ def rewritten(folder: Path, change: Callable[[Any], None]) -> None:
 
 
 def without(folder: Path, offsets: Iterable[int]) -> Callable[[Any], None]:
-    """Remove records of a status partition; let the manifest describe the rest."""
+    """Change for `rewritten`: removes records of a status partition, and describes the rest."""
 
     def forge(document: Any) -> None:
         for described in document["segments"]:
@@ -135,7 +140,7 @@ def without(folder: Path, offsets: Iterable[int]) -> Callable[[Any], None]:
 
 
 def claimed(folder: Path, offsets: list[int]) -> Callable[[Any], None]:
-    """Let the manifest claim that retention has removed these offsets as well."""
+    """Change for `rewritten`: claims that retention has removed these offsets as well."""
 
     def forge(document: Any) -> None:
         (removed,) = (
@@ -163,7 +168,7 @@ def claimed(folder: Path, offsets: list[int]) -> Callable[[Any], None]:
 
 
 def left(folder: Path, *, after_cut: bool) -> int:
-    """Offset of a remaining record in the middle of a segment."""
+    """Offset of a remaining status record within a segment, before or after the cut."""
     cluster = cluster_in(folder)
     removed = cluster.parts[STATUS].removed
     assert removed is not None
@@ -185,7 +190,7 @@ def test_an_undeclared_removal_is_found(thin: Path, *, after_cut: bool) -> None:
 
 
 def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
-    """All numbers fit, but the replaced manifests have the ages of the records."""
+    """All counts agree, but offsets and times reveal the removal, even with a forged cut."""
     offset = left(thin, after_cut=True)
     rewritten(thin, without(thin, [offset]))
     rewritten(thin, claimed(thin, [offset]))
@@ -209,7 +214,7 @@ def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
 
 
 def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Path) -> None:
-    """All numbers fit, but no manifest has the head that was noted before the change."""
+    """All counts agree, but no manifest has the head that was noted before the change."""
     head = cluster_in(thin).chain.head
     offset = left(thin, after_cut=False)
     rewritten(thin, without(thin, [offset]))
@@ -220,13 +225,13 @@ def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Pat
 
 
 def test_a_record_that_returns_is_found(thin: Path) -> None:
-    """`verify` reports a record that retention claims to have removed."""
+    """`verify` reports a remaining record that the manifest calls removed."""
     rewritten(thin, claimed(thin, [left(thin, after_cut=False)]))
     assert "has records that retention has removed" in " ".join(verified(cluster_in(thin)).flaws)
 
 
 def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
-    """A replaced manifest still has the hash of a record after the cut."""
+    """A replaced manifest still has the hash of the records in the original segment."""
     cluster = cluster_in(thin)
     removed = cluster.parts[STATUS].removed
     assert removed is not None
@@ -260,13 +265,13 @@ def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
 
 
 def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
-    """Earlier versions know formats 1 and 2; the base manifest of appends has format 4."""
+    """Earlier versions know only formats 1 to 3; the retention's manifest has format 4."""
     looks(thin, ENTRIES, 1)
     assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 4
 
 
 def test_no_file_with_removed_records_is_left(whole_archive: Path) -> None:
-    """Segments, winners and snapshots from before are gone."""
+    """Segments, winners (extracts of segments) and snapshots from before the retention are gone."""
     retained(whole_archive, ENTRIES[-1].timestamp)
     cluster = cluster_in(whole_archive)
     stored = {

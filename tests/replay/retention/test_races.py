@@ -1,4 +1,7 @@
-"""Retentions concurrent with merges, appends and readers, in a folder and in an object store."""
+"""Retentions concurrent with merges, appends and readers, in a folder and in an object store.
+
+A retention removes superseded records: no state at or after its cut (a time) depends on them.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +47,7 @@ def stores() -> Iterator[Bucket]:
 
 @pytest.fixture(params=["folder", pytest.param("objects", marks=pytest.mark.prove)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArchiveStore:
-    """Archive of two looks, in a folder and in a bucket; the folder needs no server."""
+    """Archive of two looks (captures of a growing log), in a folder or in a bucket."""
     if request.param == "folder":
         return two_looks(FolderStore(str(tmp_path / "archive")), ENTRIES)
     stores: Bucket = request.getfixturevalue("stores")
@@ -57,7 +60,7 @@ def retention(store: ArchiveStore) -> Merger:
 
 
 def test_a_faster_merge_wins(store: ArchiveStore) -> None:
-    """The retention changes nothing, and removes its files."""
+    """A retention that a merge overtakes changes nothing, and removes its own files."""
     second = retention(store)
     after: dict[str, bytes] = {}
 
@@ -74,7 +77,7 @@ def test_a_faster_merge_wins(store: ArchiveStore) -> None:
 
 
 def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
-    """The refused retention says so; the removal is described once."""
+    """The slower of two retentions is refused; only the faster one removes records."""
     second = retention(store)
     first = retain(store, CUT_MS)
     with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened"):
@@ -83,7 +86,7 @@ def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
 
 
 def test_a_concurrent_append_is_kept(store: ArchiveStore) -> None:
-    """A look between plan and manifest stays whole after the retention."""
+    """Records captured between the retention's plan and its manifest are kept."""
     added: list[int] = []
 
     def another_look(_: int) -> None:
@@ -105,7 +108,7 @@ def test_an_append_survives_a_concurrent_retention(store: ArchiveStore) -> None:
 
 
 def test_a_reader_reports_removed_files(store: ArchiveStore) -> None:
-    """The reader gives no partial answer; a second query gives the answer as before."""
+    """A reader reports that its files are gone; a new reader gives the answer from before."""
     local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     expected = local.states(plan, KIP)
@@ -117,7 +120,7 @@ def test_a_reader_reports_removed_files(store: ArchiveStore) -> None:
 
 
 def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
-    """Another run finds no file that is old enough, and the retention completes."""
+    """A removal of leftovers during the retention finds none, and the retention completes."""
     leftovers_seen: list[list[str]] = []
 
     def tidied_meanwhile(_: int) -> None:
@@ -179,7 +182,7 @@ def test_a_store_that_fails_during_a_retention_loses_no_record(
 
 
 def test_merges_after_a_retention_keep_its_removals(store: ArchiveStore) -> None:
-    """Each later manifest has the numbers, offsets and times of the removal."""
+    """The manifest of a later merge has the numbers, offsets and times of the removal."""
     retain(store, CUT_MS)
     removed = open_cluster(store, NAME).chain.removed
     capture_into(store, log_of(ENTRIES))
