@@ -33,7 +33,7 @@ KIP = [Profile.of("kip")]
 _CONFIG = Topics().config
 
 LARGER = SegmentSizes(40, 16)
-"""Sizes that put several segments of `archives.SMALL` together."""
+"""Sizes with which a merge makes one segment of several that have the sizes `archives.SMALL`."""
 
 
 def merge(store: ArchiveStore, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Removal]:
@@ -47,7 +47,7 @@ def merged(folder: Path, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Rem
 
 
 def earlier_merge(store: ArchiveStore, name: str) -> None:
-    """Merge as earlier versions did: the manifest itself lists every reading.
+    """Merge as earlier versions did: the manifest lists the offsets that each append has read.
 
     The archive must not have been merged in the present form.
     """
@@ -71,7 +71,7 @@ def earlier_merge(store: ArchiveStore, name: str) -> None:
 
 
 def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:
-    """Capture a growing log in a number of looks."""
+    """Capture a growing log several times; each capture is a look, up to the end of the log."""
     for look in range(1, number + 1):
         capture(folder, log_of(entries[: len(entries) * look // number]))
 
@@ -107,7 +107,7 @@ def held(store: ArchiveStore) -> dict[str, bytes]:
 
 
 def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
-    """States at a moment, from winners and from segments, or the refusal."""
+    """States at a moment, with and without files that are derived from segments, or the refusal."""
     try:
         return [
             replayed(cluster, moment, PROFILES, LocalOptions(derived=derived))
@@ -118,7 +118,7 @@ def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
 
 
 def merge_answers(cluster: ArchivedCluster) -> list[Any]:
-    """Timeline of all releases, findings, digests of config topic and state, and gaps."""
+    """Records, timeline, config digests, findings, state digests, gaps and ends of a cluster."""
     local = LocalEngine(cluster, LocalOptions(derived=False))
     plan = local.plan(None, PROFILES)
     query = TimelineQuery(PROFILES, offsets=True)

@@ -40,7 +40,7 @@ def segment(folder: Path) -> Path:
 
 
 def winners(folder: Path) -> Path:
-    """First file of winners in an archive."""
+    """First file of winners: the rows of a segment that may still affect a state."""
     return min(folder.rglob("_winners-*"))
 
 
@@ -108,7 +108,7 @@ def foreign_column(folder: Path) -> None:
 
 
 def other_rows(folder: Path) -> None:
-    """Write rows out of order into a segment; the manifest has the new hash."""
+    """Replace all rows of a segment by copies of one record; the manifest has the new hash."""
     path = last_segment(folder)
     rows = pq.read_table(path).num_rows
     entry = Entry("connect-configs", 0, 3, 1, b"k", None)
@@ -182,7 +182,7 @@ def damaged(sound: Path, tmp_path: Path) -> Path:
 def test_damage_is_reported_in_one_sentence(
     damaged: Path, damage: Damage, sentence: str, command: str
 ) -> None:
-    """`verify` and `state` report each kind of damage."""
+    """`verify` and `state` report each kind of damage, and change no file."""
     damage(damaged)
     before = content(damaged)
     words = ("--from-segments",) if command == "state" else ()
@@ -195,7 +195,7 @@ def test_damage_is_reported_in_one_sentence(
     [(winners_altered, "it has another hash"), (other_rows, "has offsets that do not ascend")],
 )
 def test_verify_checks_rows_and_derived_files(damaged: Path, damage: Damage, sentence: str) -> None:
-    """`verify` checks rows and derived files even if the hashes are right."""
+    """`verify` finds an altered derived file, and wrong rows in a segment whose hash is right."""
     damage(damaged)
     assert sentence in refusal(call("verify", damaged))
 
@@ -211,7 +211,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
 def test_a_damaged_snapshot_is_not_used(ending: str, lasting: Path, tmp_path: Path) -> None:
-    """A damaged snapshot's rows and states are not used; `--from-segments` works without them."""
+    """Commands refuse a snapshot with damaged rows or states; `--from-segments` reads none."""
     shutil.copytree(lasting, tmp_path, dirs_exist_ok=True)
     sound = call("state", tmp_path)
     path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))
@@ -225,7 +225,7 @@ def test_a_damaged_snapshot_is_not_used(ending: str, lasting: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))
 def test_damage_is_reported_by_a_search_for_a_moment(damaged: Path, place: int) -> None:
-    """A command that only searches a file for a moment reports its damage, too."""
+    """`state --as-of` reports an altered byte at any place of the segment that has the moment."""
     path = segment(damaged)
     whole = bytearray(path.read_bytes())
     whole[place % len(whole)] ^= 0x55

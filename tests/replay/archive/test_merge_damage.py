@@ -36,7 +36,7 @@ BASE = f"cluster={NAME}/_manifest/{LOOKS + 1:010}.json"
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of a few looks, which no test changes."""
+    """Archive of a few looks (captures of a growing log), which no test changes."""
     folder = tmp_path_factory.mktemp("sound")
     looks(folder, ENTRIES, LOOKS)
     return folder
@@ -59,7 +59,7 @@ def small(sound: Path, tmp_path: Path) -> Path:
 def test_a_damaged_original_is_named_and_nothing_is_removed(
     small: Path, damage: Callable[[Path], None], sentence: str
 ) -> None:
-    """The merge names the damaged segment, removes no file, and adds none."""
+    """The merge names the damaged file, and changes no file."""
     damage(small)
     before = content(small)
     assert sentence in refusal(call("compact-archive", small))
@@ -100,7 +100,7 @@ def test_a_full_disk_changes_nothing(small: Path) -> None:
 
 
 def test_a_read_only_archive_stays_unchanged(open_path: Path) -> None:
-    """The merge names the read-only archive and the reason."""
+    """The merge names the read-only archive and the reason, and changes no file."""
     looks(open_path, ENTRIES, LOOKS)
     before = content(open_path)
     for path in open_path.rglob("*"):
@@ -138,7 +138,10 @@ def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
 
 
 def test_versions_without_files_of_readings_refuse_the_archive(small: Path) -> None:
-    """The format is higher than 3: earlier versions would take a joined range for one look."""
+    """The merged manifest has format 4; earlier versions, which know up to 3, refuse it.
+
+    They would take a range of several joined looks for one look.
+    """
     merged(small)
     document = msgspec.json.decode((small / BASE).read_bytes())
     assert document["format"] == 4
@@ -147,7 +150,7 @@ def test_versions_without_files_of_readings_refuse_the_archive(small: Path) -> N
 
 
 def readings_file(folder: Path) -> Path:
-    """File with the readings of the last merge."""
+    """File with the readings (ranges of offsets that appends have read) of the last merge."""
     (path,) = (folder / f"cluster={NAME}" / "_manifest").glob("readings-*.parquet")
     return path
 
@@ -187,7 +190,7 @@ def forged_readings(folder: Path, column: str, value: int) -> bytes:
 
 @pytest.mark.parametrize(("column", "value"), [("end", 1), ("lost", 1), ("lost", -1)])
 def test_readings_of_other_offsets_are_named(small: Path, column: str, value: int) -> None:
-    """Readings must cover the offsets that the manifest describes."""
+    """`verify` refuses readings that do not cover the offsets in the manifest."""
     merged(small)
     certify_readings(small, forged_readings(small, column, value))
     name = readings_file(small).name
@@ -203,7 +206,7 @@ def test_a_file_without_readings_is_named(small: Path) -> None:
 
 
 def test_a_missing_merged_manifest_is_named(small: Path) -> None:
-    """The error names the missing merged manifest, although every later manifest is gone, too."""
+    """The error names the missing merged manifest: a file at the first manifest's path names it."""
     merged(small)
     (small / BASE).unlink()
     assert f"{BASE} is missing: restore it and all manifests after it" in refusal(
@@ -223,7 +226,7 @@ def test_opening_reads_no_replaced_manifest(small: Path) -> None:
 
 
 def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
-    """`verify` proves the head from before the merge, and refuses another hash."""
+    """`verify` proves the head (last manifest's hash) from before a merge; another hash fails."""
     head = cluster_in(small).chain.head
     merged(small)
     assert call("verify", small, "--head", head).code == 0
@@ -272,7 +275,7 @@ def test_a_forged_merge_is_found_by_the_manifests_before_it(
 
 
 def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
-    """`verify` compares the merged manifest with the replaced manifests."""
+    """`verify` finds records that the replaced manifests describe and the merged one omits."""
     merged(small)
     document = msgspec.json.decode((small / BASE).read_bytes())
     del document["segments"][0]
@@ -283,7 +286,7 @@ def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
 
 
 def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
-    """Manifests of earlier versions have no hash of records; `verify` names the unproven range."""
+    """Manifests of earlier versions lack hashes of records; `verify` counts unproven segments."""
     head = ""
     for path in sorted((small / f"cluster={NAME}" / "_manifest").glob("*.json")):
         document = msgspec.json.decode(path.read_bytes())
@@ -302,7 +305,10 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
-    """The archive is sound after a kill at any step, and the next merge completes it."""
+    """The archive is sound after a kill at any step, and the next merge completes it.
+
+    Only `make prove` tests every step; other runs test every 26th step.
+    """
     every = "1" if PROVE else "26"
     words = ("-m", "tests.replay.archive.merge_crashes", str(tmp_path), HISTORY, every)
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)

@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
 
 
 def test_commands_print_the_same_as_for_a_folder(server: ObjectServer, tmp_path: Path) -> None:
-    """The archive has the same files, and the commands print the same."""
+    """Commands print the same for an archive on the server as for its copy in a folder."""
     where = archived(server.bucket, "some/archive", tmp_path)
     for (name, *options), code in COMMANDS.items():
         result = call(name, where, *options, *server.bucket.conf())
@@ -43,7 +43,7 @@ def test_commands_print_the_same_as_for_a_folder(server: ObjectServer, tmp_path:
 
 
 def test_a_name_is_taken_once(server: ObjectServer) -> None:
-    """Several concurrent writers want the same names; each name has one writer."""
+    """At most one of several concurrent writers takes each name."""
     check_names_are_taken_once(HadoopSettings(server.bucket.hadoop), "s3a://fleet/names")
 
 

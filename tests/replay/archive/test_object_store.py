@@ -1,4 +1,4 @@
-"""Archives in an object store with Hadoop's settings: a real endpoint over HTTP."""
+"""Archives in an object store, opened with Hadoop's settings; moto serves S3 over HTTP."""
 
 import os
 import pickle
@@ -58,7 +58,7 @@ COMMANDS = {
     ("compat", "--from", "3.9", "--to", "3.4", "-o", "json"): 1,
     ("lint", "--release", "3.4"): 1,
 }
-"""Exit codes of commands about the archive."""
+"""Commands about the archive, with their options, and the expected exit codes."""
 
 IN_FOUR_WAYS = [
     words
@@ -67,12 +67,14 @@ IN_FOUR_WAYS = [
     else pytest.param(words, marks=pytest.mark.prove)
     for words in COMMANDS
 ]
+"""All commands; those with the marker `prove` run in `make prove` only."""
 
 IN_TWO_WAYS = [
     words if words[0] in {"history", "lint"} else pytest.param(words, marks=pytest.mark.prove)
     for words in COMMANDS
 ]
-"""One command that refuses an archive as a whole, and one that reports each cluster."""
+"""All commands. In `make test` only two run: `history`, which stops at the first error, and
+`lint`, which reports each cluster."""
 
 
 @pytest.mark.parametrize("words", IN_FOUR_WAYS, ids=lambda words: " ".join(words[:2]))
@@ -90,7 +92,7 @@ def test_commands_print_the_same_as_for_a_folder(
 def test_a_report_is_the_same_page_as_from_a_folder(
     store: Bucket, archives: tuple[str, Path], tmp_path: Path
 ) -> None:
-    """A report from an object store is the same page as from a folder."""
+    """A report from an object store is the same page as from a folder, except for the URL."""
     where, folder = archives
     store_page, folder_page, roll = (
         tmp_path / "there.html",
@@ -114,7 +116,7 @@ def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_cluster_without_its_manifests_is_named(
     store: Bucket, without_manifests: str, words: tuple[str, ...]
 ) -> None:
-    """Missing manifests are named in an object store, too, which has no empty folders."""
+    """The error names a cluster without manifests, although the store keeps no empty folder."""
     name, *options = words
     result = call(name, without_manifests, *options, *store.conf())
     assert result.code == 2
@@ -122,7 +124,7 @@ def test_a_cluster_without_its_manifests_is_named(
 
 
 def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -> None:
-    """The last file marks a complete folder; `state` writes into no folder that has files."""
+    """`_SUCCESS` marks a complete folder; `state` writes into no folder that has files."""
     where, folder = "s3a://fleet/states", "fleet/states"
     words = ("state", archives[0], "-o", "parquet", "--folder", where, *store.conf())
     assert call(*words).code == 0
@@ -161,7 +163,7 @@ def test_core_site_gives_the_settings(
 def test_environment_variables_give_the_settings(
     store: Bucket, archives: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS's environment variables apply, and URLs of Arrow's and AWS's form."""
+    """AWS's environment variables apply. `s3:` URLs and Arrow's query parameters are accepted."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{store.endpoint}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret)
@@ -215,7 +217,7 @@ REFUSED = {
 
 
 def test_no_setting_of_hadoop_is_ignored_silently() -> None:
-    """A setting of Hadoop that would change reads or writes is never ignored."""
+    """The settings in `REFUSED` give an error, and no other setting that Hadoop documents does."""
     jar = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
     with zipfile.ZipFile(jar) as opened:
         defaults = opened.read("core-default.xml").decode()
@@ -284,7 +286,7 @@ def test_wrong_urls_are_refused_without_their_keys(
 
 
 def test_a_capture_that_cannot_write_is_refused(store: Bucket) -> None:
-    """A capture checks the keys before it starts, and creates no bucket."""
+    """A capture refuses a missing bucket; it refuses a wrong key before it writes a file."""
     message = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
     assert "there is no bucket nobody" in message
     message = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
@@ -310,7 +312,7 @@ def test_settings_keep_their_secrets() -> None:
 def test_a_store_that_fails_during_a_read_is_named(
     store: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that fails during a read is named; the archive is not called damaged."""
+    """A failure of the store during a read or write is a network error, not a damaged archive."""
     monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", 0)
     with serving() as endpoint:
         where, settings = (
@@ -352,7 +354,7 @@ def test_an_upload_refused_for_its_checksum_names_the_remedy() -> None:
 
 
 def test_a_refusal_without_a_message_names_its_kind() -> None:
-    """The error names its kind, and the settings to check."""
+    """The sentence names the kind of a refusal without a message, and the settings to check."""
     error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 
@@ -363,12 +365,15 @@ RACES = examples(3, proved=25)
 
 
 def test_a_name_is_taken_once(store: Bucket) -> None:
-    """Several concurrent writers want the same names; each name has one writer."""
+    """At most one of several concurrent writers takes each name."""
     check_names_are_taken_once(HadoopSettings(store.hadoop), "s3a://fleet/names")
 
 
 def check_names_are_taken_once(settings: HadoopSettings, where: str) -> None:
-    """At most one of several concurrent writers gets a name, and the store has its content."""
+    """At most one of several concurrent writers takes a name, and the store has its content.
+
+    A name that no writer took can be taken later; no claim of a name remains.
+    """
     contents = [f"{number}".encode() for number in range(4)]
     got = 0
     with ThreadPoolExecutor(len(contents)) as pool:
@@ -400,7 +405,7 @@ def objects(store: Bucket, tmp_path: Path) -> BucketStore:
 
 
 def test_a_taken_name_is_refused_without_leftovers(objects: BucketStore) -> None:
-    """The second writer of a name is refused, and no claims remain."""
+    """The second writer of a name is refused. No claim, an object that reserves a name, remains."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
 
@@ -414,7 +419,7 @@ def test_a_claimed_name_cannot_be_taken(objects: BucketStore) -> None:
 
 
 def test_a_first_append_that_died_leaves_no_cluster(objects: BucketStore) -> None:
-    """A name that only a crashed first append has used is no cluster; the others can be opened."""
+    """A claim that a crashed first append left makes no cluster; other clusters can be opened."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
     objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-other", b"")
     assert [cluster.name for cluster in open_clusters(objects)] == [NAME]

@@ -1,4 +1,9 @@
-"""Readings of a merged archive: their bytes do not grow with the number of looks."""
+"""Readings of a merged archive, and their size.
+
+A reading is a range of offsets that an append has read. A look is one or more readings, up to the
+end that the log has then. Merges join looks without missing offsets. Each other look takes about
+one byte.
+"""
 
 from pathlib import Path
 from random import Random
@@ -27,7 +32,10 @@ PARTITIONS = range(3)
 
 
 def looked_at(folder: Path, looks: int, stride: int) -> ArchivedCluster:
-    """Archive of many looks that was merged; records are a stride of offsets apart."""
+    """Merged archive of many looks, each with one record per partition.
+
+    A stride above 1 leaves missing offsets at the end of each look, as transaction markers do.
+    """
     store = FolderStore(str(folder))
     for look in range(looks):
         appender = Appender(store, NAME, Topics())
@@ -83,7 +91,7 @@ def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> Non
 
 
 def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: Path) -> None:
-    """Looks stay joined after a retention, although their segments then lack offsets."""
+    """Looks stay joined after retention has removed records, so that segments lack offsets."""
     cluster = looked_at(tmp_path, 10, 1)
     result = Merger(cluster.store, NAME, retention=older_than(0, 5)).run()
     assert [expired.records for expired in result.expired] == [5, 5, 5]
@@ -91,8 +99,11 @@ def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: P
 
 
 def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
-    """Looks that end with a transaction marker are not joined: the state is certain at each end."""
-    assert rows_of(looked_at(tmp_path, 10, 2)) == [10, 10, 10]
+    """Looks that end with a transaction marker stay separate, so that each end stays certain."""
+    cluster = looked_at(tmp_path, 10, 2)
+    assert rows_of(cluster) == [10, 10, 10]
+    certainty = ArchiveCertainty(cluster)
+    assert not any([*certainty.of_partition((OFFSETS, 0), end)] for end in range(2, 21, 2))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,7 @@ def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
 def test_a_look_with_lost_offsets_stays_apart(
     readings: list[tuple[int, int, bool]], span: tuple[int, int, int], tmp_path: Path
 ) -> None:
-    """A look whose source had lost offsets is not joined: the state is certain only at its end."""
+    """A look whose source had lost offsets stays separate, so a merge keeps its unknown span."""
     store = FolderStore(str(tmp_path))
     for start, end, is_partial in readings:
         appender = Appender(store, NAME, Topics())
@@ -146,7 +157,11 @@ def test_markers_at_the_end_of_a_look_leave_no_offset_unknown(
 
 
 def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> None:
-    """Hour 10's append looks at both partitions, so hour 20's append is not late (`PROMPT_MS`)."""
+    """An append counts as a reading of partitions without new records, which its manifest omits.
+
+    Hour 10's manifest omits partition 0. The next reading, at hour 20, is still not late: less than
+    `PROMPT_MS` (12 hours) have passed.
+    """
     for merges in (False, True):
         store = FolderStore(str(tmp_path / str(merges)))
         for hours, partition, offset in ((0, 0, 0), (0, 1, 0), (10, 1, 1), (20, 0, 3)):
@@ -161,7 +176,7 @@ def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> No
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:
-    """A reading takes about one byte: looks find similar numbers of records."""
+    """A look with missing offsets takes less than 1.5 bytes if looks find similar record counts."""
     random = Random(0)
     ends = np.cumsum([random.randrange(10, 30) for _ in range(20_000)])
 

@@ -29,7 +29,7 @@ def names() -> list[str]:
 
 
 def lines(findings: list[Finding]) -> Iterator[str]:
-    """Two lines per finding: `life-3.9 info config-changed pages config@12` and its sentence."""
+    """Two lines per finding: `life-3.9 info config-changed pages [config@12]` and its sentence."""
     for finding in findings:
         where = " ".join(place(position, Topics()) for position in finding.evidence)
         about = (

@@ -1,4 +1,4 @@
-"""Handwritten logs: each one holds a finding, or only resembles a log with one."""
+"""Builder of handwritten logs; each has a finding, or only resembles a log with one."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from replay.findings import Severity
 TOPICS = Topics()
 START_MS = 1_790_000_000_000
 LOST = 5
-"""Missing records of an incomplete log."""
+"""Number of records that each partition of an incomplete log lacks at its beginning."""
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 STARTED = {"state": "STARTED", "state.v2": "STARTED"}
@@ -52,7 +52,7 @@ class PlantedLog:
         return self
 
     def incomplete(self) -> "PlantedLog":
-        """Drop the first records of each partition."""
+        """Begin each new partition at offset `LOST`, as if its first records were lost."""
         self._incomplete = True
         return self
 
@@ -142,7 +142,7 @@ class PlantedLog:
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
     def running(self, name: str) -> "PlantedLog":
-        """Write a running source with one task."""
+        """Write a connector with one task; both have the status RUNNING."""
         self.config(name).status(f"connector-{name}", "RUNNING").tasks(name, 1)
         return self.status(f"task-{name}-0", "RUNNING")
 
@@ -154,7 +154,7 @@ class PlantedLog:
 
     @property
     def entries(self) -> list[Entry]:
-        """Records in the order of their positions."""
+        """Records in the one order of `in_order`: by time, partition and offset."""
         return in_order(self._entries)
 
     def cluster(self, name: str) -> ClusterLog:
@@ -164,7 +164,7 @@ class PlantedLog:
 
 
 class AuditCase(NamedTuple):
-    """Log (or several logs of a fleet), and the findings that an audit must report."""
+    """Log (or several logs of a fleet), and the finding that an audit must, or must not, report."""
 
     kind: str
     logs: Callable[[], PlantedLog | list[PlantedLog]]
@@ -186,10 +186,10 @@ Build = Callable[[], PlantedLog | list[PlantedLog]]
 def holds(
     kind: str, severity: Severity, connector: str | None, *evidence: str
 ) -> Callable[[Build], AuditCase]:
-    """Register a log in which an audit finds this kind once."""
+    """Decorator: an audit of the built log must report this kind once for the connector."""
     return lambda build: AuditCase(kind, build, severity, connector, evidence)
 
 
 def resembles(kind: str) -> Callable[[Build], AuditCase]:
-    """Register a log in which an audit must not find this kind."""
+    """Decorator: an audit of the built log must report no finding of this kind."""
     return lambda build: AuditCase(kind, build)

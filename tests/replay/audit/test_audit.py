@@ -25,9 +25,9 @@ SECRET = "horse-battery-staple"
 @given(logs(), profiles)
 @settings(max_examples=FEWER_EXAMPLES)
 def test_any_bytes_can_be_audited(entries: list[Entry], profile: Profile) -> None:
-    """Untrusted bytes never end an audit.
+    """Malformed records never stop an audit.
 
-    Its evidence exists in the log; each sentence is one line.
+    The evidence of each finding exists in the log; each sentence is one line.
     """
     ordered = in_order(entries)
     places = {entry.position for entry in ordered}
@@ -49,7 +49,7 @@ def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
 
 @pytest.mark.slow
 def test_memory_grows_with_keys_and_not_with_records() -> None:
-    """An audit of five times as many records with the same keys needs no more memory."""
+    """Five times as many records with the same keys need less than 1.5 times the memory."""
     few, many = _peak(500), _peak(2_500)
     assert many < 1.5 * few
 
@@ -87,7 +87,7 @@ def _churn(records: int) -> Iterator[Entry]:
 
 
 def test_no_secret_is_shown() -> None:
-    """An audit finds a secret in each possible place, and shows it nowhere."""
+    """An audit names each kind of place that has a secret, and never shows the secret."""
     log = PlantedLog().config("a", db_password="old").config("a", db_password=SECRET)
     log.config("a", db_password=SECRET, url=f"jdbc:mysql://ada:{SECRET}@db/shop")
     log.tasks("a", 1)
@@ -183,7 +183,7 @@ def test_bad_thresholds_are_refused(name: str, text: str, words: str) -> None:
     ],
 )
 def test_a_span_is_never_rounded_down(time_ms: int, words: str) -> None:
-    """A span is shown in its two largest units, and never rounded down."""
+    """A span is shown in at most two units, and never rounded down."""
     assert lasting(time_ms) == words
 
 

@@ -1,4 +1,4 @@
-"""Log lines of `controlplane serve` in the default format name the principal and the request."""
+"""Log lines of `controlplane serve` as an audit stream, above all in the format `logfmt`."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def line(event: str, log_format: LogFormat = "logfmt", /, **facts: Any) -> str:
 
 
 def readable_fact(fact: Any) -> str:
-    """Strategy for a fact that can be read back: text in which terminal codes are escaped."""
+    """Text of a fact as the reader returns it: unprintable characters are escaped."""
     if fact is None or isinstance(fact, bool):
         return {None: "", True: "true", False: "false"}[fact]
     return "".join(
@@ -83,7 +83,7 @@ def test_requests_and_commands_of_our_log_lines_are_read(log_format: LogFormat) 
 
 
 def test_other_log_lines_of_serve_are_not_of_the_trail() -> None:
-    """A warning is no request; text that only resembles pairs is reported."""
+    """An event without a principal, broken pairs and plain text are reported; none is a request."""
     read = read_trail([line("defect", target="/x"), 'a=b "c', "hello world"])
     assert read.requests == []
     assert [problem.partition(" ")[2].partition(" ")[2] for problem in read.problems] == [

@@ -18,7 +18,7 @@ COMMON = '10.1.2.3 - ada [21/Nov/2026:11:00:00 +0100] "{}" {} 17'
 
 
 def event(**facts: Any) -> str:
-    """Return an event as one line of JSON."""
+    """Event as one line of JSON."""
     return json.dumps(facts)
 
 
@@ -127,6 +127,7 @@ def test_unreadable_lines_are_reported(line: str) -> None:
     read = read_trail([line, good])
     assert len(read.requests) == 1
     (problem,) = read.problems
+    assert problem.startswith("line 1 ")
     assert UNREADABLE[line] in problem
 
 
@@ -134,7 +135,7 @@ def test_unreadable_lines_are_reported(line: str) -> None:
 
 
 def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
-    """Finding about a stopped connector."""
+    """Finding about connector `a`, stopped in a log whose audit stream has these requests."""
     cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
     (finding,) = (finding for finding in audit([cluster]) if finding.kind == "target-changed")
     return finding
@@ -143,7 +144,7 @@ def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
 def trail_request(
     who: str, after_ms: int = 0, connector: str | None = "a", verb: TrailVerb = TrailVerb.STOP
 ) -> Any:
-    """Request of a trail, at a distance from the time of the stop's record."""
+    """Request of an audit stream; its time is `after_ms` after the record of the stop."""
     return TrailRequest(START_MS + 2 * SECOND + after_ms, who, connector, verb)
 
 
@@ -180,6 +181,6 @@ NAMED = {
 
 @pytest.mark.parametrize("which", NAMED)
 def test_a_request_is_matched_by_time_connector_and_change(which: str) -> None:
-    """A request matches within ten seconds, for the same connector and the written change."""
+    """A request near in time matches, unless it names another connector or another change."""
     requests, words = NAMED[which]
     assert words in stopped(PlantedLog().config("a"), *requests).sentence

@@ -55,14 +55,14 @@ PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
 
 
 def test_a_secret_is_dropped_and_the_rest_stays() -> None:
-    """The setting of the secret stays, and so does every other value."""
+    """The name of the secret setting stays, and so does every other value."""
     assert through(dropped_secrets(Topics()), config(PASSWORD)) == (
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     )
 
 
 def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
-    """Only the key decrypts a secret. Equal secrets stay equal, so no record is archived twice."""
+    """Only the key decrypts a secret. Equal secrets have equal ciphertexts."""
     secrets = encrypted_secrets(Topics(), key_file)
     value = through(secrets, config(PASSWORD))
     assert value == through(encrypted_secrets(Topics(), key_file), config(PASSWORD))
@@ -74,7 +74,7 @@ def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
 
 
 def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None:
-    """The sealed session key is still base64, so workers read it as before."""
+    """The dropped or encrypted session key is still base64, so workers can read its record."""
     record = b'{"key":"c2VjcmV0","algorithm":"HmacSHA256","creation-timestamp":1}'
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         value = through(secrets, config(record, b"session-key"))
@@ -133,7 +133,7 @@ def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path)
     "text", [b"a monkey on a keyboard", b"\x89PNG\r\n\x1a\n pass", bytes(range(48))]
 )
 def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
-    """Base64 text with a word like `key` stays, because the word has no value in the text."""
+    """Base64 of a text with a word like `key` stays, if no value follows the word."""
     value = (
         b'{"properties":{"icon":"' + b64encode(text) + b'","class":"io.example.KeyValueSource"}}'
     )
@@ -171,7 +171,10 @@ ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8}")
 
 
 def legible(value: bytes | None) -> bool:
-    """True for plain text. Other text may hold secrets that cannot be recognised."""
+    """True for printable JSON, and for other printable text in which no secret is possible.
+
+    The JSON of random logs has no secrets.
+    """
     try:
         text = (value or b"").decode()
     except UnicodeDecodeError:

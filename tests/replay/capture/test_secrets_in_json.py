@@ -202,7 +202,7 @@ ENCODINGS: list[Callable[[bytes], bytes]] = [
 
 @st.composite
 def unparsed(draw: st.DrawFn) -> bytes:
-    """Strategy for records with a secret that are no JSON, or only begin as JSON."""
+    """Strategy for values with a disguised or encoded secret; most of them are no JSON."""
     text = draw(disguised).encode()
     inside = draw(st.sampled_from([text, text, b'{"n":"a"} ' + text, b'{"n":' + text]))
     value = draw(st.sampled_from(BEGINNINGS)) + draw(st.sampled_from(ENCODINGS))(inside)
@@ -272,7 +272,7 @@ def reading(value: bytes, profile: Profile) -> bytes | str:
 
 
 def without_secret_names(decoded: object) -> object:
-    """Value without secret names, base64 and hex, at any depth."""
+    """Value with secrets hidden in names and texts at any depth, also in base64 and hex."""
     outermost: list[Any] = [decoded]
     waiting: list[tuple[Any, Any]] = [(outermost, 0)]
     while waiting:
@@ -305,7 +305,7 @@ def test_every_release_reads_the_same_values(
 
 
 def readings(archived: bytes) -> Iterator[str]:
-    """Ways in which an attacker may read a text: without zeros or escapes, in other encodings."""
+    """Texts that an attacker may read in a value: without zeros, or decoded in several ways."""
     plain = SEALED.sub("", archived.replace(b"\0", b"").decode("latin-1"))
     yield plain
     yield archived.decode("cp037").replace("\0", "")
@@ -337,7 +337,7 @@ def unescaped(text: str) -> Iterator[str]:
 @example(b'\0\0\0{"properties":{}} password=hunter2')
 @example(b'{\0\0\0"properties":{}} password=hunter2')
 def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: bytes) -> None:
-    """No secret is left, even encoded or in an unreadable value; no part is hidden twice."""
+    """No secret is left, even encoded or in an unreadable value; a second pass changes nothing."""
     drop, encrypt = modes
     for archived in (through(drop, value), through(encrypt, value)):
         for reading in readings(archived):
@@ -347,7 +347,7 @@ def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: byte
 
 @given(values)
 def test_a_document_keeps_its_encoding(value: bytes) -> None:
-    """The archived document has the encoding of the original, cut off or not."""
+    """Text that is written in the encoding of its document reads the same, cut off or not."""
     try:
         text = read_text(value)
     except Undecodable:  # bytes in an order that Jackson refuses
@@ -375,7 +375,10 @@ FRAGMENTS = st.sampled_from(
 def test_sealed_parts_of_a_text_can_be_opened(
     modes: tuple[SecretPolicy, SecretPolicy], text: str
 ) -> None:
-    """Decrypting each part restores the text; the redacted sealed text is the redacted text."""
+    """Decryption of each sealed part (`${encrypted:…}`) restores the text.
+
+    The redacted sealed text equals the text redacted twice.
+    """
     sealed = json_codec.decode(through(modes[1], json_codec.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
     opened = SEALED.sub(
@@ -427,7 +430,10 @@ def test_sealed_parts_of_a_text_can_be_opened(
 def test_only_secrets_change(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes, archived: bytes
 ) -> None:
-    """Other bytes stay as they are."""
+    """Values without a secret stay byte for byte; one with a secret is written anew.
+
+    An unreadable rest of a record is replaced as a whole if it holds a secret.
+    """
     assert through(modes[0], value) == archived
 
 

@@ -21,7 +21,10 @@ def without_retention(doubts: Iterable[Doubt]) -> list[Doubt]:
 
 
 def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
-    """Doubts at every offset and about the past, and missing offsets; none is from retention."""
+    """Doubts at every offset, summaries of partitions, and counts of missing offsets.
+
+    Doubts from retention are left out.
+    """
     certainty = ArchiveCertainty(cluster)
     answers: list[Any] = [
         without_retention(certainty.of_partition(*cut)) for cut in cuts_of(cluster)

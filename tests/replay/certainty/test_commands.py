@@ -20,7 +20,7 @@ WHY = "2 offsets are not archived (compacted, or markers of transactions)"
 
 @pytest.fixture
 def compacted(tmp_path: Path) -> Path:
-    """Archive whose first look lacks two compacted configs: b at 1 and a at 3."""
+    """Archive whose only look (capture) lacks two compacted configs, the holes: b at 1, a at 3."""
     log = [entry for entry in config(*FIRST, *LATER) if entry.offset not in {1, 3}]
     return archived(tmp_path, log)
 
@@ -69,7 +69,7 @@ def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
     compacted_later: Path,
 ) -> None:
-    """The last record of each key is certain; the tasks of a commit are not."""
+    """The last record of each key is certain; facts that need earlier records are not."""
     result = call("state", compacted_later, "-o", "json")
     (doubt,) = result.json[0]["doubts"]
     assert (doubt["kind"], doubt["after"], doubt["missing"]) == ("earlier records unknown", 2, 1)
@@ -94,7 +94,7 @@ def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
 
 
 def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None:
-    """Only a's first config lies before the hole; d may be older than its first record."""
+    """Only a's first config lies before the hole; c and d may be older than their first records."""
     result = call("timeline", compacted, "-o", "json")
     rows = [row for row in result.json[0]["intervals"] if row["aspect"] == "config"]
     certainty_by_record = {
@@ -120,7 +120,7 @@ def test_a_timeline_without_holes_has_no_certainty_column(tmp_path: Path) -> Non
 
 
 def test_digests_compute_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A digest describes a state and not the past, so the command searches no missing offsets."""
+    """A digest describes a state and not the past, so the command looks for no missing offsets."""
     printed = call("timeline", compacted, "--digests", "-o", "json")
 
     def refused(*_: object) -> None:
@@ -157,7 +157,7 @@ def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
 
 
 def test_a_report_shows_unknown_spans(compacted: Path, tmp_path: Path) -> None:
-    """The report shows the records around the unknown span; its marks say `first sight`."""
+    """The report names the unknown span, and marks connectors that begin in it as `first sight`."""
     file = tmp_path / "page.html"
     call("report", compacted, "--file", file, "--towards", "4.3")
     page = read([file.read_text(encoding="utf-8")])
@@ -170,7 +170,7 @@ def test_a_report_shows_unknown_spans(compacted: Path, tmp_path: Path) -> None:
 
 
 def test_verify_lists_unknown_spans_and_holes(compacted: Path) -> None:
-    """Compaction is no error: exit code 0."""
+    """`verify` lists the unknown span and the missing offsets; compaction is no error."""
     result = call("verify", compacted, "-o", "json")
     (document,) = result.json
     (part,) = document["partitions"]

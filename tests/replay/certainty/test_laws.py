@@ -32,7 +32,7 @@ PER_TEST = 10 if PROVE else 5
 
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
-"""Moment for `doubts`: for any vector of offsets, `doubts` takes the ends of a cut as exact."""
+"""Moment passed to `doubts`. Any vector would do: with a vector, the ends of the cut are exact."""
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
@@ -98,7 +98,7 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
 
 @pytest.mark.parametrize("first", sampled(range(0, 40, PER_TEST), 0))
 def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
-    """Certain answers are correct for any legal cleaning between looks at any time."""
+    """Certain answers equal those of the full log, for random cleanings and captures."""
     counted: Counter[tuple[str, bool]] = Counter()
     for seed in range(first, first + PER_TEST):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
@@ -107,7 +107,7 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(8), 0, 1, 2, 3))
 def test_an_earlier_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
-    """An earlier version's manifest keeps the looks, but may count more as late (`PROMPT_MS`)."""
+    """A merge by an earlier version keeps the looks, but may count more as late (`PROMPT_MS`)."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")
@@ -121,7 +121,7 @@ def test_an_earlier_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(8), 0, 1, 2, 3))
 def test_a_merge_changes_no_doubt(seed: int, tmp_path: Path) -> None:
-    """Doubts stay equal at every offset and time, wherever segments begin."""
+    """Doubts at sampled cuts and times stay equal, although a merge moves borders of segments."""
     lossy_archive(seed, str(tmp_path))
     store = FolderStore(str(tmp_path))
     before = open_cluster(store, "c")

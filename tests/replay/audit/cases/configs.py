@@ -26,7 +26,7 @@ def created() -> PlantedLog:
 
 @resembles("connector-created")
 def no_config() -> PlantedLog:
-    """Name without a config, now or ever."""
+    """A name has a target state and a status, but never a config."""
     return PlantedLog().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
 
 
@@ -208,14 +208,14 @@ def healed() -> PlantedLog:
 
 @holds("command-unfinished", WARNING, "a", "commands@0")
 def command_died() -> PlantedLog:
-    """Our control plane crashes after the first step of a stop."""
+    """Our control plane crashes during a stop: the command has a begin record and no end record."""
     log = PlantedLog().config("a").accepted("17", command="stop", connector="a")
     return log.wait(HOUR).config("other")
 
 
 @resembles("command-unfinished")
 def command_ended() -> PlantedLog:
-    """A command begins and ends while another one is running."""
+    """Two commands overlap, and both end."""
     log = PlantedLog().config("a").accepted("17", command="stop", connector="a")
     log.accepted("18", command="pause", connector="a").finished("17").finished("18")
     return log.wait(HOUR).config("other")
@@ -244,7 +244,7 @@ def restarted_every_hour() -> PlantedLog:
 
 @resembles("restart-storm")
 def restarts_of_a_deleted_connector() -> PlantedLog:
-    """A script restarts a connector that was deleted long ago; no instance restarts."""
+    """A script requests restarts of a deleted connector, which have no effect."""
     log = PlantedLog().config("a").deleted("a")
     for _ in range(5):
         log.restart("a")
@@ -262,7 +262,7 @@ def restarted_at_unknown_times() -> PlantedLog:
 
 @resembles("restart-storm")
 def many_restarted_once() -> PlantedLog:
-    """Ten connectors are restarted once each, at the same time."""
+    """Ten connectors are restarted once each, within ten seconds."""
     log = PlantedLog()
     for number in range(10):
         log.config(f"c{number}")
@@ -335,7 +335,7 @@ def no_offsets() -> PlantedLog:
 
 @holds("unreadable-records", WARNING, None, "config@1", "config@0")
 def rest_of_batch_lost() -> PlantedLog:
-    """A commit whose count is no number: a worker loses the rest of its batch."""
+    """A task count (`tasks-fencing-a`) that is no number: a worker loses the rest of its batch."""
     log = PlantedLog().put(TOPICS.config, "no-such-key", {})
     return log.put(TOPICS.config, "tasks-fencing-a", {"task-count": "one"})
 

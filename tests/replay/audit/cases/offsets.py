@@ -120,7 +120,7 @@ def paused_then_continued() -> PlantedLog:
 
 @resembles("source-stalled")
 def slow() -> PlantedLog:
-    """Offsets are written once a day; the last day has not passed."""
+    """Offsets are written once a day; only half a day has passed since the last one."""
     return PlantedLog().running("a").moving("a", DAY).wait(DAY // 2).config("other")
 
 
@@ -147,14 +147,14 @@ def failed_and_mended() -> PlantedLog:
 
 @resembles("source-stalled")
 def no_worker_runs() -> PlantedLog:
-    """The whole cluster was shut down."""
+    """The whole cluster was shut down: the only task is UNASSIGNED."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
 def set_by_hand() -> PlantedLog:
-    """Six offsets are set in the state STOPPED; the tasks committed none when they were stopped."""
+    """Six offsets are set while the connector is STOPPED; its tasks never wrote an offset."""
     log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).moving("a", MINUTE)
     return log.wait(DAY).config("other")
 
@@ -189,7 +189,7 @@ def cleaned_up() -> PlantedLog:
 
 @holds("offsets-inherited", WARNING, "a", "config@5", "config@3", "offsets@1")
 def inherited() -> PlantedLog:
-    """A recreated connector inherits the offset of the deleted one, written after the deletion."""
+    """A recreated connector inherits an offset that was written after the deletion."""
     log = PlantedLog().running("a").offset("a", {"n": 8}).deleted("a").offset("a", {"n": 9})
     return log.running("a")
 

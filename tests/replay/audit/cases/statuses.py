@@ -30,7 +30,7 @@ def fails_now_and_then() -> PlantedLog:
 
 @resembles("status-flapping")
 def one_failure_reported_again() -> PlantedLog:
-    """One failure is reported again by each worker that starts."""
+    """One failure is reported in each of four generations; the task never runs in between."""
     log = PlantedLog().running("a")
     for generation in range(1, 5):
         log.status("task-a-0", "FAILED", generation=generation)
@@ -39,7 +39,7 @@ def one_failure_reported_again() -> PlantedLog:
 
 @resembles("status-flapping")
 def all_fail_once() -> PlantedLog:
-    """Ten tasks fail at the same time because the source is down; no task flaps."""
+    """Ten tasks fail once each within seconds, because the source is down; no task flaps."""
     log = PlantedLog().config("a").tasks("a", 10)
     for task in range(10):
         log.status(f"task-a-{task}", "RUNNING").status(f"task-a-{task}", "FAILED")
@@ -48,7 +48,7 @@ def all_fail_once() -> PlantedLog:
 
 @holds("status-flapping", WARNING, "a", *(f"status@{2 * n}" for n in range(1, 11)))
 def moved_in_each_rebalance() -> PlantedLog:
-    """The task moves in ten rebalances within ten minutes."""
+    """Ten rebalances within ten minutes interrupt the task: UNASSIGNED, then RUNNING again."""
     log = PlantedLog().running("a")
     for generation in range(2, 12):
         log.wait(50_000).status("task-a-0", "UNASSIGNED", generation=generation)
@@ -58,7 +58,7 @@ def moved_in_each_rebalance() -> PlantedLog:
 
 @resembles("status-flapping")
 def rolled() -> PlantedLog:
-    """Three workers are restarted one by one: the task moves three times, and then stays."""
+    """Workers are restarted one by one: the task moves three times, and then stays."""
     log = PlantedLog().running("a")
     for generation in range(2, 5):
         log.wait(MINUTE).status("task-a-0", "UNASSIGNED", f"w{generation - 1}", generation - 1)
@@ -79,7 +79,7 @@ def old_owner_still_reports() -> PlantedLog:
 
 @holds("two-owners", DANGER, "a", "status@1", "status@2")
 def both_in_one_generation() -> PlantedLog:
-    """Two workers report RUNNING for one task in generation 5."""
+    """Two workers report RUNNING for one task in generation 5, which the second joined before."""
     log = PlantedLog().config("a").tasks("a", 1).status("connector-a", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 5)
 
@@ -124,7 +124,7 @@ def group_restarted() -> PlantedLog:
 
 @resembles("two-owners")
 def group_restarted_and_reached_the_number() -> PlantedLog:
-    """The new group reaches generation 5 again; `w2` was not in the old generation 5."""
+    """After `w1` reported generation 6, a restarted group reaches 5; `w2` joined 5 only then."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 6)
     log.status("connector-b", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w2", 5)
@@ -132,7 +132,7 @@ def group_restarted_and_reached_the_number() -> PlantedLog:
 
 @resembles("two-owners")
 def last_report_came_late() -> PlantedLog:
-    """The first worker's report of generation 6 arrives after reports of generation 7."""
+    """A report of `w1` in generation 6 arrives between two reports of `w2` in generation 7."""
     log = PlantedLog().config("a").tasks("a", 1).status("connector-b", "RUNNING", "w2", 7)
     log.status("task-a-0", "RUNNING", "w1", 6)
     return log.status("task-a-0", "RUNNING", "w2", 7)
@@ -164,7 +164,7 @@ def one_group_that_restarted() -> PlantedLog:
 
 @resembles("two-clusters-one-topic")
 def groups_that_restart() -> PlantedLog:
-    """All workers stop repeatedly; the first ones that start again count from 1 each time."""
+    """The group stops three times, and counts from 1 again each time; `w1` starts first."""
     log = PlantedLog().config("a")
     for turn in range(3):
         log.status("connector-b", "RUNNING", "w2", 40 + turn)
@@ -174,7 +174,7 @@ def groups_that_restart() -> PlantedLog:
 
 @resembles("two-clusters-one-topic")
 def returns_in_a_lower_generation() -> PlantedLog:
-    """A late report of the old group arrives; later all workers are in the new group."""
+    """Three times a late report of the old group arrives; then all workers are in the new group."""
     log = PlantedLog().config("a")
     for _ in range(3):
         log.status("connector-a", "RUNNING", "w1", 1).status("connector-b", "RUNNING", "w2", 40)
@@ -200,7 +200,7 @@ def different_session_keys() -> list[PlantedLog]:
 
 @holds("two-clusters-one-topic", WARNING, "a", "status@2", "status@2")
 def one_topic_from_two() -> list[PlantedLog]:
-    """Sources of two clusters write one topic: a source was moved and not stopped in the first."""
+    """Sources of two clusters write one topic: a moved source still runs in the first cluster."""
     return [_source("a", "orders"), _source("a", "orders")]
 
 
