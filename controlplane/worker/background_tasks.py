@@ -1,4 +1,4 @@
-"""Background tasks of a worker: nobody awaits them, so their failures are reported."""
+"""Background tasks of a worker: no code awaits them, so their failures are reported."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,7 +11,7 @@ from controlplane.notices import Notices
 def background_task(
     work: Coroutine[Any, Any, None], name: str, notices: Notices
 ) -> "asyncio.Task[None]":
-    """Begin a task that ends only when it is cancelled; report an exception that ends it."""
+    """Begin a task that runs until it is cancelled; report an exception that ends it earlier."""
     task = asyncio.create_task(work, name=name)
 
     def report(task: "asyncio.Task[None]") -> None:

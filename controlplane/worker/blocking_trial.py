@@ -1,4 +1,7 @@
-"""Trials of connectors in tests without `async`: a thread with its own event loop runs them."""
+"""Trials of connectors in tests without `async`: a thread with its own event loop runs them.
+
+A trial is a connector that runs on a log in memory.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -17,7 +20,7 @@ T = TypeVar("T")
 
 
 class BlockingTrial:
-    """A running connector. The methods of `ConnectorTrial`; each blocks the calling thread."""
+    """A running connector, with blocking forms of the methods of `ConnectorTrial`."""
 
     def __init__(self, running: ConnectorTrial, trials: "BlockingTrials") -> None:
         self._running = running
@@ -27,7 +30,8 @@ class BlockingTrial:
         """Wait for this number of records in a topic; return all that it has then.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or the records do not come.
+            AssertionError: the connector or a task has failed (with its trace), or the records do
+                not come.
         """
         return self._trials.call(self._running.records(topic, count))
 
@@ -35,7 +39,8 @@ class BlockingTrial:
         """Return the committed offsets of a source; wait until `expected` is one of them.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or the offset does not come.
+            AssertionError: the connector or a task has failed (with its trace), or the offset does
+                not come.
         """
         return self._trials.call(self._running.offsets(expected))
 
@@ -47,7 +52,8 @@ class BlockingTrial:
         """Wait until a sink has committed an offset of a topic's first partition.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or the commit does not come.
+            AssertionError: the connector or a task has failed (with its trace), or the commit does
+                not come.
         """
         self._trials.call(self._running.consumed(topic, offset))
 
@@ -85,7 +91,7 @@ class StartTrial(Protocol):
         plugins: Iterable[type[Transformation | Predicate]] = (),
         **changes: Any,
     ) -> BlockingTrial:
-        """Start it.
+        """Start the connector.
 
         Raises:
             Refusal: the config is invalid, in Kafka's words.

@@ -35,20 +35,25 @@ LINE_CHARACTERS = 8
 """
 
 LINES_HIDDEN = 200
-"""Maximum lines of a value that are hidden singly; later lines are not. Each takes memory; a
-private key has fewer, a bundle of certificates may have thousands.
+"""Maximum number of lines of a value that are hidden even without the rest of the value.
+
+Later lines are hidden only within the whole value. Each line takes memory. A private key has fewer
+lines; a bundle of certificates may have thousands.
 """
 
 KEY_CHARACTERS = 8
-"""Minimum length of a provided value, without blanks around it, that no key of a task config may
-contain. Shorter ones, such as `batch`, may be a part of any key by chance."""
+"""Minimum length of provided values that keys of task configs must not contain.
+
+Blanks around the value do not count. A shorter value, such as `batch`, may be a part of any key by
+chance.
+"""
 
 _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
 
 RESOLUTION_TIMEOUT_S = 60.0
-"""Longest wait for config providers in a command or before tasks start, as for a connector's hook
-(`controller.hook.timeout.ms`)."""
+"""Longest wait for config providers in a command or before tasks start. A connector's hook has the
+same limit (`controller.hook.timeout.ms`)."""
 
 VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
@@ -59,7 +64,7 @@ only as a whole, not by its lines."""
 
 
 class ResolvedReferences(NamedTuple):
-    """A config with all references replaced."""
+    """A config with its references replaced."""
 
     config: dict[str, str]
     ttls_ms: Mapping[str, int]
@@ -91,9 +96,10 @@ class ConfigResolver:
     def resolved(
         self, config: Mapping[str, Any], notices: Notices | None = None
     ) -> ResolvedReferences:
-        """Return a config with all references replaced; null values are left out.
+        """Return a config with its references replaced; null values are left out.
 
-        `notices`: receives a warning for each reference that stays.
+        A reference stays if a limit forbids it, or if no provider has its value. `notices`:
+        receives warnings about such references, at most `WARNED_MAX` of each kind per value.
 
         Raises:
             ConnectError: a provider fails.
@@ -159,12 +165,14 @@ class ConfigResolver:
     ) -> list[dict[str, str | None]]:
         """Return task configs with references in place of the values of the connector's providers.
 
-        Earlier values of a provider are replaced, too: its next value may be different. Kafka's
-        `AbstractHerder#reverseTransform` differs in two points. It replaces the whole value of a
-        key, even if the connector has changed it. It keeps the values under keys that the connector
-        config lacks. If a provided value appears in a form that cannot be replaced, the whole value
-        is replaced here, too. References are resolved in values only, so a provided value in a key
+        Earlier values are replaced, too: the connector may have read one before the provider
+        changed it. If a provided value appears in a form that cannot be replaced, the whole value
+        of the key is replaced. References are resolved in values only, so a provided value in a key
         is refused. `class_keys`: keys that the connector's class defines; they are public.
+
+        Kafka's `AbstractHerder#reverseTransform` differs in two points. It always replaces the
+        whole value of a key, even if the connector has changed it. It keeps the values under keys
+        that the connector config lacks.
 
         Raises:
             ConnectError: a provider fails, or a key contains a provided value. Or a value contains
@@ -317,7 +325,7 @@ def _warn(notices: Notices, key: str, resolved: ResolvedText) -> None:
 
 
 def _hidden(text: str, spans: Iterable[Span], first: int, last: int) -> str:
-    """Return a part of a text with a word in place of each secret that is partly in it."""
+    """Hide secrets in a part of a text; a secret that is only partly in it is hidden, too."""
     parts, shown_to = list[str](), first
     for start, end in spans:
         if first < end and start < last:

@@ -21,7 +21,10 @@ AnyConnectorClass = type[Source | Sink | SourceConnector | SinkConnector]
 
 
 class ConnectorClasses:
-    """Classes by the names that configs use: module and class, or the name of a Java twin."""
+    """Classes by the names that configs use: module and class, or the name of a Java twin.
+
+    A twin is a class of Kafka that a Python class replaces.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class ConnectorClasses:
         """Return the class with this name.
 
         Raises:
-            ConnectError: it cannot run here.
+            ConnectError: no class of this name can run here.
         """
         connector = self._classes.get(name) or self._by_alias(name)
         if connector is None:
@@ -61,7 +64,7 @@ class ConnectorClasses:
         """Return the transformation with this name or simple name.
 
         Raises:
-            ConnectError: it cannot run here.
+            ConnectError: no class of this name can run here.
         """
         return _named(name, self._transformations, "transformation")
 
@@ -69,7 +72,7 @@ class ConnectorClasses:
         """Return the predicate with this name or simple name.
 
         Raises:
-            ConnectError: it cannot run here.
+            ConnectError: no class of this name can run here.
         """
         return _named(name, self._predicates, "predicate")
 

@@ -36,7 +36,10 @@ RestartCallback = Callable[[RestartInstances], Awaitable[None]]
 
 
 class WorkerActions:
-    """`ExternalActions` of a worker. Plans contain references; these actions resolve them."""
+    """`ExternalActions` of a worker: they resolve the references to config providers in plans.
+
+    A plan has the steps of a command of the control plane; some steps are such actions.
+    """
 
     def __init__(
         self, clients: ClientActions, resolver: ConfigResolver, classes: ConnectorClasses
@@ -60,7 +63,7 @@ class WorkerActions:
             await self.restart(action)
 
     async def _resolved_action(self, action: AnyAction) -> AnyAction:
-        """Return an action with client settings without references."""
+        """Return an action whose client settings have their references resolved."""
         if isinstance(action, WriteOffsets | FenceProducers) and action.clients is not UNSET:
             clients = await self._resolved(action.clients)
             action = msgspec.structs.replace(action, clients=clients)
@@ -109,7 +112,7 @@ class WorkerActions:
     # --- configs (`HasConfigValues`) ------------------------------------------------------------
 
     def resolved_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a connector's config with its references resolved. In the calling thread.
+        """Return a connector's config with its references resolved; runs in the calling thread.
 
         Raises:
             ExternalActionFailed: a provider fails.
@@ -127,7 +130,7 @@ class WorkerActions:
         return UNSET if admin is UNSET else await self._resolved(admin)
 
     async def _resolved(self, settings: Properties) -> Properties:
-        """Return client settings without references."""
+        """Return client settings with their references resolved."""
         try:
             return {**await resolved_in_thread(self._resolver, settings)}
         except ConnectError as failure:

@@ -128,7 +128,7 @@ class InstanceFactory:
     def connector(
         self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
     ) -> ConnectorDriver:
-        """Return the driver of a connector; it resolves the references in the config itself.
+        """Return the driver of a connector; its `make` resolves the references in the config.
 
         Raises:
             ConnectError: its class cannot be used, or the policy forbids its client settings.
@@ -174,12 +174,13 @@ class InstanceFactory:
         return [task_config | added for task_config in referring]
 
     async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
-        """Read the committed offsets of a source; fence older producers with exactly-once support.
+        """Read the committed offsets of a source. A sink needs no preparation.
 
-        A log that is away is waited for, up to `OFFSETS_PATIENCE_MS`.
+        If exactly-once support is on, fence older producers first. If the log is unavailable, wait
+        for it before the offsets are read, up to `OFFSETS_PATIENCE_MS`.
 
         Raises:
-            ConnectError: they cannot be fenced.
+            ConnectError: the producers cannot be fenced, or a config provider fails.
             LogError: the log cannot be read.
         """
         if self._classes.named(connector_class(config)).kind != "source":
@@ -235,10 +236,10 @@ class InstanceFactory:
     async def task(
         self, name: str, number: int, assignment: Assignment, *, paused: bool
     ) -> TaskInstance:
-        """Begin a task.
+        """Begin a task. The returned instance makes the author's object, and reports a failure.
 
         Raises:
-            Exception: it cannot be made.
+            ConnectError: the connector's class cannot run here.
         """
         connector = self._classes.named(connector_class(assignment.config))
         identity = TaskIdentity(name, number)
@@ -279,7 +280,8 @@ class InstanceFactory:
         offsets = self._offsets[draft.identity.connector]
         context = TaskContext(draft.identity, draft.config, offsets, transaction)
         driver = await _source_driver(draft, context)
-        # A thread of its own: a generator that blocks must not hold up records that it has yielded.
+        # The pipeline has another thread than the author's code: a generator that blocks must not
+        # hold up records that it has yielded.
         converting = AuthorThread(f"conversion {draft.identity}", self._notices)
         draft.control.when_abandoned(converting.leave_behind)
         try:
@@ -349,7 +351,7 @@ class InstanceFactory:
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
             _topics_regex(draft.config),
         )
-        # From here to the run, no step may fail: only the run closes the transformations.
+        # After this call, steps before the run must not fail: only the run closes transformations.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )
@@ -432,7 +434,7 @@ class _TaskDraft(NamedTuple):
 
 
 async def _source_driver(draft: _TaskDraft, context: TaskContext) -> SourceDriver:
-    """Make the author's object in its own thread."""
+    """Make the author's object in its own thread; return its driver."""
     if issubclass(draft.connector, Source):
         source: Source = await draft.thread.call(draft.connector)
         return GeneratorDriver(source, context, draft.thread)
@@ -442,7 +444,7 @@ async def _source_driver(draft: _TaskDraft, context: TaskContext) -> SourceDrive
 
 
 async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
-    """Make the author's object in its own thread."""
+    """Make the author's object in its own thread; return its driver."""
     if issubclass(draft.connector, Sink):
         sink: Sink = await draft.thread.call(draft.connector)
         return OneClassSinkDriver(sink, context, draft.thread)

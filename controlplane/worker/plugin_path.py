@@ -1,10 +1,10 @@
 """Classes of connectors from `plugin.path`: Python modules, and directories of them.
 
-A name that can be a module is one: `plugins` is a module, `./plugins` a directory.
+An entry that can be the name of a module is one: `plugins` is a module, `./plugins` a directory.
 
-A module is imported only if the operator has named it here. Classes that installed packages declare
-are the exception: `controlplane.plugins` imports them at the start. No REST request imports
-anything.
+A module is imported only if the operator has named it in `plugin.path`. Classes that installed
+packages declare are the exception: `controlplane.plugins` imports them at the start. No REST
+request imports anything.
 """
 
 import importlib
@@ -49,7 +49,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
     An empty entry names nothing. A Java worker takes it as the working directory, but looks for
     jars only. Here, each script of the directory would run.
 
-    `folders` are those that the shipped connectors may touch.
+    `folders`: the shipped connectors may open files only below these folders.
 
     Raises:
         Unloadable: a module or a directory cannot be loaded.
@@ -75,7 +75,9 @@ def _classes_at(place: str) -> Mapping[str, type[Any]]:
         return _in_module(place)
     if Path(place).is_dir():
         return _in_directory(Path(place))
-    is_absolute = Path(place).is_absolute()  # the path of a Java worker's jars
+    # An absolute path may name jars of a Java worker: it is ignored unless a directory or a Python
+    # file is there.
+    is_absolute = Path(place).is_absolute()
     if Path(place).is_file() and (not is_absolute or place.endswith(".py")):
         raise Unloadable(f"plugin.path names {place}, which is a file: name its directory")
     if not is_absolute:

@@ -1,10 +1,10 @@
 r"""Search of texts for many secrets at once, also in escaped forms.
 
 A message may show a secret as `repr`, JSON or `bytes` do, and escape such a text again. So secrets
-are searched in a text and in its bare text, which has no backslashes. A bare text has a character
-in place of its escape by digits, such as `\xe4`. Other escapes leave their letter, and a control
-character becomes its letter. The bare text of `it\'s\n` is `it'sn`, as is that of `it's` with a
-line feed.
+are searched in a text and in its bare text, which has no backslashes. In a bare text, an escape by
+digits (`\xe4`) is replaced by its character. Other escapes lose only their backslashes. A control
+character is replaced by the letter of its escape. The bare text of `it\'s\n` is `it'sn`, as is that
+of `it's` with a line feed.
 """
 
 import re
@@ -18,8 +18,10 @@ SECRET_CHARACTERS = 3
 """Minimum length of a text to hide. Shorter ones are too frequent in the text of a trace."""
 
 SEARCH_STEPS = 1_000_000
-"""Maximum work for one text: comparisons, and one step for every 64 characters compared. They take
-about 0.3 s. A text that needs more is hidden as a whole."""
+"""Maximum work for one text, about 0.3 s. A text that needs more is hidden as a whole.
+
+A comparison takes one step, and a further one for every 64 characters that it compares.
+"""
 
 ESCAPE_CHARACTERS = 32
 r"""Maximum characters of a text for one character of a secret. One beyond U+FFFF takes 12 in JSON,
@@ -52,7 +54,11 @@ Span = tuple[int, int]
 
 
 def forms_of(secret: str) -> set[str]:
-    """Return the texts to search for: the secret, its bare text, and that of its bytes."""
+    """Return the texts to search for: the secret, its bare text, and that of its bytes.
+
+    A bare text such as `x41` becomes an escape if a backslash precedes it. So the bare text of such
+    an escape is another form. Texts of less than `SECRET_CHARACTERS` are left out.
+    """
     bare_forms = {_bare(secret)}
     if not secret.isascii():
         bare_forms.add(_bare(secret.encode("utf-8", "replace").decode("latin-1")))
@@ -110,7 +116,7 @@ class SecretIndex:
         return _joined([*raw_spans, *(bare.span_in_text(span) for span in bare_spans)])
 
     def _places(self, text: str) -> Iterator[Span]:
-        """Yield the longest piece at each place of a text.
+        """Yield the span of the longest piece that begins at each position of a text.
 
         Raises:
             _TooManySteps: it takes more than `SEARCH_STEPS`.
@@ -146,13 +152,16 @@ def _pieces(forms: Iterable[str]) -> Iterator[str]:
 
 
 class BareText(NamedTuple):
-    """A text without escapes; its pieces are escapes, and the texts between them."""
+    """Bare text of an original text, and the origin of its pieces.
+
+    A piece comes from one escape or control character, or from the text between two of them.
+    """
 
     text: str
     starts: list[int]
     """Start of each piece in the bare text."""
     pieces: list[tuple[int, int, bool]]
-    """Start and end of each piece in the original text; True for an escape."""
+    """Start and end of each piece in the original text; True: an escape or control character."""
 
     def span_in_text(self, span: Span) -> Span:
         """Return the place in the original text."""
@@ -193,7 +202,7 @@ def bare_text(text: str) -> BareText:
 
 
 def _bare(text: str) -> str:
-    """Return the bare text alone; for most texts, this takes little time."""
+    """Return the bare text without its pieces. Most texts have no escape, and take little time."""
     if "\\" in text:
         return _ESCAPE.sub(_character, text)
     return text if text.isprintable() else text.translate(_CODES)

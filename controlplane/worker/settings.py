@@ -42,9 +42,13 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     task_shutdown_graceful_timeout_ms: _Ms = 5_000
     """Time limit for all tasks of a connector to stop; then they are abandoned."""
     offset_flush_interval_ms: _Ms = 60_000
-    """Commit interval of offsets; records since the last commit are repeated after a crash."""
+    """Commit interval of offsets; records since the last commit may be repeated after a crash."""
     offset_flush_timeout_ms: _Ms = 5_000
-    """Time limit of a commit, and of the wait for records in flight at the end of a task."""
+    """Time limit of a sink's commit, and of each write of a source's commit.
+
+    At its end, a source task waits at most this time for its records in flight. With exactly-once
+    support, a source has no such limits.
+    """
     exactly_once: bool = False
     """True: sources commit records and offsets in one transaction (KIP-618)."""
     transaction_max_bytes: int = 256 * 2**20
@@ -55,11 +59,11 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """First delay before task configs are published again; it doubles up to the last delay."""
     publish_retry_last_ms: int = 60_000
     reload_shortest_ms: _Ms = 1_000
-    """Shortest lifetime of a value from a config provider: one of 0 ms would restart its connector
-    without end."""
+    """Shortest lifetime of a value from a config provider: a lifetime of 0 ms would restart the
+    connector without end."""
     connector_stop_timeout_ms: _Ms = 5_000
-    """Time limit for a connector (not its tasks) to stop; then it is abandoned. A restart waits as
-    long for its start."""
+    """Time limit for a connector (not its tasks) to stop; then it is abandoned. A restart waits at
+    most this time for the connector's start."""
     key_converter: str | None = None
     value_converter: str | None = None
     header_converter: str = DecisionSettings().header_converter

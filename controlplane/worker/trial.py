@@ -5,7 +5,8 @@ r"""A connector on a log in memory, for the tests of its author.
         async with trial(Lines, {"file": str(tmp_path / "in.txt"), "topic": "t"}) as run:
             assert [record.value for record in await run.records("t", 1)] == [b"one"]
 
-The methods of `ConnectorTrial` wait; they fail with the trace of a task that has failed.
+Most methods of `ConnectorTrial` wait for an event. If the connector or a task has failed, they
+raise an `AssertionError` with its trace; `status` does not.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ SETTINGS = RuntimeSettings(
 
 
 class _TrialNotices(LeveledNotices):
-    """Writes the warnings of a trial to standard error, and keeps the failure of `split`."""
+    """Writes the warnings of a trial to standard error, and keeps the failure of task configs."""
 
     def __init__(self) -> None:
         super().__init__(takes_info=lambda: False)
@@ -85,7 +86,8 @@ class ConnectorTrial:
         """Wait for this number of records in a topic; return all that it has then.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or the records do not come.
+            AssertionError: the connector or a task has failed (with its trace), or the records do
+                not come.
         """
         log, entries = self.plane.log, list[Entry]()
         async for _ in self._polls(f"{count} records in {topic}"):
@@ -96,7 +98,12 @@ class ConnectorTrial:
         return entries
 
     async def offsets(self, expected: Mapping[str, Any] | None = None) -> list[tuple[Any, Any]]:
-        """Return the committed offsets of a source; wait until `expected` is one of them."""
+        """Return the committed offsets of a source; wait until `expected` is one of them.
+
+        Raises:
+            AssertionError: the connector or a task has failed (with its trace), or the offset does
+                not come.
+        """
         committed: list[tuple[Any, Any]] = []
         async for _ in self._polls(f"the offset {expected}"):
             committed = [
@@ -125,7 +132,8 @@ class ConnectorTrial:
         """Wait until a sink has committed an offset of a topic's first partition.
 
         Raises:
-            AssertionError: a task has failed, with its trace, or the commit does not come.
+            AssertionError: the connector or a task has failed (with its trace), or the commit does
+                not come.
         """
         async for _ in self._polls(f"offset {offset} of {topic} to be committed"):
             offsets = await self._worker.cluster.actions.group_offsets(f"connect-{NAME}")
@@ -136,6 +144,9 @@ class ConnectorTrial:
         """Wait until the connector and its tasks are reported in these states.
 
         Returns the status of the connector.
+
+        Raises:
+            AssertionError: they do not reach these states.
         """
         connector: Status | None = None
         async for _ in self._polls(f"{state} {tasks}", failing=False):
@@ -149,7 +160,12 @@ class ConnectorTrial:
         return connector
 
     async def _polls(self, awaited: str, *, failing: bool = True) -> AsyncIterator[None]:
-        """Iterate at an interval until the caller ends the loop."""
+        """Iterate at an interval until the caller ends the loop.
+
+        Raises:
+            AssertionError: `PATIENCE_S` is over, or, if `failing`, the connector or a task has
+                failed.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_S
         while True:

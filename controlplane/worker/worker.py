@@ -4,8 +4,9 @@
     async with ConnectWorker.open("sqlite:///state.db", environment) as worker:
         await worker.plane.execute(CreateConnector("orders", config))
 
-It follows the folded state. It writes statuses, offsets and records itself, and task configs by
-commands of the plane. It never writes configs or target states.
+The worker follows the state that the control plane reads from its log. It writes statuses, offsets
+and records itself, and task configs by commands of the plane. It never writes configs or target
+states.
 """
 
 import asyncio
@@ -79,6 +80,7 @@ class ConnectWorker:
         """Removes the values of config providers from a text, and the middle of a long one."""
         self._notices = PrivateNotices(plane.notices, resolver.excerpt)
         self._wake = asyncio.Event()
+        """Set when an actor has ended, or the plane may have failed."""
         self._claim_probe = ClaimProbe(plane, settings.claim_probe_ms, self._wake.set)
         topics = plane.state.topics
         partitions = sum(topic == topics.status for topic, _ in plane.state.ends)
@@ -112,6 +114,7 @@ class ConnectWorker:
             reloads=self._reloads,
         )
         self._actors: dict[str, ConnectorActor] = {}
+        """Actors by connector; an actor runs one connector with its tasks."""
         self._deleted: set[str] = set()
         self._restarts: list[RestartRequest] = []
         self._config_end = -1
@@ -198,7 +201,9 @@ class ConnectWorker:
             raise ExternalActionFailed(answer, self.excerpt(reason)) from failure
 
     async def started(self, name: str, timeout_s: float) -> None:
-        """Return when a connector has been started by its present config; see `ConnectorActor`.
+        """Return when a connector has been started by its present config.
+
+        Details: `ConnectorActor.started`.
 
         Raises:
             StartTimedOut: the start takes longer than the time limit.
@@ -209,7 +214,10 @@ class ConnectWorker:
             await self._actors[name].started(timeout_s)
 
     async def removed(self, name: str) -> None:
-        """Return when nothing of a deleted connector runs any more; at once for one that exists."""
+        """Return when a deleted connector of this name has ended; at once if there is none.
+
+        A new connector may have the same name already: it begins to run only after that end.
+        """
         self._assign()
         while name in self._deleted:
             await asyncio.wait([self._actors[name].ended])
@@ -284,7 +292,7 @@ class ConnectWorker:
                 await self._moved(moves)
 
     async def _moved(self, moves: int) -> None:
-        """Return when the log has grown, an actor has ended, or after a short time."""
+        """Return when the log has grown, when `_wake` is set, or after `FAILURE_POLL_S`."""
         waits = [
             asyncio.ensure_future(self.plane.follower.moved(moves)),
             asyncio.ensure_future(self._wake.wait()),

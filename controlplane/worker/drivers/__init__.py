@@ -1,1 +1,1 @@
-"""The runtime's side of the code that authors write: calls, threads, checked answers."""
+"""Drivers, which call the author's code in a thread of its own, and check the results."""

@@ -1,4 +1,4 @@
-"""Thread in which the code of one connector or task runs.
+"""Thread in which the author's code runs: the code of one connector or task.
 
 A connector may block, hang or raise anything. In a thread of its own it holds up neither the REST
 API nor other tasks.
@@ -26,10 +26,10 @@ from controlplane.worker.process_exits import guard_exits
 T = TypeVar("T")
 
 SLOW_CALL_S = 60.0
-"""Time after which a warning names a call that has not returned."""
+"""Time from the submission of a call to a warning that it has not returned; see `_WatchedCall`."""
 
 _STACK_MAX = 20
-"""Maximum calls in such a warning."""
+"""Maximum number of stack frames in such a warning."""
 
 
 class AuthorExit(ConnectError):
@@ -67,7 +67,7 @@ def end_if_forked(process: int) -> None:
 
 
 class _AuthorLoop(asyncio.SelectorEventLoop):
-    """Event loop of an `AuthorThread`. Only the runtime stops it."""
+    """Event loop of an `AuthorThread`. The connector's code cannot stop it before `end`."""
 
     def __init__(self) -> None:
         super().__init__(_OwnSelector())
@@ -110,16 +110,19 @@ class _AuthorTask(asyncio.Task[Any]):
 
 
 class AuthorThread:
-    """Calls functions in one thread with an event loop of its own, one after another.
+    """Calls functions in one thread with its own event loop.
 
-    A call that hangs cannot be ended. `abandon` leaves its thread behind; a daemon thread does not
-    keep the process alive.
+    Calls begin in the order of their submission. While an `async def` is in an `await`, the next
+    call may begin.
+
+    A call that blocks cannot be ended. After `abandon`, the thread stays until this call returns.
+    As a daemon thread, it does not keep the process alive.
     """
 
     def __init__(
         self, name: str, notices: Notices | None = None, context: Context | None = None
     ) -> None:
-        """`notices`: receives a warning for each call that does not return in `SLOW_CALL_S`."""
+        """`notices`: receives warnings about slow calls (`_WatchedCall`)."""
         self._notices = notices
         self._loop = _AuthorLoop()
         self._left_behind = False
@@ -147,17 +150,22 @@ class AuthorThread:
         loop.close()
 
     def _run_until(self, is_reached: Callable[[], bool]) -> None:
-        """Run the loop, however often a `SystemExit` or `stop` of the author's code ends it."""
+        """Run the loop until `is_reached` is true; run it again whenever the author's code ends it.
+
+        A `SystemExit` or `KeyboardInterrupt` of that code ends the loop. Once `end` was called, its
+        `stop` does so, too.
+        """
         while not is_reached():
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
-        """Begin a call, and return the future of its result; it belongs to the caller's loop.
+        """Submit a call, and return the future of its result; the future is of the caller's loop.
 
-        If the function returns an awaitable, the thread awaits it. The future fails with what the
-        function raises, and with `AuthorExit` for `SystemExit` and its like. If the connector's
-        code cancels the asyncio task of a call, the call fails with `AuthorExit`, too.
+        If the function returns an awaitable, the thread awaits it. The future fails with the
+        exception that the function raises; `AuthorExit` replaces one that is no `Exception`, such
+        as `SystemExit`. If the connector's code cancels the asyncio task of the call, the future
+        fails with `AuthorExit`, too.
         """
         if self._notices is None:
             return self.submit_wait(function, *arguments)
@@ -167,14 +175,14 @@ class AuthorThread:
         return result
 
     def submit_wait(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
-        """Begin a call as `submit` does, without a warning: it may wait for a source's records."""
+        """Submit a call as `submit` does, without a warning: it may wait for a source's records."""
         return asyncio.wrap_future(self._submitted(function, arguments))
 
     def _submitted(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any]:
-        """Begin a call. A cancellation of the returned future cancels an `async def`.
+        """Submit a call. A cancellation of the returned future cancels an `async def`.
 
-        `asyncio.run_coroutine_threadsafe` does nearly the same. There, a cancellation by the
-        connector's code looks like one by the runtime, which waits for no result.
+        `asyncio.run_coroutine_threadsafe` does nearly the same. There, the caller cannot
+        distinguish a cancellation by the connector's code from its own.
         """
         call: Future[Any] = Future()
         self._loop.call_soon_threadsafe(self._begin, call, function, arguments)
@@ -247,7 +255,10 @@ class AuthorThread:
             raise
 
     def leave_behind(self) -> None:
-        """Stop waiting for calls: the present one may never return."""
+        """Let further uses of `call` return at once: the present call may never return.
+
+        The thread itself goes on; `abandon` ends it.
+        """
         self._left_behind = True
 
     async def checked_call(
@@ -263,7 +274,11 @@ class AuthorThread:
         return result
 
     def abandon(self) -> None:
-        """End the thread as soon as it is idle; do not wait for it. A second call does nothing."""
+        """End the thread, and do not wait for its end. A second call does nothing.
+
+        Calls that were submitted before still begin. A call that blocks delays the end. Calls that
+        are in an `await` are cancelled.
+        """
         with suppress(RuntimeError):  # its loop is closed
             self._loop.call_soon_threadsafe(self._stop_soon)
 
@@ -273,9 +288,10 @@ class AuthorThread:
 
 
 class _WatchedCall:
-    """A function that is called in a thread; warns if it does not return in time.
+    """A function that is called in a thread; warns if the call takes long.
 
-    The wait for the thread does not count: an earlier call may wait for records.
+    The timer of `SLOW_CALL_S` starts when the call is submitted. If the call has not begun by then,
+    the timer starts again: an earlier call may wait for records.
     """
 
     def __init__(self, function: Callable[..., Any], warn: Callable[[object], None]) -> None:

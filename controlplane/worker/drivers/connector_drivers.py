@@ -1,4 +1,8 @@
-"""Author's side of a connector: the two forms of a connector behind one interface."""
+"""Drivers of connectors: one interface to both forms of the author's code.
+
+The author writes a `SourceConnector` or `SinkConnector`, which have the methods of Kafka's classes.
+Or the author writes one class for connector and tasks, a `Source` or `Sink`.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +95,7 @@ class ConnectorDriver(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Do not wait for the connector any more: its code may hang."""
+        """End the threads of the connector, and do not wait for them: its code may hang."""
         ...
 
 
@@ -147,7 +151,7 @@ class ClassicDriver:
         """Do nothing: as in Kafka, the author's code hears nothing of a failure."""
 
     def abandon(self) -> None:
-        """End the thread once it is idle; do not wait for it."""
+        """End the thread, and do not wait for it; cancel calls that are in an `await`."""
         self._thread.abandon()
 
 
@@ -208,16 +212,16 @@ class OneClassDriver:
         self.end_watch()
 
     def end_watch(self) -> None:
-        """Cancel the author's `watch`, and end its thread."""
+        """Cancel the author's `watch`, and end its thread; a plain `def` runs until it returns."""
         if self._watch is not None:
             (thread, watching), self._watch = self._watch, None
             watching.cancel()
-            # The thread gets the cancellation before its end: asyncio would log a cancellation for
-            # a loop that is closed already.
+            # Callbacks run in the order of their addition: `watch` is cancelled first, and then its
+            # thread ends.
             watching.add_done_callback(lambda _: thread.abandon())
 
     def abandon(self) -> None:
-        """End both threads once they are idle; do not wait for them."""
+        """End both threads, and do not wait for them; cancel calls that are in an `await`."""
         self._thread.abandon()
         if self._watch is not None:
             self._watch[0].abandon()
@@ -226,7 +230,7 @@ class OneClassDriver:
 def driver_of(
     connector: AnyConnectorClass, context: RunningConnector, notices: Notices
 ) -> ConnectorDriver:
-    """Return the driver for a connector of either form; it makes the connector itself.
+    """Return the driver for a connector of either form; its `make` creates the connector.
 
     `notices`: receives warnings about calls that do not return.
     """

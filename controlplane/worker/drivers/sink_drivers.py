@@ -1,4 +1,7 @@
-"""Author's side of a sink task: the two forms of a sink behind one interface."""
+"""Drivers of sink tasks: one interface to both forms of the author's code.
+
+The author writes a `SinkTask`, which has the methods of Kafka's class, or a `Sink`.
+"""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +57,7 @@ class SinkDriver(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Call the author's `stop` once, when the thread is free."""
+        """Call the author's `stop` once, as soon as the thread is free."""
         ...
 
 
@@ -198,7 +201,7 @@ class ClassicSinkDriver:
         await self._thread.call(self._task.put, [*records])
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
-        """Call `pre_commit`; if it returns None, call `flush`."""
+        """Call `pre_commit`; if it returns None, call `flush` and return the given offsets."""
         check = partial(_checked, self._task)
         returned = await self._thread.checked_call(check, self._task.pre_commit, dict(offsets))
         if returned is None:
@@ -211,7 +214,7 @@ class ClassicSinkDriver:
         await self._thread.call(self._task.close, [*partitions])
 
     async def stop(self) -> None:
-        """Call the task's `stop` once, when the thread is free."""
+        """Call the task's `stop` once, as soon as the thread is free."""
         await self._thread.last_call(self._task.stop)
 
 
@@ -236,7 +239,7 @@ class OneClassSinkDriver:
         await self._thread.call(self._sink.put, self.context, [*records])
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
-        """Call `pre_commit`; if it returns None, call `flush`."""
+        """Call `pre_commit`; if it returns None, call `flush` and return the given offsets."""
         returned = await self._thread.checked_call(
             partial(_checked, self._sink), self._sink.pre_commit, self.context, dict(offsets)
         )
@@ -250,7 +253,7 @@ class OneClassSinkDriver:
         await self._thread.call(self._sink.close, self.context, [*partitions])
 
     async def stop(self) -> None:
-        """Call the sink's `stop` once, when the thread is free."""
+        """Call the sink's `stop` once, as soon as the thread is free."""
         await self._thread.last_call(partial(self._sink.stop, self.context))
 
 

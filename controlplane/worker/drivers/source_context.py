@@ -18,7 +18,7 @@ from controlplane.worker.task_identity import TaskIdentity, TaskServices
 
 
 class PolledRecord(NamedTuple):
-    """Checked copy of a record, and where the author's code has handed it over."""
+    """Checked copy of a record, and the place where the author's code has handed it over."""
 
     record: SourceRecord
     place: str
@@ -26,7 +26,7 @@ class PolledRecord(NamedTuple):
 
 
 PolledItem = PolledRecord | Mark | TransactionCommit | TransactionAbort
-"""Item of a poll, in the order of the source."""
+"""Item of a poll: a record, offsets without a record, or the end of a transaction."""
 
 
 class TaskContext(TaskServices):
@@ -53,7 +53,10 @@ class TaskContext(TaskServices):
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """Transaction of the task; None unless the connector sets the boundaries."""
+        """Transaction of the task.
+
+        None: the connector does not set the boundaries, or exactly-once support is off.
+        """
         return self._transaction
 
 
@@ -78,7 +81,8 @@ class TransactionRequests:
         Each pair is the author's record, which requests refer to, and its checked copy.
 
         Raises:
-            ConnectError: both a commit and an abort were requested at one place.
+            ConnectError: a commit and an abort were requested after the same record, or both after
+                the batch.
         """
         items: list[PolledItem] = []
         for record, checked in records:

@@ -1,7 +1,10 @@
-"""Author's side of a source task: the two forms of a source behind one interface.
+"""Drivers of source tasks: one interface to both forms of the author's code.
 
-`PollingDriver` runs a `SourceTask`, `GeneratorDriver` a `Source`. Both call the author's code in
-the task's thread, one call after another.
+`PollingDriver` runs a `SourceTask`, which has the methods of Kafka's class. `GeneratorDriver` runs
+a `Source`, whose `read` is a generator. Both call the author's code in the task's thread.
+
+`GeneratorDriver` also prevents overlapping calls, except those of `update_offsets`. `PollingDriver`
+does not: while an `async def poll` is in an `await`, `commit` may begin.
 """
 
 import asyncio
@@ -48,7 +51,7 @@ from controlplane.worker.drivers.source_items import (
 )
 
 Acknowledged = tuple[SourceRecord, RecordMetadata | None]
-"""A record and its place; None: it was filtered or dropped."""
+"""A record and its position in the log; None: the record was filtered or dropped."""
 
 OffsetsToCommit = Callable[[], Iterable[OffsetPair]]
 """Returns the offsets of the coming commit. It is called in the author's thread."""
@@ -57,7 +60,7 @@ GATHER_S = 0.02
 """Time for which single records gather into one batch."""
 
 GATHER_RECORDS = 2_000
-"""Single records in one batch; bounds what a task holds in memory."""
+"""Maximum number of single records in one batch; it limits the memory of a task."""
 
 IDLE_SLICE_S = 0.25
 """Longest wait of one empty poll: a longer `Idle` takes several polls."""
@@ -178,14 +181,14 @@ class PollingDriver:
             await self._thread.call(self._task.commit)
 
     async def stop(self) -> None:
-        """Call the task's `stop` once, when the thread is free."""
+        """Call the task's `stop` once, as soon as the thread is free."""
         await self._thread.last_call(self._task.stop)
 
 
 class GeneratorDriver:
     """Runs the generator of a `Source`.
 
-    The generator runs ahead until it yields anything but a record. It also stops after
+    The generator runs ahead until it yields anything but a record. It also pauses after
     `GATHER_RECORDS` records, and at the first record after `GATHER_S`. A generator that waits for
     long holds up no record that it has yielded before.
     """
@@ -244,7 +247,7 @@ class GeneratorDriver:
         return self._taken()
 
     async def _gather(self) -> None:
-        """Wait until the generator pauses, or until `GATHER_S` after it has yielded an item."""
+        """Wait until the generator pauses; once it has yielded an item, at most `GATHER_S`."""
         if self._ended:
             return
         pulling = self._pulling
@@ -291,11 +294,11 @@ class GeneratorDriver:
         return False
 
     def _place(self) -> str:
-        """Return file and line of the `yield`, or the method if `read` is no plain generator."""
+        """Return file and line of the `yield`, or the method if the generator has no frame."""
         return suspended_at(self._generator) or method_of(self._source, "read")
 
     def _checked_item(self, item: Any) -> Any:
-        """Return an item with copies of its offsets: the generator may change its own at once.
+        """Return an item with copies of its offsets: the generator may change the originals.
 
         Raises:
             ConnectError: `read` must not yield this.
@@ -356,7 +359,7 @@ class GeneratorDriver:
         """Ask for further offsets, if the source has the method.
 
         None: the generator blocks the thread, or it has yielded items that no poll has returned
-        yet. The hook's answer could cover such items: they must not be committed yet.
+        yet. The hook's answer could cover such items, whose offsets must not be committed yet.
         """
         if not self.has_offsets_hook:
             return ()
@@ -416,7 +419,7 @@ class GeneratorDriver:
             await call
 
     async def stop(self) -> None:
-        """Close the generator, so that its `finally` runs; an `await` in it is cancelled."""
+        """Cancel the generator's present `await`, and close the generator: its `finally` runs."""
         if self._pulling is not None:
             self._pulling.cancel()
         if self._generator is not None:

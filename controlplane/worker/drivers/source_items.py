@@ -48,7 +48,9 @@ def suspended_at(generator: AsyncIterator[Any] | Iterator[Any] | None) -> str | 
 
 
 def checked_record(record: object) -> SourceRecord:
-    """Return a record whose partition and offset no longer belong to the author.
+    """Return a copy of a record, with copies of its partition and offset.
+
+    The author may change the originals.
 
     Raises:
         ConnectError: it is no record, or has no topic or invalid headers.

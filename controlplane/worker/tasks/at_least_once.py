@@ -63,7 +63,11 @@ class AtLeastOnce:
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
         self._calls_hook = loaded.updates_offsets and loaded.driver.has_offsets_hook
-        """True if the task has the hook `update_offsets` (KIP-910), and the release calls it."""
+        """True if the task has the hook `update_offsets` (KIP-910), and the profile calls it.
+
+        A profile is the behaviour of a Kafka release. Only the profile `kip`, which adds features
+        that no release has, calls the hook.
+        """
         self._tolerant = loaded.pipeline.errors.settings.tolerant
         self._committers: list[asyncio.Task[None]] = []
         """Loops that commit at an interval; empty before the start of the task."""
@@ -109,7 +113,7 @@ class AtLeastOnce:
 
     async def _dispatch_slice(self, items: Sequence[DispatchItem]) -> None:
         # The records of a slice are registered in the order of the source before any of them is
-        # sent. So no commit or acknowledgement passes an earlier record.
+        # sent. So no committed offset passes an earlier record of its partition that is in flight.
         in_flight: list[_InFlight] = []
         for item in items:
             match item:
@@ -176,12 +180,12 @@ class AtLeastOnce:
             self._raise_failure()
 
     def abandon(self) -> None:
-        """Commit nothing more: the commits at an interval end."""
+        """Cancel the commits at an interval; no further commit begins."""
         for committer in self._committers:
             committer.cancel()
 
     def _fail_without_commits(self, committer: "asyncio.Task[None]") -> None:
-        """Fail the task if commits have ended: it must not go on without them."""
+        """Fail the task if the loop of its commits has failed: it must not go on without them."""
         failure = None if committer.cancelled() else committer.exception()
         if isinstance(failure, Exception):
             self._failure = self._failure or failure

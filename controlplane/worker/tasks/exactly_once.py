@@ -53,7 +53,7 @@ class ExactlyOnce:
         self._sent: list[SourceRecord] = []
         """The author's record for each of `_records`, in the same order."""
         self._dropped: list[Acknowledged] = []
-        """Records of the present poll that do not get into the log."""
+        """Filtered, dropped or aborted records that the task has not been told of yet."""
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
         self._committed_at = asyncio.get_running_loop().time()
         self._failed = False
@@ -68,7 +68,7 @@ class ExactlyOnce:
         self._committed_at = asyncio.get_running_loop().time()
 
     async def begin_iteration(self) -> None:
-        """Do nothing: every failure is raised by the commit."""
+        """Do nothing: no record is sent before the commit, so no send has failed."""
 
     async def before_poll(self) -> None:
         """Do nothing: `update_offsets` belongs to the commit of a transaction."""
@@ -92,7 +92,7 @@ class ExactlyOnce:
             return
         if abort:
             self._drop_records()
-        # A generator stays in the `yield` of its request, so the hook can be called soon.
+        # A generator is not resumed before the next poll, so its hook can be called soon.
         while True:
             if await self._ask_and_commit():
                 return
@@ -128,7 +128,7 @@ class ExactlyOnce:
         self._offsets |= {frozen(partition): (partition, offset) for partition, offset in offsets}
 
     async def batch_dispatched(self) -> None:
-        """Tell the task of dropped records; commit if the boundary lies here."""
+        """Tell the task of `_dropped` records; commit if the transaction ends here."""
         dropped, self._dropped = self._dropped, []
         await self._loaded.tell_acknowledged(dropped)
         loop = asyncio.get_running_loop()
@@ -148,7 +148,7 @@ class ExactlyOnce:
             await self._commit()
 
     async def finish(self, *, failed: bool) -> None:
-        """Commit what is complete; nothing after a failure."""
+        """Commit, unless the task has failed or the connector sets the boundaries."""
         if not failed and not self._failed:
             await self.pausing()
 

@@ -34,11 +34,11 @@ POLL_S = 0.5
 """Longest wait for records. A pause or a requested commit takes effect after it; a stop ends it."""
 
 RETRY_S = 1.0
-"""Pause before a batch is put again, if the task does not say."""
+"""Pause before a batch is put again, unless the task has set another one (`retry_after`)."""
 
 
 class LoadedSinkTask(NamedTuple):
-    """A loaded sink task: the author's object, the way of records to it, and error reports."""
+    """A loaded sink task: the author's object, and the parts that bring records to it."""
 
     driver: SinkDriver
     thread: AuthorThread
@@ -56,7 +56,7 @@ class LoadedSinkTask(NamedTuple):
     ) -> list[tuple[Entry, SinkRecord | None]]:
         """Convert and transform records in the author's thread, and report those that failed.
 
-        None: the record is dropped.
+        None: the record was dropped, or its error is tolerated.
 
         Raises:
             ToleranceExceeded: a record failed, and with it the task.
@@ -122,12 +122,12 @@ class SinkTaskRun:
         self._batch: list[SinkRecord] = []
         """Converted records that were not put yet."""
         self._behind_batch: dict[TopicPartition, int] = {}
-        """Offset after the records of the batch."""
+        """Offset after the records of the batch, by partition."""
         self._redelivering = False
         self._next_commit = 0.0
 
     async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
-        """Run until the task shall stop. `started` is called once the author's `start` returned.
+        """Run until the task shall stop. `started` is called after the author's `start`.
 
         Raises:
             Exception: the task failed; everything is closed.
@@ -186,14 +186,14 @@ class SinkTaskRun:
         await self._commit(closing=False)
         paused(True)
         while control.paused and not control.stopping:
-            # Before a rebalance can take the partitions away, as in Kafka.
+            # As in Kafka, rewind first: a rebalance could take the partitions away meanwhile.
             await self._rewind(self._loaded.driver.context.take_rewinds())
             await self._attended(POLL_S, control.while_paused())
         if not control.stopping:
             paused(False)
 
     async def _attended(self, seconds: float, change: Coroutine[Any, Any, None]) -> None:
-        """Take part in rebalances for a time, or until a change."""
+        """Take part in rebalances for a time, or until `change` ends."""
         changed = asyncio.ensure_future(change)
         attending = asyncio.ensure_future(self._consumer.attend(seconds))
         try:
@@ -366,7 +366,8 @@ class SinkTaskRun:
     async def _commit(self, *, closing: bool) -> None:
         """Ask the task which offsets may be committed, and commit those that have changed.
 
-        If the task cannot flush, the records since the last commit are put again.
+        If the task cannot flush, the records since the last commit are put again. `closing`: the
+        partitions are about to be closed, so nothing is put again.
         """
         self._loaded.metrics.commit_number += 1
         # An offset is committed only once the reports of earlier records are in the log (KIP-610).
@@ -396,7 +397,10 @@ class SinkTaskRun:
             self._measure_positions()
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
-        """True for an offset of an assigned partition, not beyond the consumed records."""
+        """True if an offset differs from the committed one, and is not beyond the consumed records.
+
+        False for a partition that is not assigned.
+        """
         consumed = self._consumed.get(partition)
         return (
             consumed is not None and offset <= consumed and offset != self._committed.get(partition)

@@ -30,7 +30,10 @@ from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 Boundary = TransactionCommit | TransactionAbort
 
 EMPTY_POLL_S = 0.001
-"""Pause after a poll without records, so that a task that never waits does not occupy a core."""
+"""Pause after a poll without items, so that a task whose polls never wait does not occupy a core.
+
+It is also the pause between two attempts to call `update_offsets` at the end of a transaction.
+"""
 
 
 RETRIED_POLL_S = 0.1
@@ -58,7 +61,7 @@ def record_failure(text: str, place: str) -> ConnectError:
 
 
 class LoadedSourceTask(NamedTuple):
-    """A source task that is loaded: the author's object, and the way of its records."""
+    """A loaded source task: the author's object, and the parts through which its records pass."""
 
     identity: TaskIdentity
     driver: SourceDriver
@@ -77,13 +80,13 @@ class LoadedSourceTask(NamedTuple):
     """Called with the topic of each record that is in the log (KIP-558)."""
     notices: Notices
     updates_offsets: bool
-    """True: `update_offsets` is called (KIP-910); no release has it."""
+    """True: `update_offsets` is called (KIP-910). Only the profile `kip` does so, no release."""
     metrics: SourceTaskMetrics
 
     async def ask_for_offsets(self, about_to_commit: OffsetsToCommit) -> OffsetPairs | None:
         """Show copies of offsets to the task's `update_offsets`, and return its answer (KIP-910).
 
-        The caller changes none of the offsets meanwhile.
+        The caller must change none of the offsets meanwhile.
 
         A `RetriableError` is an empty answer. None: the hook cannot be called before the next poll;
         until then, the offsets must not be committed.
@@ -146,7 +149,7 @@ class LoadedSourceTask(NamedTuple):
 
 
 class Delivery(Protocol):
-    """Way of records and offsets into the log: at least once, or exactly once."""
+    """Delivery of records and offsets to the log: at least once, or exactly once."""
 
     def started(self) -> None:
         """Take note that the task has started: from now on it may be told of commits."""
@@ -157,7 +160,7 @@ class Delivery(Protocol):
         ...
 
     async def before_poll(self) -> None:
-        """Prepare the next poll; everything is sent."""
+        """Prepare the next poll. All items of earlier polls have been dispatched."""
         ...
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
@@ -193,7 +196,7 @@ class SourceTaskRun:
         self._open_delivery = open_delivery
 
     async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
-        """Run until the task shall stop. `started` is called once the author's `start` returned.
+        """Run until the task shall stop. `started` is called after the author's `start`.
 
         Raises:
             Exception: the task failed; everything is closed.

@@ -21,7 +21,7 @@ class SourceTopics:
         self._existing: set[str] = set()
 
     async def ensure(self, creator: TopicCreator, topics: set[str]) -> None:
-        """Create those of these topics that are missing.
+        """Create the topics of this set that are missing.
 
         Raises:
             ConnectError: a topic cannot be created.
