@@ -55,14 +55,17 @@ def findings_above_info(findings: list[Finding]) -> set[tuple[str | None, str]]:
 
 
 TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
-"""Releases whose workers can read the real log to its end: it has an empty task set."""
+"""Releases that read the real log to its end. Older workers fail at its commit `{"tasks":0}`."""
 
 
 @pytest.mark.parametrize("release", TARGETED)
 def test_only_the_affected_connector_of_the_recorded_log_is_found(
     log: list[Entry], release: str
 ) -> None:
-    """`quiet` loses its tasks. Before 3.7.1 `deleted` gets its tasks back. All others stay."""
+    """From 3.7.1 on, connector `quiet` loses its tasks; before, `deleted` gets its tasks back.
+
+    No other finding is above INFO.
+    """
     mended = RELEASES.index(release) >= RELEASES.index(FIXED)
     wrong = {("quiet", LOSES)} if mended else {("deleted", ZOMBIES)}
     assert findings_above_info(lint(log, Profile.of(release))) == wrong
@@ -80,14 +83,14 @@ def test_a_lost_task_set_is_reported_with_advice(log: list[Entry]) -> None:
 
 
 AFTER_COMPACTION = {"3.9.1": 20, "3.4.1": 23}
-"""The first observation of a worker that was started on the compacted log."""
+"""Step of the story, by release, that first observes a worker started on the compacted log."""
 
 
 @pytest.mark.parametrize("release", AFTER_COMPACTION)
 def test_the_restarted_worker_did_as_predicted(
     log: list[Entry], story: dict[int, StoryStep], release: str
 ) -> None:
-    """The restarted worker has the predicted tasks of `quiet`; before the restart, it had two."""
+    """A worker that starts after compaction runs the predicted tasks of `quiet`: two, or none."""
     names = story[12].answers["/connectors/quiet"]
     assert len(names.answer["tasks"]) == 2
     after = story[AFTER_COMPACTION[release]]
@@ -106,7 +109,7 @@ def test_tasks_of_the_deleted_connector_did_return(
 
 
 def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> None:
-    """Kafka's cleaner removed only records that our cleaner may remove, too."""
+    """Kafka removed a record that our cleaner keeps only if a record after `log` has its key."""
     real = read_dump(histories / "compacted-3.9.log.jsonl").entries
     kept = {entry.position for entry in real}
     rewritten = {(entry.topic, entry.key) for entry in real if entry.offset >= _end(log, entry)}
@@ -117,14 +120,14 @@ def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> No
 
 
 def _end(log: list[Entry], entry: Entry) -> int:
-    """End of an entry's partition in a log."""
+    """End offset of an entry's partition in a log."""
     place = entry.topic, entry.partition
     return max(
         (other.offset + 1 for other in log if (other.topic, other.partition) == place), default=0
     )
 
 
-# --- one log for each kind of finding, and one that looks like it --------------------------------
+# --- for each kind of finding, a log with it and a similar log without it ------------------------
 
 PAUSED = {"state": "PAUSED"}
 
@@ -154,6 +157,7 @@ KINDS: dict[str, tuple[str, Planted, Planted]] = {
         Planted().config("a").tasks("a", 1),
     ),
 }
+"""By kind: a release, a log with the finding, and a similar log without it."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,7 +173,7 @@ def test_each_kind_of_finding_is_found_once(kind: str) -> None:
 
 
 def test_every_record_that_throws_is_found() -> None:
-    """An old worker cannot read the commits of two connectors once their task configs are gone."""
+    """Old workers cannot read two commits after compaction removed the task configs before them."""
     log = Planted()
     for name in "ab":
         log.config(name).tasks(name, 1).put(CONFIG, f"task-{name}-0", {"properties": {}})
@@ -184,13 +188,16 @@ def test_every_record_that_throws_is_found() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_similar_logs_have_no_finding(kind: str) -> None:
-    """The similar log lacks the one fact that makes the finding."""
+    """A similar log without the cause of a finding does not have the finding."""
     release, _, alike = KINDS[kind]
     assert kind not in {finding.kind for finding in lint(alike.entries, Profile.of(release))}
 
 
 def test_statuses_of_a_deleted_connector_return() -> None:
-    """A connector's tombstone hides its tasks' statuses; once it is removed, they return."""
+    """A tombstone of a connector's status hides the statuses of its tasks until it is removed.
+
+    With a tombstone for the task, too, no status returns.
+    """
     log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
     (finding,) = lint(log.entries, Profile.of("3.9"))
     assert finding.kind == "status-returns"
@@ -199,7 +206,11 @@ def test_statuses_of_a_deleted_connector_return() -> None:
 
 
 def test_workers_generate_tasks_again() -> None:
-    """A running connector makes its tasks anew; a paused one when it runs; a deleted one never."""
+    """A finding about lost tasks says when a worker generates them again.
+
+    The worker of a running connector does so, and none for a paused connector until it runs. Tasks
+    that were written after the deletion of their connector are no finding.
+    """
     profile = Profile.of("3.9")
     (finding,) = lint(running().config("a", rows="2").entries, profile)
     assert finding.sentence.endswith("The worker that runs the connector generates them again")
@@ -209,13 +220,13 @@ def test_workers_generate_tasks_again() -> None:
 
 
 def test_a_running_connector_heals() -> None:
-    """A running connector makes its tasks anew, so the finding has no advice."""
+    """The tasks of a running connector are generated again, so the finding has no advice."""
     (finding,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
     assert (finding.kind, finding.severity, finding.advice) == (LOSES, Severity.WARNING, "")
 
 
 def test_advice_is_a_line_for_a_shell() -> None:
-    """The advice resumes a paused connector for its tasks; a stopped connector needs no tasks."""
+    """The advice resumes and pauses a paused connector; running and stopped ones need no advice."""
     profile, again = Profile.of("3.9"), "controlplane resume --wait a; controlplane pause a"
     paused = half_a_set().target("a", PAUSED)
     for log, advice in ((KINDS[LOSES][1], again), (half_a_set(), ""), (paused, again)):
@@ -226,7 +237,7 @@ def test_advice_is_a_line_for_a_shell() -> None:
 
 
 def test_changed_readings_are_named(histories: Path) -> None:
-    """The sentence names the setting, or the partition of the offset."""
+    """The sentence names the changed setting, or the source partition of a changed offset."""
     entries = read_dump(histories / "aborted-3.9.log.jsonl").entries
     sentences = [finding.sentence for finding in lint(entries, Profile.of("3.4"))]
     assert any("config tasks.max: 1 → ∅" in sentence for sentence in sentences)
@@ -266,7 +277,7 @@ OPERATIONS: list[Callable[[Planted, str], Planted]] = [
 
 @st.composite
 def lives(draw: st.DrawFn) -> list[Entry]:
-    """Logs of two connectors; each begins with a config, so that it may be sound."""
+    """Logs of two connectors that have configs from the start, so a log can be without findings."""
     log = Planted().config("a").config("b")
     steps = st.tuples(st.sampled_from(OPERATIONS), st.sampled_from("ab"))
     for operation, name in draw(st.lists(steps, max_size=8)):

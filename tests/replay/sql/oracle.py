@@ -1,8 +1,8 @@
 """Fold in SQL: it reads the archive's Parquet files without the code of `controlplane.core`.
 
-DuckDB reads the segments. The scripts `*.sql` fold configs and offsets as releases 2.3, 3.4 and 3.9
-do. The result has the rows of a state as lines of text. `lines_of` writes a folded state in the
-same form: equal states have equal lines.
+DuckDB reads the segments, or a log in memory. The scripts `*.sql` fold configs and offsets as
+releases 2.3, 3.4 and 3.9 do. The result has the rows of a state as lines of text. `lines_of` writes
+a folded state in the same form: equal states have equal lines.
 """
 
 import json
@@ -64,7 +64,8 @@ class SqlOracle:
     """
 
     def __init__(self, slip: Callable[[str], str] = str) -> None:
-        spilled = Path(gettempdir()) / f"oracle-{uuid4()}"  # which it makes and removes itself
+        # DuckDB creates and removes this folder.
+        spilled = Path(gettempdir()) / f"oracle-{uuid4()}"
         self._duck = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(spilled)})
         self._slip = slip
         self._run("releases", "json")
@@ -184,7 +185,7 @@ def script(name: str) -> str:
 
 
 def lines_of(state: ClusterState) -> set[TableLine]:
-    """Rows of a state that SQL folds, too."""
+    """Lines of those rows of a state that SQL folds, too."""
     config = state.config
     table_lines = set() if config.offset < 0 else {_line("offset", "", "", str(config.offset))}
     for part in _TABLES:

@@ -60,7 +60,7 @@ def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
 def test_sql_engine_and_service_agree_at_every_observed_point(
     name: str, oracle: SqlOracle, tmp_path: Path
 ) -> None:
-    """SQL, engine and service agree for all three releases at each observed point."""
+    """SQL, engine and service agree for all three releases after each step of a history."""
     log = recorded_entries(name)
     cluster, source = archive(tmp_path, log, SegmentSizes(40, 16)), log_of(log)
     oracle.archive(tmp_path)
@@ -83,7 +83,10 @@ def test_sql_engine_and_service_agree_at_every_observed_point(
 def test_sql_engine_and_service_agree_after_every_record(
     oracle: SqlOracle, log: list[Entry], data: st.DataObject
 ) -> None:
-    """SQL, engine and service agree at every prefix, with exactly-once support and without."""
+    """SQL agrees with `Fold` after every record, and with engine and service after a random one.
+
+    If the log has aborted records, `Fold` also reads it with exactly-once support.
+    """
     log = followed(oracle, {NAME: log})[NAME]
     if not log:
         return
@@ -179,7 +182,7 @@ def digest(lines: set[TableLine]) -> str:
 
 
 def test_a_larger_archive_has_equal_digests(oracle: SqlOracle, tmp_path: Path) -> None:
-    """SQL, engine and service have equal digests at the end and in the middle of the archive."""
+    """SQL and engine have equal digests at the end and in the middle of the archive."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))
     oracle.archive(tmp_path)

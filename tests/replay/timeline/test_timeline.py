@@ -1,4 +1,4 @@
-"""Intervals of a timeline: at each point the facts of a fold up to there, for every release."""
+"""Intervals of a timeline: after each record they give the facts of a fold, for every release."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,7 +46,7 @@ def intervals_of(
 
 
 def facts_of(state: ClusterState) -> IntervalFacts:
-    """All facts of a state except source offsets, as `core.diff` finds them; configs are whole."""
+    """All facts of a state except source offsets, from `core.views.diff`. A config is one fact."""
     facts: IntervalFacts = {}
     for change in diff(ClusterState(state.profile), state):
         if change.aspect not in (Aspect.CONFIG, Aspect.SOURCE_OFFSET):
@@ -86,7 +86,7 @@ def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -
 def test_intervals_equal_a_fold_after_every_record(
     log: list[Entry], readers: list[Profile], exactly_once: bool
 ) -> None:
-    """One pass over several releases gives the facts after every record."""
+    """One pass over several releases gives the facts of a fold after every record."""
     if exactly_once:
         readers = [reader for reader in readers if reader.exactly_once_support] or [
             Profile.of("kip")
@@ -97,7 +97,7 @@ def test_intervals_equal_a_fold_after_every_record(
 
 @pytest.mark.parametrize("name", ["roll-3.4-3.9-3.4", "compacted-3.9"])
 def test_the_last_intervals_equal_a_fold_for_every_release(name: str, tmp_path: Path) -> None:
-    """The last intervals equal a fold of the whole log, for every release."""
+    """The intervals that hold at the end equal a fold of the whole log, for every release."""
     log = recorded_entries(name)
     shared_intervals = intervals_of(archive(tmp_path, log), TimelineQuery(PROFILES))
     place = {entry.position: number for number, entry in enumerate(in_order(log))}
@@ -111,7 +111,7 @@ def test_the_last_intervals_equal_a_fold_for_every_release(name: str, tmp_path: 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(30), profiles)
 def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Profile) -> None:
-    """An interval ends or begins wherever the history of a connector has a change."""
+    """Intervals of source offsets begin and end exactly at the changes of a connector's history."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
         shared_intervals = intervals_of(cluster, TimelineQuery([profile], offsets=True))
@@ -140,7 +140,7 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
 
 
 def test_a_prefix_has_the_intervals_that_began_before_its_end(tmp_path: Path) -> None:
-    """An interval that ends later holds at the end of the prefix.
+    """An interval that ends after the prefix has no end (`until` is None).
 
     The query selects one connector; the others are left out.
     """
