@@ -88,7 +88,7 @@ def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]
     }
 
 
-@pytest.mark.parametrize("derived", [True, False], ids=["winners", "segments"])
+@pytest.mark.parametrize("derived", [True, False], ids=["derived-files", "segments-only"])
 @pytest.mark.parametrize("seed", range(12))
 def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
     """Marks from live records equal those from all records, for several releases."""

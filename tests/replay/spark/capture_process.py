@@ -1,4 +1,4 @@
-"""Process that captures with Spark's Kafka source in small commits; tests kill it between them.
+"""Process that captures with Spark's Kafka source in several commits; tests kill it at some step.
 
 Run as a module; the arguments are ARCHIVE JARS BOOTSTRAP CONFIG OFFSETS STATUS COMMANDS.
 """
@@ -17,11 +17,11 @@ from tests.kafka.producer import reading
 from tests.replay.spark.class_archive import quick_settings
 
 COMMIT_RECORDS = 40
-"""Records of each commit. A commit costs two jobs of Spark, so commits are few."""
+"""Records of each commit: more than without Spark, because a commit costs two jobs of Spark."""
 
 
 def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:
-    """Archive that gets many small appends."""
+    """Capture target with `COMMIT_RECORDS` records per commit."""
     return target_in(folder, topics)._replace(commit_records=COMMIT_RECORDS)
 
 

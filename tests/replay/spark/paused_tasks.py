@@ -87,7 +87,7 @@ def pause_at(point: PausePoint) -> None:
         if is_over or event != point.event or point.within not in str(arguments[0]):
             return
         if next(steps) == point.number:
-            is_over = True  # the pause works on files, too
+            is_over = True  # `pause` opens files itself; the hook must ignore them
             point.pause(TaskProcesses(os.getpid(), executor))
 
     sys.addaudithook(look)
@@ -99,7 +99,7 @@ def wait_for_end(process: int) -> None:
 
 
 def _has_ended(process: int) -> bool:
-    """True without such a process, or if its parent has still to notice its end."""
+    """True if the process does not exist, or is a zombie."""
     try:
         state = process_state(process)
     except (FileNotFoundError, ProcessLookupError):

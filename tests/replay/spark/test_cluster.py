@@ -1,4 +1,4 @@
-"""Spark on a cluster: tasks share nothing with the driver except the archive."""
+"""Spark on a standalone cluster: tasks run in processes of its workers."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ COMMANDS = (
 WITHOUT_RIGHTS = """#!/bin/sh
 exec setpriv --bounding-set=-dac_override,-dac_read_search {} "$@"
 """
-"""Python that root runs without root's right to read every file."""
+"""Shell script that starts Python without root's right to read every file."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def cluster(folder: Path) -> Iterator[StandaloneCluster]:
 
 @pytest.fixture
 def archives(tmp_path: Path) -> Iterator[list[list[str]]]:
-    """Archive in a shared folder, and in an object store that the driver knows."""
+    """Arguments for an archive in a folder, and for the same archive in an object store."""
     folder = tmp_path / "archive"
     folder.mkdir()
     with bucket("far") as store:
@@ -69,7 +69,10 @@ def test_tasks_of_workers_give_the_same_output(
     archives: list[list[str]],
     expected: list[CommandResult],
 ) -> None:
-    """Spark workers give the outputs of this process, with kernels and record by record."""
+    """Spark's workers print what this process prints; each of them starts an executor.
+
+    `state` is computed by kernels (functions on Arrow columns), and `audit` record by record.
+    """
     for words, local in zip(COMMANDS, expected, strict=True):
         for archive in archives:
             remote = run_driver(*words, *archive, *cluster.options())
@@ -129,7 +132,7 @@ def assert_named(result: CommandResult) -> None:
 def test_states_without_access_are_reported(
     cluster: StandaloneCluster, without_access: Path, tmp_path: Path
 ) -> None:
-    """`state` writes the other clusters; the summaries have the problem."""
+    """`state` writes the other clusters; the summaries have the problem of the unreadable one."""
     out = tmp_path / "there", tmp_path / "here"
     words = ("state", str(without_access), "-o", "parquet", "--folder")
     assert_named(run_driver(*words, str(out[0]), *cluster.options()))
@@ -145,7 +148,7 @@ def test_states_without_access_are_reported(
 def test_a_feed_without_access_continues_with_access(
     cluster: StandaloneCluster, without_access: Path, tmp_path: Path
 ) -> None:
-    """The batch has the rows of the others; with access, the next run adds those of the cluster."""
+    """The batch has the rows of all but `life`; with access, the next run adds its rows."""
     words = (
         "watch",
         str(without_access),

@@ -63,7 +63,7 @@ def shuffles(spark: SparkSession, query: StateQuery, limits: TaskLimits) -> int:
 
 
 def test_undivided_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
-    """Slices need one shuffle by partition; the answers of all releases stay the same."""
+    """Whole partitions need no shuffle, and slices need one; the states stay the same."""
     query = question(folder, PROFILES)
     expected = query.local.states(query.plan, PROFILES)
     for limits, count in [(LIMITS, 0), (LIMITS._replace(slice_rows=50), 1)]:
@@ -73,7 +73,10 @@ def test_undivided_partitions_need_no_shuffle(spark: SparkSession, folder: Path)
 
 @pytest.mark.parametrize("task_rows", [1, 50, 300, 10**9])
 def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows: int) -> None:
-    """The number of tasks is a multiple of the slots, unless there is less work."""
+    """The number of tasks is a multiple of the slots, unless each partition has its own task.
+
+    If partitions share tasks, a task has at most `task_rows` rows on average.
+    """
     works = SparkEngine(spark).works([question(folder)] * 3)
     numbered = [NumberedWork(number, 0, work) for number, work in enumerate(works)]
     tasks = bundles(numbered, 2, TaskLimits(task_rows=task_rows))
@@ -86,7 +89,7 @@ def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows
 
 
 def test_large_questions_take_several_jobs(spark: SparkSession, folder: Path) -> None:
-    """The driver holds the remaining rows of one job at a time."""
+    """Queries form jobs of at most `job_rows` rows, or of one query; the states stay the same."""
     queries = [question(folder), question(folder, PROFILES)] * 2
     rows = sum(part.rows for part in queries[0].plan.busy)
     sizes = [
@@ -98,7 +101,7 @@ def test_large_questions_take_several_jobs(spark: SparkSession, folder: Path) ->
 
 
 def test_slices_end_where_segments_do(folder: Path) -> None:
-    """Slices end where segments do; each knows the time before its first record."""
+    """Slices end where segments do; each knows the greatest time before its first record."""
     query = question(folder)
     cluster = query.local.cluster
     for part in query.plan.busy:
@@ -117,7 +120,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
 
 
 def test_one_job_answers_for_several_clusters(spark: SparkSession, tmp_path: Path) -> None:
-    """One job answers for usual logs, an empty one, and logs of aborted or unreadable records."""
+    """One call answers for usual logs, an empty one, and logs of aborted or unreadable records."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]
     logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]
@@ -133,7 +136,7 @@ def test_one_job_answers_for_several_clusters(spark: SparkSession, tmp_path: Pat
 
 
 def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
-    """A file altered after the plan is refused, locally and in tasks."""
+    """A file that is altered after the plan is refused, also in a slice; so is a missing one."""
     query = question(folder)
     path = min(folder.rglob("topic=connect-status/*/segment-*"))
     whole = bytearray(path.read_bytes())
@@ -198,7 +201,7 @@ def test_both_engines_print_the_same(spark: SparkSession, folder: Path) -> None:
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
-    """The output equals that of a pipe."""
+    """A progress bar is drawn, and the output equals that of a pipe."""
     words = ("state", folder, "--engine", "spark", "-o", "json")
     result = at_a_terminal(*words)
     assert "Spark" in result.terminal

@@ -63,7 +63,10 @@ def look(folder: Path, end: int | None) -> None:
 
 
 def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) -> None:
-    """Batches have the feed's rows; a repeated one keeps them, or replaces what a crash left."""
+    """Batches of a stream have the rows of the feed without Spark.
+
+    A repeated batch keeps its rows, or replaces files that a crash left.
+    """
     folder, died = tmp_path / "whole", tmp_path / "died"
     look(folder, 40)
     feed_in(folder).advance()
@@ -73,12 +76,12 @@ def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) 
     feed_in(folder).advance()
     expected = rows_in(feed_in(folder))
     assert rows_in(ran(spark, folder)) == expected
-    # Spark died after the batch, before it had noted it.
+    # Spark died after the batch was written, and before the checkpoint had its commit.
     for path in _stream(folder).glob("commits/*1*"):
         path.unlink()
     assert rows_in(ran(spark, folder)) == expected
     assert (_stream(folder) / "commits" / "1").exists()
-    # Spark died within the batch, and the archive has grown: the batch ends where it was to end.
+    # Spark died within the batch, and the archive has grown: the batch ends at its planned end.
     shutil.rmtree(died / "archive")
     shutil.copytree(folder / "archive", died / "archive")
     shutil.copy(_stream(folder) / "offsets" / "1", _stream(died) / "offsets" / "1")
@@ -97,14 +100,14 @@ def _stream(folder: Path) -> Path:
 
 
 def _until(feed: ArchiveFeed, batch: int) -> list[list[str]]:
-    """Rows of the first batches, as `rows_in` has them."""
+    """Rows of the batches up to this one, in the form of `rows_in`."""
     tables = rows_of(feed).values()
     return [sorted(repr(row) for row in rows if row["batch"] <= batch) for rows in tables]
 
 
 @pytest.mark.prove
 def test_a_stream_follows_the_archive(spark: SparkSession, tmp_path: Path) -> None:
-    """The stream reads newly archived records, and ends when it is stopped."""
+    """A running stream reads newly archived records."""
     look(tmp_path, 40)
     feed = streamed(spark, tmp_path)
     query = feed.start(every_s=0.5)
@@ -122,7 +125,10 @@ def test_a_stream_follows_the_archive(spark: SparkSession, tmp_path: Path) -> No
 
 @pytest.mark.prove
 def test_watch_continues_after_a_kill_in_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """`watch` continues after a kill before a batch counts, and before Spark has its commit."""
+    """`watch` continues after two kills: before the batch has its file, and before Spark's commit.
+
+    The file in `batches` makes the batch count.
+    """
     look(tmp_path, None)
     progress = tmp_path / "progress"
     words = ("watch", str(tmp_path / "archive"), "--once", "--checkpoint", str(progress))
@@ -169,7 +175,10 @@ def test_a_repaired_cluster_is_read_again(spark: SparkSession, tmp_path: Path) -
 
 @pytest.mark.prove
 def test_a_stream_and_its_tables_belong_together(spark: SparkSession, tmp_path: Path) -> None:
-    """The stream refuses an archive from a backup; the batch refuses mixed folders."""
+    """The stream refuses an older archive.
+
+    The batch fails if its tables are gone but the checkpoint remains.
+    """
     look(tmp_path, 40)
     shutil.copytree(tmp_path / "archive", tmp_path / "backup")
     look(tmp_path, None)

@@ -33,12 +33,12 @@ from tests.replay.spark.test_two_folds import random_asks
 pytestmark = pytest.mark.java
 
 BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
-"""Limits that make every cluster very large: its offsets are folded in buckets."""
+"""Limits by which every cluster counts as very large: its offsets are folded in buckets."""
 
 RELEASES = ("2.3", "3.4", "3.9")
 
 LOGS = 1_500 if PROVE else 4
-"""Random logs, folded in one job."""
+"""Number of random logs."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ ANSWERS: tuple[Callable[[OpenArchive[Any]], Any], ...] = (
     lambda archive: archive.compat("3.9", "3.4"),
     lambda archive: archive.clusters(),
 )
-"""Every answer beside the tables of a state."""
+"""Queries of the API besides the tables of a state, `summaries` and `partitions`."""
 
 
 def offsets_in_buckets(
@@ -85,7 +85,7 @@ def offsets_in_buckets(
 def test_tables_are_the_same(
     local_archive: OpenArchive[pa.Table], spark_archive: OpenArchive[DataFrame]
 ) -> None:
-    """Data frames have the rows, names and types of the Arrow tables."""
+    """Data frames have the rows and column names of the Arrow tables."""
     for name in STATE_SCHEMAS:
         arrow, frame = (
             each.state(name, release=RELEASES) for each in (local_archive, spark_archive)
@@ -105,7 +105,7 @@ def test_offsets_in_buckets_are_the_same(
 
 
 def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -> None:
-    """Histories and random logs, for every release: tasks fold the states of the service."""
+    """Tasks fold the service's states of histories and random logs, for every release."""
     logs = [
         recorded_entries(path.name.removesuffix(".log.jsonl"))
         for path in sorted(HISTORIES.glob("*.log.jsonl"))[:: 1 if PROVE else 4]
@@ -129,7 +129,7 @@ def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -
 
 
 def test_rows_of_buckets_end_at_the_moment(spark: SparkSession, folder: Path) -> None:
-    """The rows of buckets end at the moment, also within segments and after snapshots."""
+    """The rows of buckets end at the moment, also within segments."""
     archive = replay.open(str(folder), clusters=["life"])
     counts = set()
     for moment in ("config@30", "config@60", "config@90"):
@@ -143,7 +143,7 @@ def test_rows_of_buckets_end_at_the_moment(spark: SparkSession, folder: Path) ->
 
 
 def test_a_growing_archive_is_read_up_to_one_end(spark: SparkSession, tmp_path: Path) -> None:
-    """Offsets and the rest of a very large cluster are read in turn, up to one end."""
+    """Offsets and the rest of a very large cluster are read one after the other, up to one end."""
     entries = recorded_entries(CLUSTERS["life"])
     capture(tmp_path, log_of(entries[: len(entries) // 2]), name="life")
     expected = replay.open(str(tmp_path)).summaries().to_pylist()
@@ -159,7 +159,7 @@ def test_a_growing_archive_is_read_up_to_one_end(spark: SparkSession, tmp_path: 
 
 
 def split_spellings() -> list[Entry]:
-    """Log with spellings of a source partition in several partitions, removed and rewritten."""
+    """Log whose four partitions hold three spellings of a source partition, and tombstones."""
     spellings = [b'["a",{"p":1,"q":2}]', b'["a", {"q":2, "p":1}]', b'["\\u0061",{"p":1,"q":2}]']
     log = []
     for at in range(60):
@@ -174,7 +174,7 @@ def split_spellings() -> list[Entry]:
 def test_no_row_reaches_the_driver(
     spark_archive: OpenArchive[DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are written with a driver that can neither make rows nor encode them."""
+    """Tasks write the files, because this driver can neither make rows nor encode them."""
     for place in (
         "replay.tables.cells.batches",
         "replay.tables.state_tables.StateTable.batches",
@@ -212,7 +212,7 @@ def test_files_are_the_same(
 
 
 def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """Buckets mark offsets in several partitions for every release, and no others."""
+    """Buckets mark the offsets that differ between partitions, for every release, and no others."""
     configs = config(connector("a"), connector("b"), connector("c"))
     log = [*configs, *split_spellings(), *offsets(('["b",{"p":1}]', '{"o":1}'), partition=5)]
     capture(tmp_path / "archive", log_of(log), name="split")
@@ -259,7 +259,7 @@ def test_a_damaged_cluster_in_the_middle_is_named(spark: SparkSession, tmp_path:
 def test_a_damaged_slice_removes_the_rows_of_all_buckets(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A damaged slice removes the rows of all buckets, or ends the query with the reason."""
+    """A damaged slice removes its cluster's rows from all buckets, or makes the query fail."""
     folder = fleet_in(tmp_path)
     expected = {row["cluster"] for row in replay.open(str(folder)).state("offsets").to_pylist()}
     damage_files(folder, "life", "topic=connect-offsets/partition=0")

@@ -1,7 +1,7 @@
 """Processes of Spark's standalone cluster are killed in the middle of a task.
 
-A killed executor or worker changes nothing. A killed driver leaves no result, or one that readers
-refuse as partial; a second run completes it.
+A killed executor or worker changes nothing. A killed driver leaves no answer, or files that do not
+count. A second run gives the whole answer.
 """
 
 import json
@@ -29,11 +29,11 @@ from tests.replay.spark.standalone_cluster import (
     standalone,
 )
 
-# Five JVMs, for ten seconds each time.
+# Up to six JVMs, for about ten seconds per test.
 pytestmark = [pytest.mark.java, pytest.mark.prove]
 
 MIDDLE = "mirror"
-"""Cluster whose task is interrupted; tasks of others have ended, or have not begun."""
+"""Cluster whose task is interrupted, in the middle of the archive's clusters by name."""
 
 
 class PausedCommand(NamedTuple):
@@ -197,7 +197,7 @@ def test_a_repeated_task_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> No
 
 
 def test_a_repeated_batch_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
-    """After a kill of its driver, a stream ends the batch at its planned end and continues."""
+    """A stream whose driver was killed repeats the batch up to its planned end, and continues."""
     logs = {name: recorded_entries(CLUSTERS[name]) for name in (MIDDLE, "roll")}
     progress = tmp_path / "progress"
     words = arguments_of(COMMANDS["watch"], tmp_path / "archive", progress)

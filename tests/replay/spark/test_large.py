@@ -1,4 +1,4 @@
-"""One large cluster: every way to fold it gives the same digest."""
+"""One large cluster: every way to fold it gives the same state."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +53,10 @@ def batches(cluster: ArchivedCluster, folder: Path) -> Iterator[Batch]:
 
 
 def test_all_have_one_digest(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
-    """The service's fold, the engine with and without snapshots, Spark and SQL have one digest."""
+    """The service's fold, engine and Spark have one digest; SQL has the lines of that state.
+
+    Engine and Spark read the archive with and without snapshots.
+    """
     oracle = SqlOracle()
     oracle.archive(folder)
     sql = oracle.answer([Cut(cluster.ends, cluster=NAME)])

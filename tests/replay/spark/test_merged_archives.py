@@ -1,4 +1,4 @@
-"""Merged archives in Spark have the service's states, also in slices and buckets."""
+"""Spark gives the service's states for merged and thinned archives, also in slices."""
 
 from pathlib import Path
 
@@ -23,7 +23,10 @@ HISTORIES = ("life-3.9", "aborted-3.9", "mirror-3.9")
 def test_merged_archives_have_the_states_of_the_service(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark gives the service's states for every release, with winners, segments and slices."""
+    """Spark gives the service's states for every release, whole and in slices.
+
+    Each archive is read from segments only, and with winners: rows that may still count.
+    """
     queries, expected = [], []
     for name in HISTORIES:
         entries = recorded_entries(name)
@@ -41,7 +44,7 @@ def test_merged_archives_have_the_states_of_the_service(
 def test_thinned_archives_have_the_states_of_the_service(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark gives the service's states after retention removed records within slices."""
+    """Spark gives the service's states, in slices, after retention removed expired records."""
     entries = recorded_entries(HISTORIES[0])
     looks(tmp_path, entries, 2)
     assert retained(tmp_path, entries[-1].timestamp).expired

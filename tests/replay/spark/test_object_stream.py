@@ -1,4 +1,4 @@
-"""Stream of changes with tables and checkpoint in an object store, on Spark's own cluster.
+"""Stream of changes with tables and checkpoint in an object store, on Spark's standalone cluster.
 
 Hadoop writes Spark's part of the checkpoint, with jars that PySpark lacks; Arrow writes the rest.
 """
@@ -70,7 +70,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 def test_a_killed_stream_is_continued(
     cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
 ) -> None:
-    """After the lease ends, the batch has the rows of the feed in a folder."""
+    """A run is refused until the killed driver's lease ends; the next one has a local feed's rows.
+
+    A lease is the lock of a checkpoint in an object store.
+    """
     where = f"s3a://{server.bucket.name}/progress"
     words = ["watch", str(tmp_path / "archive"), "--once", "--checkpoint", where]
     words += server.bucket.conf(endpoint_region="us-east-1")
@@ -102,7 +105,7 @@ def test_a_killed_stream_is_continued(
     assert "another feed writes batch 1" in refused.err
     checkpoint = open_store(f"{where}/feed", settings)
     (lease,) = checkpoint.names(LEASES)
-    checkpoint.remove(f"{LEASES}/{lease}")  # as its age would end it
+    checkpoint.remove(f"{LEASES}/{lease}")  # stands for the expiry of the lease
     last = run_driver(*words, *cluster.options(conf))
     assert (last.code, last.err) == (0, "")
     assert sorted_rows(tables) == sorted_rows(FeedTables(str(tmp_path / "tables"), settings))
@@ -112,7 +115,7 @@ def test_a_killed_stream_is_continued(
 def test_a_stream_works_with_everything_in_an_object_store(
     cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
 ) -> None:
-    """With the archive in the store, too, two runs have the rows of the feed in a folder."""
+    """With the archive in the store, too, two runs write the rows of a local feed."""
     place = f"s3a://{server.bucket.name}/everything"
     words = ["watch", f"{place}/archive", "--once", "--checkpoint", f"{place}/progress"]
     words += server.bucket.conf(endpoint_region="us-east-1")
@@ -132,7 +135,7 @@ def test_a_stream_works_with_everything_in_an_object_store(
 def test_a_stream_without_the_jars_is_refused(
     cluster: StandaloneCluster, server: ObjectServer, tmp_path: Path
 ) -> None:
-    """The error names the missing jars; no file is written."""
+    """The error says that Hadoop's jars are missing; no file is written."""
     for name, log in LOGS.items():
         archived(tmp_path, log[:40], name)
     where = f"s3a://{server.bucket.name}/nowhere"

@@ -74,7 +74,11 @@ def lines_until(lines: Iterable[str], end: str) -> list[str]:
 async def test_a_killed_stream_is_continued(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """A kill comes before the checkpoint has a commit; with `PROVE`, also before segments count."""
+    """A stream killed before the checkpoint's commit continues, and loses or doubles no record.
+
+    Records that Kafka has removed before the next run are a gap. With `PROVE`, an earlier kill
+    comes before a manifest names the segments.
+    """
     target = little_at_a_time(tmp_path / "archive", past.topics)
     checkpoint = tmp_path / "checkpoint" / "real"
     entries = await past.present_entries()
@@ -105,7 +109,7 @@ async def test_a_killed_stream_is_continued(
 async def test_an_unreachable_cluster_stops_no_other(
     past: TopicHistory, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """The unreachable cluster is retried; Ctrl-C ends both."""
+    """The unreachable cluster is retried while the other is archived; Ctrl-C ends both captures."""
     name, *rest = arguments(past, kafka_jars, tmp_path)
     with started(name, "nobody=kafka://127.0.0.1:1", *rest) as capture:
         assert capture.stderr is not None
@@ -123,7 +127,10 @@ async def test_an_unreachable_cluster_stops_no_other(
 async def test_a_stream_and_its_archive_belong_together(
     spark: SparkSession, broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """A topic that is named later is found; a checkpoint ahead of the archive is refused."""
+    """The stream finds a topic that a captured config names.
+
+    A checkpoint ahead of the archive is refused.
+    """
     topics = Topics(await new_topic(), await new_topic(), await new_topic())
     source = KafkaFrames(spark, broker.bootstrap, {})
     added = []

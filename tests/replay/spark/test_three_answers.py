@@ -42,7 +42,7 @@ pytestmark = pytest.mark.java
 LOGS = 1_500 if PROVE else 8
 
 FOLLOWED = STORIES if PROVE else ["exactly-once-3.9", "roll-3.4-3.9-3.4"]
-"""Recorded clusters; `test_local` follows more of them."""
+"""Recorded clusters. In `make test`, `test_local` follows more of them."""
 
 LEAST_QUESTIONS = 250 if PROVE else 50
 DRAWN = LOGS * 3 // 2
@@ -65,7 +65,10 @@ def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Ent
 
 
 def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
-    """Question per log and release, with exactly-once support if the log has aborted records."""
+    """Question per log and release.
+
+    A log with aborted records gets a second one, with exactly-once support, if the release has it.
+    """
     return [
         FoldTask(tuple(log), profile, Topics(), exactly_once)
         for log in logs
@@ -84,9 +87,9 @@ def oracle() -> SqlOracle:
 def test_service_spark_and_sql_agree_about_random_logs(
     spark: SparkSession, oracle: SqlOracle
 ) -> None:
-    """One job, a few queries and the fold agree about the same logs.
+    """Spark in one job, SQL in a few queries and the service agree about the same logs.
 
-    Keys of offsets in two partitions need one more job for all logs together.
+    Offset keys in two partitions need one more job of Spark for all logs together.
     """
     random_logs = drawn(dense_logs() | dense_logs() | logs(), DRAWN)
     named = {str(number): spread(log) for number, log in enumerate(random_logs)}
@@ -101,7 +104,7 @@ def test_service_spark_and_sql_agree_about_random_logs(
 def test_service_spark_and_sql_agree_at_every_observed_point(
     spark: SparkSession, oracle: SqlOracle
 ) -> None:
-    """SQL's releases and the observed ones agree at each point; at the end all releases agree."""
+    """The programs agree at each point for SQL's and observed releases, and at the end for all."""
     histories = {name: recorded_entries(name) for name in FOLLOWED}
     three = ThreeFolds(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
     questions = [question for name in FOLLOWED for question in asked_of(name, histories[name])]
@@ -117,7 +120,10 @@ def test_service_spark_and_sql_agree_at_every_observed_point(
 
 
 def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
-    """Questions about a history, with exactly-once support if the log has aborted records."""
+    """Questions about the points after the steps of a history, and about its end.
+
+    Each is also asked with exactly-once support if the workers had it, or records were aborted.
+    """
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     releases_by_point = observed(steps)
     points = {vector(step): step.positions for step in steps if step.positions}

@@ -1,4 +1,4 @@
-"""Spark and the service compute equal states with statuses for every release."""
+"""Spark and the service compute equal states, statuses included, from random logs."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -84,7 +84,8 @@ def test_spark_has_the_states_of_the_service_after_every_record(
 ) -> None:
     """Spark gives the service's state after every record and at every time of random logs.
 
-    One call answers all queries. Every second log is read without winners and snapshots.
+    One call answers all queries. Every second log is read from its segments only. The others are
+    read with derived files: snapshots, and winners (rows of a segment that may still count).
     """
     queries, expected = [], []
     for number, ask in enumerate(random_asks(CUT_UP)):

@@ -1,7 +1,8 @@
 """Answers of the service, Spark and SQL about the same logs at the same moments.
 
-Each log becomes the archive of a cluster. Spark folds all of them in one job, SQL reads the same
-segments, and the service folds the logs themselves.
+Each log becomes the archive of a cluster. Spark folds all logs in one job; offset keys in two
+partitions need a second one. SQL reads the same segments, and the service folds the logs
+themselves.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +60,10 @@ class FoldAnswers(NamedTuple):
     sql: Mapping[str, set[TableLine]]
 
     def disagreements(self) -> Iterator[str]:
-        """Lines per profile that only some programs have, with the programs; empty: they agree."""
+        """Text per profile: lines that a program lacks, with the programs that have them.
+
+        The text is empty if the programs agree.
+        """
         folded = zip(self.question.profiles, self.service, self.spark, strict=True)
         for profile, service, spark in folded:
             lines_by_program = {"service": lines_of(service), "Spark": lines_of(spark)}
@@ -77,7 +81,7 @@ _RELEASES = {Profile.of(release).release: release for release in RELEASES}
 
 
 def _is_read(line: TableLine, state: ClusterState) -> bool:
-    """True if a worker reads the topic: its own, or a connector's at that time. SQL reads all."""
+    """True if the line has no topic, or one that the worker read at that moment. SQL reads all."""
     _, of_topic, topic = line[0].rpartition(" ")
     return not of_topic or topic in state.ends_by_topic
 
@@ -108,12 +112,12 @@ def every(log: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def sampled_prefixes(log: Sequence[Entry]) -> Sequence[Entry]:
-    """The whole log and a few prefixes at similar distances."""
+    """The last record of the whole log, and those of a few prefixes at similar distances."""
     return log[:: min(-1, -len(log) // PREFIXES)]
 
 
 def jobs_done(spark: SparkSession) -> int:
-    """Number of jobs of a Spark session so far."""
+    """Number of SQL executions of a Spark session so far; each job of `SparkEngine` is one."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
 
@@ -135,7 +139,10 @@ class ThreeFolds:
     def answers(
         self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[FoldQuestion]
     ) -> Iterator[FoldAnswers]:
-        """Answers to each question; cuts that contain no record are left out."""
+        """Answers to each question about a moment that the service knows.
+
+        Others are left out, such as records of topics that no worker reads.
+        """
         held = {name: log_of(log) for name, log in logs.items()}
         with TemporaryDirectory() as name:
             folder = Path(name)
@@ -155,7 +162,7 @@ class ThreeFolds:
                 yield FoldAnswers(question, service, spark, sql)
 
     def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
-        """For each question about a log, the differences after some of its records."""
+        """First difference per question about a log, after some of its records; empty: none."""
         names = {ask.entries: f"log-{number}" for number, ask in enumerate(asks)}
         readers: dict[tuple[tuple[Entry, ...], bool], list[Profile]] = {}
         for ask in asks:
@@ -194,7 +201,10 @@ def _served(
 
 
 def _state_query(folder: Path, number: int, question: FoldQuestion) -> StateQuery:
-    """Query of an archive: even numbers read snapshots and winners, odd ones segments alone."""
+    """Query of an archive: odd numbers read segments only, even ones also derived files.
+
+    Derived files are snapshots, and winners: rows of a segment that may still count.
+    """
     cut, profiles = question
     options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)
     local = LocalEngine(cluster_in(folder, cut.cluster), options)
