@@ -28,7 +28,7 @@ CLUSTERS = {"life": "life-3.9", "roll": "roll-3.4-3.9-3.4"}
 
 
 def test_a_timeline_groups_releases_with_equal_rows(archive: Path) -> None:
-    """A row has the records that began and ended the interval."""
+    """A row has a value, the releases that read it, and the records that began and ended it."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     (timeline,) = call("timeline", archive, *words, "-o", "json").json
     assert (timeline["cluster"], timeline["releases"]) == ("roll", ["3.4.1", "3.9.2"])
@@ -63,16 +63,15 @@ def test_a_timeline_shows_changed_settings(archive: Path) -> None:
 
 
 def test_a_timeline_in_parquet_has_the_rows_of_json(archive: Path, tmp_path: Path) -> None:
-    """Parquet has the rows of JSON; values that Parquet cannot hold are refused without a file."""
+    """Parquet has the rows of JSON; bad paths and unknown connectors are refused without a file."""
     file = tmp_path / "timeline.parquet"
     assert call("timeline", archive, "-o", "parquet", "--to", file).code == 0
     rows = pq.read_table(file).to_pylist()
     document = call("timeline", archive, "-o", "json").json
-    assert len(rows) == sum(len(timeline["intervals"]) for timeline in document)
-    first = document[0]["intervals"][0]
-    assert {key: rows[0][key] for key in first if key != "value"} == {
-        key: value for key, value in first.items() if key != "value"
-    }
+    intervals = [interval for timeline in document for interval in timeline["intervals"]]
+    for row, interval in zip(rows, intervals, strict=True):
+        row["value"] = json.loads(row["value"])
+        assert {key: row[key] for key in interval} == interval
     for place in (tmp_path / "x" / "y", file / "y"):
         sentence = refusal(call("timeline", archive, "-o", "parquet", "--to", place))
         assert "cannot be written" in sentence
@@ -82,7 +81,7 @@ def test_a_timeline_in_parquet_has_the_rows_of_json(archive: Path, tmp_path: Pat
 
 
 def test_every_config_record_has_the_digests_of_all_releases(archive: Path) -> None:
-    """The output covers all releases; a row names the releases with equal digests."""
+    """The rows of each config record cover all releases; a row has those with equal digests."""
     (timeline,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
     ).json
@@ -119,7 +118,7 @@ def test_diff_shows_differences_between_moments(archive: Path) -> None:
 
 
 def test_diff_compares_two_releases_at_one_moment(archive: Path) -> None:
-    """Two releases are compared at the moment of `--from`, or at the end."""
+    """Two releases are compared at the moment of `--from`."""
     words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
     result = call("diff", archive, "--from", "config@11", *words)
     (diff,) = result.json
@@ -144,7 +143,10 @@ def test_diff_compares_a_connector_in_two_clusters(archive: Path) -> None:
 
 
 def test_as_of_ends_a_diff(archive: Path) -> None:
-    """`--as-of` ends a diff, also between releases or clusters."""
+    """`--as-of` is the second moment of a diff.
+
+    Without `--from`, two releases or two clusters are compared at this one moment.
+    """
     words = ("diff", archive, "--cluster", "roll", "-o", "json")
     assert call(*words, "--from", "config@9", "--as-of", "config@11") == call(
         *words, "--from", "config@9", "--to", "config@11"
@@ -201,7 +203,7 @@ def test_jobs_do_not_change_the_output(archive: Path, words: tuple[str, ...]) ->
 def test_explain_shows_the_reading_plan(
     archive: Path, words: tuple[str, ...], rows: tuple[int, int], tasks: int
 ) -> None:
-    """The plan names the backend and the number of tasks without reading a record."""
+    """The plan has the numbers of rows and tasks, and the backend: `spark` or `local`."""
     command, *rest = words
     document = call(command, archive, *rest, "--explain", "-o", "json").json
     assert [(plan["rows"], plan["tasks"], plan["shuffles"]) for plan in document] == [
@@ -304,7 +306,7 @@ def test_ambiguous_options_of_diff_are_refused(
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
-    """No command shows a secret, in any output format."""
+    """`timeline`, `diff` and `history` hide secrets, in each output format."""
     values = [
         (b"connector-a", b'{"properties":{"name":"a","password":"hunter2"}}'),
         (b"task-a-0", b'{"properties":{"password":"hunter3"}}'),

@@ -16,7 +16,10 @@ RECORDS = 40_000
 """Number of records with which every command takes seconds."""
 
 ENCRYPTED, BEFORE = 6_000, 1_000
-"""Records of a capture with encryption, which is slower, and of the capture before it."""
+"""Numbers of records: of a log whose capture is interrupted, and of its beginning.
+
+An earlier capture archives the beginning. Encryption makes captures slow, so the log is short.
+"""
 
 CONNECTORS = 50
 
@@ -53,7 +56,7 @@ def archive(dump: Path) -> Path:
 
 
 def assert_ended(result: TerminalResult, sentence: str) -> None:
-    """Check for exit code 130 and a sentence below the bar."""
+    """Check for exit code 130 and a sentence below the progress bar."""
     assert result.code == INTERRUPTED
     assert result.out == ""
     assert result.terminal.splitlines()[-1].endswith(sentence)
@@ -71,7 +74,7 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
         (("timeline", "--profile", "all", "--jobs", "2"), "reading", "interrupted"),
         (("diff", "--from", "config@9"), "reading", "interrupted"),
         (("audit",), "auditing", NOT_KEPT),
-        # These commands run as those above do.
+        # These commands are interrupted as those above are, so only `make prove` runs them.
         proved(("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
         proved(("history", "--connector", "c1"), UNDER_WAY, "interrupted"),
         proved(("compat", "--from", "3.4", "--to", "3.9"), "assessing", NOT_KEPT),
@@ -136,7 +139,7 @@ def test_the_interrupt_message_names_stored_results(
 
 
 def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
-    """Records archived before Ctrl-C stay; in the end the archive equals an uninterrupted one."""
+    """An interrupted capture adds no records; the next one adds all, and the archive is intact."""
     lines = dump.read_bytes().splitlines(keepends=True)[:ENCRYPTED]
     whole, half = tmp_path / "whole.jsonl", tmp_path / "half.jsonl"
     whole.write_bytes(b"".join(lines))

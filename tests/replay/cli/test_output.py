@@ -77,14 +77,14 @@ def test_links_and_pipes_are_kept(archive: Path, tmp_path: Path) -> None:
 def test_unwritable_paths_are_refused(
     archive: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """The command refuses before it computes its output."""
+    """Each command refuses an empty path, a folder, and a path in a missing folder."""
     command, *rest = words
     for place in ("", tmp_path, tmp_path / "none" / "x"):
         assert "cannot be written (" in refusal(call(command, archive, *rest, "--file", place))
 
 
 def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
-    """A window of 60 columns wraps long values."""
+    """A window of 60 columns wraps a long value, and shows all of it."""
     shown = call("verify", archive, columns=60).out
     (cluster,) = call("verify", archive, "-o", "json").json
     assert cluster["head"] not in shown
@@ -93,7 +93,7 @@ def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
 
 @pytest.mark.parametrize("columns", sampled([40, 60], 40))
 def test_tables_of_sentences_break_between_words_in_narrow_windows(columns: int) -> None:
-    """No word of a finding is broken: where columns have no room, a row becomes lines."""
+    """No word of a finding is broken: a table that is too wide becomes a block of lines per row."""
     result = call("audit", HISTORIES / "odd-records-3.9.log.jsonl", columns=columns)
     shown = result.out.partition("\n\n")[0]
     assert max(map(len, shown.splitlines())) <= columns
@@ -111,7 +111,9 @@ def test_sentences_on_a_terminal_break_between_words() -> None:
     command = [sys.executable, "-m", "replay", *words]
     try:
         ended = subprocess.run(command, cwd=ROOT, env=narrow, stdout=terminal.theirs, check=False)
-    finally:  # `make quick` skips the test here: an open terminal would delay the end of the run
+    finally:
+        # Under `make quick`, `subprocess.run` skips the test. The thread of `Terminal` reads until
+        # this end of the terminal is closed; the test run would wait for the thread.
         os.close(terminal.theirs)
     terminal.close()
     assert ended.returncode == piped.code

@@ -26,7 +26,7 @@ NOBODY = "nobody=kafka://127.0.0.1:1"
 
 @pytest.mark.parametrize("sources", [(LIFE, NONE, ROLL), (NONE, LIFE, ROLL), (ROLL, LIFE, NONE)])
 def test_a_missing_log_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
-    """The command reports the added records of the others and the missing log, in any order."""
+    """The capture reports the missing log and archives the others, in any order of arguments."""
     result = call("capture", *sources, tmp_path, "-o", "json")
     assert {cluster["cluster"]: cluster["added"] for cluster in result.json} == {
         "life": 354,
@@ -40,7 +40,7 @@ def test_a_missing_log_stops_no_other(sources: tuple[str, ...], tmp_path: Path) 
 
 
 def test_an_archive_of_another_log_stops_no_other(tmp_path: Path) -> None:
-    """The refused capture leaves the other archive unchanged."""
+    """The refused capture leaves the archive of `life` unchanged; `roll` is archived."""
     assert call("capture", LIFE, tmp_path).code == 0
     before = content(tmp_path)
     other = f"life={HISTORIES / 'life-4.3.log.jsonl'}"
@@ -58,7 +58,7 @@ def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None
 
 
 def test_a_capture_ends_without_reachable_logs(tmp_path: Path) -> None:
-    """A capture ends if every log is a missing dump or an unknown cluster: it retries neither."""
+    """A capture ends if at first no log can be archived: no broker answers, and no dump exists."""
     with started("capture", NOBODY, NONE, tmp_path / "archive") as capture:
         shown, errors = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, shown) == (2, "")
@@ -77,7 +77,7 @@ def test_errors_contain_no_login(tmp_path: Path) -> None:
 
 
 class FollowingCapture:
-    """Capture that follows logs into one archive."""
+    """Running capture that archives growing logs into one archive."""
 
     def __init__(self, folder: Path, process: "Popen[str]") -> None:
         self._folder = folder
@@ -131,7 +131,7 @@ def torn(manifest: Path) -> bytes:
 
 
 def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
-    """A failing cluster is retried at every look and delays no other."""
+    """A failing cluster is tried again with each capture of the others, and delays none of them."""
     with following(tmp_path, "bad", "good") as capture:
         whole = torn(capture.manifest("bad", 1))
         for number in (2, 3):  # `bad` was certainly read before record 3 was archived
@@ -153,7 +153,7 @@ def test_a_cluster_unreachable_at_the_start_is_retried(tmp_path: Path) -> None:
 
 
 def test_a_following_capture_says_so(tmp_path: Path) -> None:
-    """A following capture prints that it continues."""
+    """A capture prints that it captures growing logs again, and how often."""
     asyncio.run(write_config(tmp_path / "a.db", b"connector-1"))
     log = f"a={tmp_path / 'a.db'}"
     with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
@@ -165,7 +165,7 @@ def test_a_following_capture_says_so(tmp_path: Path) -> None:
 
 
 def test_a_capture_waits_for_the_end_of_an_outage(tmp_path: Path) -> None:
-    """The capture retries even if no other log is left."""
+    """The capture retries a cluster even if the other log, a dump, is archived completely."""
     with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
         assert capture.stderr is not None
         lines = [capture.stderr.readline() for _ in range(3)]
@@ -214,7 +214,7 @@ def manifests(archive: Path, cluster: str) -> list[Path]:
 
 
 def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
-    """Tables and JSON show the other clusters."""
+    """Table and JSON show the other clusters; JSON also has the reason for the failure."""
     torn(manifests(archive, "b")[0])
     result = call("verify", archive, "-o", "json")
     assert refusal(result).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
@@ -252,12 +252,12 @@ def heads(sound: Path) -> dict[str, str]:
 
 
 def head_options(*heads: str) -> list[str]:
-    """Options of the command, one per head."""
+    """Options `--head`, one per hash of a manifest."""
     return [word for head in heads for word in ("--head", head)]
 
 
 def test_every_given_head_is_searched(sound: Path, heads: dict[str, str]) -> None:
-    """A head is searched in one cluster's chain or in all; older heads are accepted, too."""
+    """A head is searched in the chain of a named cluster (`a=HASH`), or else in all chains."""
     own = [f"{cluster}={head}" for cluster, head in heads.items()]
     first = call("verify", sound, *head_options(*own, *heads.values()))
     assert first.code == 0
@@ -268,7 +268,7 @@ def test_every_given_head_is_searched(sound: Path, heads: dict[str, str]) -> Non
 
 
 def test_a_missing_end_of_a_chain_is_found(archive: Path, heads: dict[str, str]) -> None:
-    """Each chain with a given head is checked."""
+    """Only a given head reveals that a chain has lost its last manifest."""
     first, last = manifests(archive, "a")
     last.unlink()
     unseen = call("verify", archive)
@@ -302,6 +302,6 @@ def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> 
 
 
 def test_an_unreadable_cluster_is_reported_once(archive: Path, heads: dict[str, str]) -> None:
-    """The error is reported once, also with a given head."""
+    """An unreadable cluster gives one error line, also with its head."""
     torn(manifests(archive, "b")[0])
     assert "is no manifest" in refusal(call("verify", archive, *head_options(f"b={heads['b']}")))

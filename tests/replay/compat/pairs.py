@@ -1,6 +1,7 @@
 """For each of the nineteen situations, a log that shows it and a similar log that does not.
 
-The two differ as little as possible: only in the fact that the rule checks.
+A situation is a pattern of records that matters in some release changes; its rule detects it
+(`replay.compat.situations`). The two logs differ only in the fact that the rule checks.
 """
 
 from typing import NamedTuple
@@ -40,7 +41,7 @@ ENVELOPE = {"schema": {"type": "struct"}, "payload": {"properties": {"name": "a"
 
 
 def restarted(*instances: str) -> Planted:
-    """Connector with two tasks that was restarted with them; all have reported since."""
+    """Connector restarted with its two tasks; only the given instances have reported since."""
     log = running(tasks=2).status("task-a-0", "RUNNING").status("task-a-1", "RUNNING")
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
     for instance in instances:
@@ -65,7 +66,7 @@ def fenced(tasks: int) -> Planted:
 
 
 def own_topic(topic: str) -> Planted:
-    """Connector with its own offsets topic, newer than the last copy in the workers' topic."""
+    """Connector with the setting `offsets.storage.topic`; only this topic has the newest offset."""
     log = Planted().config("a", **{"offsets.storage.topic": topic}).tasks("a", 1)
     return log.offset("a", 1).offset("a", 2, topic)
 

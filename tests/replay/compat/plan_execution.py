@@ -1,8 +1,8 @@
 """Execution of a plan line by line, as in a shell, on a log in a file.
 
 Lines with `controlplane` run it: a dry run gives the records, which are then written. This module
-imitates kcat and Kafka's scripts; perl is the real program. It also does the work of the absent
-workers: it commits tasks anew and reports restarts.
+imitates printf, kcat and Kafka's scripts; the filters (grep, perl) are the real programs. The
+module also does the work of the absent workers: it commits tasks anew and reports restarts.
 """
 
 import json
@@ -44,7 +44,7 @@ class PlanTarget:
         """Topics that commands of the plan have created."""
         config = fold(in_order(self.log), Profile.of("kip"), exactly_once=True).config
         self._made = {name: config.tasks.get(name, {}) for name in config.connectors}
-        """The tasks that each connector makes of its config."""
+        """Task configs that each connector generates from its config."""
 
     def carry_out(self, plan: Iterable[PreparationStep], roll: ReleaseChange) -> list[str]:
         """Execute every command of a plan; return the comments, which are for people."""

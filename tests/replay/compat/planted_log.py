@@ -52,12 +52,12 @@ class Planted:
         return self.put(CONFIG, f"commit-{name}", {"tasks": number})
 
     def status(self, instance: str, state: str | None, **fields: Any) -> "Planted":
-        """Write a status of `connector-a` or `task-a-0`."""
+        """Write a status of an instance, such as `connector-a` or `task-a-0`; None: a tombstone."""
         value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **fields}
         return self.put(STATUS, f"status-{instance}", None if state is None else value)
 
     def active(self, name: str, topic: str) -> "Planted":
-        """Write a topic that a connector uses."""
+        """Write the status record of a topic that a connector uses."""
         value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         return self.put(STATUS, f"status-topic-{topic}:connector-{name}", {"topic": value})
 

@@ -1,4 +1,8 @@
-"""Verdicts that follow from divergences and hazards, without a known situation."""
+"""Verdicts that follow from divergences and hazards, without a known situation.
+
+A divergence is a difference between the states that two releases read. A hazard is a record at
+which a worker fails, or which members of a group read differently.
+"""
 
 import pytest
 
@@ -51,7 +55,7 @@ def test_an_empty_log_is_compatible() -> None:
 
 
 def test_unassigned_comes_before_running() -> None:
-    """During a worker's replacement the status is UNASSIGNED, unless it is FAILED."""
+    """During a worker's replacement the status is UNASSIGNED, unless it is FAILED or missing."""
     log = running().config("b").status("connector-b", "FAILED").config("c")
     views = {
         connector.connector: connector.views
@@ -178,7 +182,7 @@ def test_a_difference_in_reports_heals() -> None:
 
 
 def test_a_record_that_stops_workers_of_the_target_release_is_unsafe() -> None:
-    """Up to release 3.3, a task config without properties stops each worker that starts."""
+    """Before release 3.3, a task config without properties stops each worker that starts."""
     log = running().put(CONFIG, "task-a-0", {})
     back = assessment_of(log, "3.9", "3.2")
     assert (back.verdict, dangers(back)) == (ReleaseVerdict.UNSAFE, [Danger.STOPS_WORKER])
@@ -187,13 +191,16 @@ def test_a_record_that_stops_workers_of_the_target_release_is_unsafe() -> None:
 
 
 def test_a_record_stops_restarted_workers() -> None:
-    """Running workers survive the record; starting ones of any release do not."""
+    """A record with which no worker of either release can start is reported.
+
+    Running workers may have survived it, but the change starts new ones.
+    """
     log = running().put(CONFIG, "task-a-0", {})
     assert dangers(assessment_of(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
 
 
 def test_hazards_of_both_releases_are_not_reported() -> None:
-    """A commit without a number costs a batch in every release."""
+    """A commit without a number makes workers of both releases lose the rest of its poll batch."""
     log = running().put(CONFIG, "commit-a", {})
     assert not dangers(assessment_of(log, "3.4", "3.9"))
 

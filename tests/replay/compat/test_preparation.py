@@ -1,4 +1,4 @@
-"""A plan that is carried out keeps its promise and changes nothing else.
+"""A plan that is carried out makes the release change compatible, and changes nothing else.
 
 The verdict is COMPATIBLE after the steps before and during the change, or after all steps. Every
 connector afterwards does what it did before, with its config and its tasks.
@@ -148,7 +148,7 @@ ALWAYS_UNSAFE = {4, 15}
 """Situations in which each change is unsafe without its plan."""
 
 ABOUT_TARGETS = {3, 5}
-"""Situations whose plan restores a lost target state, and says so."""
+"""Situations whose plan restores a lost target state."""
 
 FOR_PEOPLE = {
     9: (
@@ -199,7 +199,7 @@ def test_a_plan_makes_the_change_compatible(name: str, tmp_path: Path) -> None:
 
 
 def committed(cluster: PlanTarget, change: ReleaseChange) -> ClusterState:
-    """State of members that see no aborted records."""
+    """State of workers of the newer release, with exactly-once support if it has that."""
     support = change.newer.exactly_once_support
     return fold(cluster.log, change.newer, exactly_once=support)
 
@@ -233,7 +233,7 @@ HISTORIES = (
 def test_a_plan_restores_the_states_of_a_recorded_log(
     name: str, goal: str, histories: Path, tmp_path: Path
 ) -> None:
-    """The plan restores all states, for members with and without exactly-once support."""
+    """The plan restores all states, for workers with and without exactly-once support."""
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))
     cluster = PlanTarget(log, tmp_path / "lab.log.jsonl")
@@ -314,7 +314,7 @@ def test_offset_filters_match_names_literally(name: str) -> None:
 
 
 def test_quiet_connectors_stay_quiet_afterwards(tmp_path: Path) -> None:
-    """The steps of situation 14 keep the targets that another situation restores."""
+    """The steps of situation 14 keep the target states that another situation restores."""
     for log, target in (
         (with_own_topic(quiet()).target("a", None), Target.PAUSED),
         (with_own_topic(stopped()).target("a", None), Target.STOPPED),
@@ -414,7 +414,7 @@ def test_commands_are_safe_for_any_connector_name() -> None:
 
 @pytest.mark.parametrize("name", ["a\tb", "a\nrm -rf $HOME", "a\0"])
 def test_a_key_with_a_line_break_becomes_a_comment(name: str) -> None:
-    """A key with a line break becomes a comment, not a command."""
+    """A key with a tab, a line break or a zero byte gives a comment, not a command."""
     for value, words in (('{"tasks":0}', '{"tasks":0}'), ("", "a tombstone")):
         line = append_command(CONFIG, 0, f"commit-{name}", value)
         assert line.startswith(f"# write {words} to {CONFIG}-0 under commit-a\\")

@@ -45,7 +45,7 @@ def test_both_releases_start_workers_in_a_rolling_change() -> None:
 
 
 def test_a_change_passes_each_line_that_differs() -> None:
-    """Both directions pass the same release lines, and each step keeps the mode."""
+    """Both directions go through the same release lines, and each step keeps the mode."""
     upward = steps_of(change("3.4.1", "3.9.1", RolloutMode.ROLLING))
     back = steps_of(change("3.9.1", "3.4.1", RolloutMode.ROLLING))
     names = [step.start.release for step in upward] + [upward[-1].goal.release]

@@ -1,4 +1,8 @@
-"""Situations with several forms, and the finding of each form."""
+"""Situations with several forms, and the finding of each form.
+
+A situation is a pattern of records that matters in some release changes. Each has a number in
+`replay.compat.situations`.
+"""
 
 import pytest
 
@@ -53,7 +57,7 @@ def test_the_newer_release_needs_offsets_in_the_own_topic() -> None:
 
 
 def test_the_older_release_needs_a_copy_of_the_offsets() -> None:
-    """A downgrade or a rolling change needs an up-to-date copy of the offsets."""
+    """A downgrade or a rolling change needs the newest offsets in the workers' topic, too."""
     log = own_topic("own")
     for start, goal, word in (
         ("3.9", "3.2", "stop"),
@@ -82,7 +86,7 @@ def test_aborted_offsets_in_an_own_topic_are_harmless() -> None:
 
 
 def test_a_resume_by_an_older_worker_says_whether_tasks_exist_again() -> None:
-    """Situation 2 differs before and after the tasks were generated again."""
+    """The sentence of situation 2 changes once the tasks were generated again."""
     log = stopped().target("a", {"state": "STARTED"})
     (observation,) = observed_situations(PAIRS[2], log, 2)
     assert observation.sighting.sentence.endswith("its worker generates its tasks again")
@@ -92,7 +96,7 @@ def test_a_resume_by_an_older_worker_says_whether_tasks_exist_again() -> None:
 
 @pytest.mark.parametrize(("number", "state"), [(2, "STARTED"), (3, "PAUSED")])
 def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
-    """A connector that was paused, recreated, or has no target state has no stop to forget."""
+    """Situations 2 and 3 need a stop that an older worker's target state has replaced."""
     by_older = {"state": state}
     for log in (
         running().target("a", V2_PAUSED).target("a", by_older),
@@ -121,7 +125,7 @@ def test_active_topics_are_left_behind() -> None:
 
 
 def test_producers_are_fenced_in_both_directions() -> None:
-    """Situation 9: a downgrade stops the connector; an upgrade prepares all workers."""
+    """Situation 9: a downgrade stops the connector; an upgrade sets all workers to `preparing`."""
     (observation,) = observed_situations(PAIRS[9], fenced(1), 9)
     assert [step.command for step in observation.sighting.steps] == [
         "controlplane stop --wait a",
@@ -158,7 +162,7 @@ def test_tasks_of_a_stopped_connector_may_be_dropped() -> None:
 
 
 def test_removed_target_states_are_recovered() -> None:
-    """Situation 5: an earlier record or a status gives the state; running connectors are exempt."""
+    """Situation 5 needs an earlier record or a status that shows a pause or a stop."""
     pair = PAIRS[5]
     for log, command in (
         (stopped().target("a", None), "controlplane stop a"),
@@ -174,7 +178,7 @@ def test_removed_target_states_are_recovered() -> None:
 
 
 def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
-    """An older worker would keep the tasks of a stopped connector ready."""
+    """An older worker reads PAUSED and would keep the tasks, paused; a second stop removes them."""
     pair = PAIRS[1]
     (observation,) = observed_situations(pair, running().target("a", STOPPED), 1)
     assert observation.sighting.severity is WARNING
@@ -182,7 +186,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
 
 
 def test_a_second_stop_repairs_a_stop_that_older_releases_ignore() -> None:
-    """A second stop repairs a foreign record with `state` STARTED and `state.v2` STOPPED."""
+    """A second stop repairs a record that older releases read as STARTED, and newer as STOPPED."""
     pair = PAIRS[1]
     (observation,) = observed_situations(
         pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1
@@ -192,14 +196,14 @@ def test_a_second_stop_repairs_a_stop_that_older_releases_ignore() -> None:
 
 
 def test_a_release_without_target_states_runs_stopped_connectors() -> None:
-    """Release 0.9 can keep a connector quiet only if it is deleted."""
+    """Release 0.9 runs every existing connector, so the plan deletes a stopped one."""
     (observation,) = observed_situations(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
     assert observation.sighting.severity is DANGER
     assert observation.sighting.steps[-1].command == "controlplane delete connector a"
 
 
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
-    """Situation 12 ends by itself if the connector runs; a downgrade brings the old tasks back."""
+    """Situation 12 is INFO if the connector runs, or if the new release drops no tasks."""
     pair = PAIRS[12]
     (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.severity is INFO
@@ -209,7 +213,7 @@ def test_tasks_of_a_running_connector_are_made_anew() -> None:
 
 
 def test_workers_generate_tasks_again() -> None:
-    """Situation 12: a running connector's worker makes its tasks anew, at once or later."""
+    """Situation 12: the connector's worker generates the tasks again, at once or after a pause."""
     pair = PAIRS[12]
     (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.sentence.endswith(
@@ -222,7 +226,7 @@ def test_workers_generate_tasks_again() -> None:
 
 
 def test_older_tasks_are_those_of_the_same_life() -> None:
-    """Situation 12 ignores deleted connectors and connectors without tasks."""
+    """Situation 12 ignores deleted connectors, tasks from before a deletion and empty task sets."""
     pair = PAIRS[12]
     assert not observed_situations(pair, running().gone("a"), 12)
     assert not observed_situations(pair, reused(again=False), 12)
@@ -230,7 +234,10 @@ def test_older_tasks_are_those_of_the_same_life() -> None:
 
 
 def test_a_deleted_connector_leaves_tasks() -> None:
-    """Situation 13 is reported before the name is used again; INFO if no release is affected."""
+    """Situation 13 is reported before and after the name is used again.
+
+    The severity is INFO if no worker that the change starts is affected.
+    """
     pair = PAIRS[13]
     log = running(tasks=2).gone("a")
     (observation,) = observed_situations(pair, log, 13)
@@ -248,7 +255,7 @@ def test_a_deleted_connector_leaves_tasks() -> None:
 
 
 def test_an_instance_that_never_reported_was_not_restarted() -> None:
-    """Situation 8: the restart request is the only record about the instance."""
+    """Situation 8: a task without any status was not restarted, if the request includes tasks."""
     log = running(tasks=1)
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
     (observation,) = observed_situations(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
@@ -273,7 +280,7 @@ def test_a_restart_of_failed_instances_expects_no_report_of_others() -> None:
 
 
 def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
-    """Members disagree although the aborted record only repeats the state before it."""
+    """Workers of a group disagree, although the aborted record only repeats the state before it."""
     pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (observation,) = observed_situations(pair, log, 15)
@@ -281,7 +288,7 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
 
 
 def test_members_are_brought_together_by_any_record() -> None:
-    """Any new record brings members together: the plan repeats a record or creates a connector."""
+    """Any new record ends the disagreement: a repeated request, or a new connector."""
     pair = PAIRS[15]
     alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
     commands = [
@@ -295,13 +302,13 @@ def test_members_are_brought_together_by_any_record() -> None:
 
 @pytest.mark.parametrize(("number", "goal"), [(16, "2.8"), (19, "3.9")])
 def test_a_change_from_2_0_has_neither_situation_16_nor_19(number: int, goal: str) -> None:
-    """From 2.0, a change to 2.8 needs no other converters, and one to 3.9 no newer brokers."""
+    """Situation 16 needs a release from 3.0 on, and 19 one from 4.1 on; these goals are older."""
     pair = PAIRS[number]._replace(start="2.0", goal=goal)
     assert not observed_situations(pair, pair.planted, number)
 
 
 def test_a_value_that_is_no_object_is_no_envelope() -> None:
-    """Text, numbers and lists are malformed values, not envelopes."""
+    """A list is a malformed value, not an envelope, even with the words of an envelope."""
     pair = PAIRS[16]
     log = running().put(CONFIG, "connector-b", ["payload", "schema"])
     assert not observed_situations(pair, log, 16)
@@ -320,7 +327,7 @@ def test_each_connector_has_its_own_aborted_records() -> None:
 
 
 def test_a_session_key_matters_only_in_rolling_changes() -> None:
-    """With all workers stopped in between, the session key does not matter."""
+    """With all workers stopped in between, the session key is information only."""
     pair = PAIRS[10]
     (mixed,) = observed_situations(pair, pair.planted, 10)
     assert mixed.sighting.sentence.endswith("the whole group falls back to unsigned ones")
@@ -331,7 +338,7 @@ def test_a_session_key_matters_only_in_rolling_changes() -> None:
 
 
 def test_active_topics_of_a_downgrade_are_information() -> None:
-    """The active topics of a living connector are information only."""
+    """In a downgrade, the active topics of an existing connector are information only."""
     pair = PAIRS[11]._replace(start="2.8", goal="2.4")
     (observation,) = observed_situations(pair, running().active("a", "t"), 11)
     assert observation.sighting.severity is INFO

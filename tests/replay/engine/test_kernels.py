@@ -1,4 +1,7 @@
-"""Kernels give the result of plain code: a dict, and the core's choice of live records."""
+"""Kernels, which reduce Arrow tables, keep the same rows as plain Python code.
+
+The plain code is a dict by key, and the core's `live_records`.
+"""
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -18,7 +21,7 @@ from tests.laws.entries import logs, profiles, statuses
 
 
 def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[HeldRows]:
-    """Entries of one partition as runs; each run has its own key dictionary."""
+    """Entries of one partition as runs of rows; if `encoded`, each has its own key dictionary."""
     if not entries:
         return []
     table = table_of([batch_of(entries)])
@@ -47,7 +50,7 @@ cuts = st.lists(st.integers(0, 40), max_size=4)
 def test_the_kernel_keeps_the_last_row_of_each_key(
     entries: list[Entry], where: list[int], aborted: bool, encoded: bool
 ) -> None:
-    """The kernel keeps the rows of a dict in offset order, with null keys and tombstones."""
+    """The kernel keeps each key's last row in offset order; null keys and tombstones count, too."""
     last: dict[bytes | None, Entry] = {}
     for entry in entries:
         if aborted or not entry.aborted:
@@ -78,7 +81,7 @@ def test_partitions_give_the_same_together_as_alone(
 def test_remaining_rows_have_the_live_records_of_all_rows(
     entries: list[Entry], where: list[int], first: Profile, second: Profile
 ) -> None:
-    """`live_records` gives the same for all rows and for the remaining rows."""
+    """`live_records` finds the same rows in all rows and in those that `counting_rows` keeps."""
     table = counting_rows(runs_of(entries, where), (first, second), aborted=True)
     keys, values = table.column("key").to_pylist(), table.column("value").to_pylist()
     offsets, times = table.column("offset").to_pylist(), table.column("timestamp").to_pylist()

@@ -45,7 +45,7 @@ DAY_MS = 86_400_000
 
 
 def observed(steps: list[StoryStep]) -> dict[str, list[Profile]]:
-    """Moments of a story with answers, and the releases that answered."""
+    """Moments at which a recorded story has workers' answers, with the releases that answered."""
     releases = {step.worker: step.release for step in steps if step.release is not None}
     releases_by_moment: dict[str, list[Profile]] = {}
     for step in steps:
@@ -66,7 +66,8 @@ def vector(step: StoryStep) -> str:
 def test_engine_and_service_agree_at_every_observed_point(name: str, tmp_path: Path) -> None:
     """Engine and service agree for each recorded release at each observed point.
 
-    `make test` alternates between winners and segments from point to point.
+    Derived files (snapshots, and winners: the rows of a segment that may still count) save reads of
+    segments. `make test` allows them at every other point; `make prove` tests both ways at each.
     """
     entries = recorded_entries(name)
     log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
@@ -159,7 +160,10 @@ def test_engine_and_service_agree_about_random_logs(
 
 
 def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] | str:
-    """States, or `unknown moment` if topics that are not read may hold the record."""
+    """States, or `unknown moment` if the moment is refused.
+
+    The record may lie in a topic that is not read, because no config names it.
+    """
     try:
         return states()
     except UnknownMoment:
@@ -169,7 +173,10 @@ def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] 
 @settings(max_examples=EXAMPLES // 2, phases=PHASES)
 @given(logs(), st.data())
 def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataObject) -> None:
-    """Service and archive agree about any vector."""
+    """Service and archive agree about a vector of end offsets.
+
+    The archive refuses an end of configs before its first config record, except 0.
+    """
     log = spread(log)
     ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}
     for topic in ("connect-offsets", "connect-status"):

@@ -27,7 +27,7 @@ WHOLE = LocalOptions(derived=False)
 
 
 def long_log(days: int) -> list[Entry]:
-    """A connector is configured every hour; two source partitions progress."""
+    """Log of a connector with a new config, and two new source offsets, every hour."""
     log = []
     for hour in range(24 * days):
         time_ms = FIRST_MS + hour * HOUR_MS
@@ -64,7 +64,10 @@ def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: Archiv
 def test_a_plan_reads_the_nearest_snapshot_and_later_rows(
     cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
-    """The plan reads half a day, and two rows in place of the three days before it."""
+    """The plan reads half a day; a snapshot replaces the rows of the three days before it.
+
+    Winners (rows that may still count) replace a segment of offsets.
+    """
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster).plan(moment, KIP)
     explanation = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
@@ -79,7 +82,7 @@ def test_a_plan_reads_the_nearest_snapshot_and_later_rows(
 def test_without_snapshots_every_row_before_the_moment_is_read(
     cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
-    """The plan without snapshots reads all rows and gives the same answer."""
+    """The plan without snapshots reads all rows before the moment, and gives the same answer."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster, WHOLE).plan(moment, KIP)
     explanation = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
@@ -110,14 +113,20 @@ def test_states_with_and_without_snapshots_are_equal(
 
 
 def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> None:
-    """The snapshot is stored under the first of the releases that read alike."""
+    """The plan of each release uses folded configs from the snapshot.
+
+    The snapshot has them once for all releases that read alike.
+    """
     for release in ("2.3", "3.4", "3.9", "3.9.1", "4.3"):
         plan = LocalEngine(cluster).plan(None, [Profile.of(release)])
         assert plan.folded == ("connect-configs",), release
 
 
 def test_folded_configs_are_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
-    """Offsets are rows in the snapshot: the folded configs may even be missing."""
+    """A snapshot has its offsets as rows, and the configs as states in a file of its own.
+
+    A plan for offsets alone does not read that file, which may be missing.
+    """
     cluster = archive(tmp_path, log, SegmentSizes(8, 4))
     snapshots = list(cluster.snapshots)
     assert len(snapshots) == 3
@@ -152,7 +161,7 @@ def test_a_time_reads_one_row_group_of_each_partition(cluster: ArchivedCluster) 
 def test_a_record_that_comes_late_lies_behind_the_snapshot(
     tmp_path: Path, log: list[Entry]
 ) -> None:
-    """A late record lies after the snapshot by offset; both plans read it correctly."""
+    """A late record has an offset after the snapshot; plans with and without snapshots read it."""
     archive(tmp_path, log, SegmentSizes(8, 4))
     late = [
         Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),
@@ -167,7 +176,7 @@ def test_a_record_that_comes_late_lies_behind_the_snapshot(
 
 
 def test_no_moment_lies_before_the_first_record(tmp_path: Path) -> None:
-    """A later segment may begin with an earlier time."""
+    """A time before the first record is refused, also if a later segment has an earlier time."""
     times = [FIRST_MS + 9, *(FIRST_MS + 9 for _ in range(7)), FIRST_MS]
     log = [Entry("connect-configs", 0, at, ms, b"k", b"{}") for at, ms in enumerate(times)]
     cluster = archive(tmp_path, log, SegmentSizes(8, 4))

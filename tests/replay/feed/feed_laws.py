@@ -38,7 +38,10 @@ def archived(folder: Path, entries: Sequence[Entry], name: str = NAME) -> None:
 
 
 def looks_at(entries: Sequence[Entry], random: Random, number: int) -> Iterator[list[Entry]]:
-    """Growing log at several looks, in the order of writing or partition by partition."""
+    """Records of a growing log at each of several captures.
+
+    The log grows in the order of writing, or by different numbers of records per partition.
+    """
     reached = {(entry.topic, entry.partition): 0 for entry in entries}
     together = 0
     for look in range(1, number + 1):

@@ -1,4 +1,7 @@
-"""A feed adds up to the archive after every batch, for any looks at the log."""
+"""A feed's changes add up to the archive's state and findings after every batch.
+
+Each batch follows a capture of a growing log.
+"""
 
 import re
 from pathlib import Path
@@ -38,7 +41,7 @@ LOOKS = 4
 
 @pytest.mark.parametrize("name", sampled(STORIES, *USUAL))
 def test_feeds_of_recorded_clusters_add_up(name: str, tmp_path: Path) -> None:
-    """State, digest and findings are right after each of a few random looks."""
+    """State, digest and findings are right after each of a few captures of a growing log."""
     options = {"exactly_once": name in EXACTLY_ONCE}
     for entries in looks_at(recorded_entries(name), Random(name), LOOKS):
         archived(tmp_path, entries)
@@ -100,7 +103,7 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
     archived(tmp_path, early)
     feed_in(tmp_path).advance()
     archived(tmp_path, [*early, *late[:50]])
-    feed_in(tmp_path).advance()  # the horizon of its audits lies after the early records
+    feed_in(tmp_path).advance()  # its stored audits have passed the early records
     old = [*(tmp_path / "archive").glob("cluster=*/topic=*/*/*.parquet")]
     archived(tmp_path, [*early, *late])
     expected = archive_in(tmp_path).summaries().column("digest").to_pylist()
@@ -115,7 +118,10 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
 
 
 def test_a_late_record_makes_later_batches_wait(tmp_path: Path) -> None:
-    """A late record makes a batch audit all records again, and quadruples `patience_ms`."""
+    """A record later than `patience_ms` makes a batch audit all records again.
+
+    The batch also quadruples `patience_ms`.
+    """
     entries = recorded_entries("roll-3.4-3.9-3.4")
     configs = [entry for entry in entries if entry.topic == "connect-configs"]
     hour_ms = 3_600_000
@@ -138,7 +144,7 @@ def test_a_late_record_makes_later_batches_wait(tmp_path: Path) -> None:
 
 
 def _last_ms(path: Path) -> int:
-    """Greatest time in a segment, or in its winners."""
+    """Greatest time in a segment, or in the file of its winners (rows that may still count)."""
     return int(max(pq.read_table(path).column("timestamp").to_pylist()))
 
 

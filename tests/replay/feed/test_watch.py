@@ -22,7 +22,7 @@ ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
 
 def watched(folder: Path, *options: object) -> CommandResult:
-    """Print all archived records so far."""
+    """Run `watch --once`: print the changes since the checkpoint, or all without a checkpoint."""
     return call("watch", folder / "archive", "--once", *options)
 
 
@@ -88,7 +88,7 @@ def test_each_change_is_printed_once(tmp_path: Path) -> None:
 
 
 def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
-    """`watch` can omit mild findings; the tables keep them."""
+    """`--least warning` omits milder findings; the number in the batch's row includes them."""
     archived(tmp_path, recorded_entries("life-3.9"))
     printed = watched(tmp_path, "--least", "warning", "-o", "json")
     severities = {row["severity"] for row in rows_in(printed, "finding_changes")}
@@ -98,7 +98,7 @@ def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_tables_in_a_folder_of_their_own_need_a_checkpoint(tmp_path: Path) -> None:
-    """Tables in a folder of their own need a durable checkpoint, too."""
+    """`--folder`, the folder of the tables, needs `--checkpoint`, too."""
     archived(tmp_path, ENTRIES)
     places = ("--checkpoint", tmp_path / "checkpoint", "--folder", tmp_path / "out")
     assert watched(tmp_path, *places).code == 0
@@ -132,7 +132,7 @@ def test_a_path_without_an_archive_is_refused(tmp_path: Path, options: tuple[str
 
 
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
-    """`watch` prints one sentence, exits with code 2 and writes nothing."""
+    """An archive older than the checkpoint gives one sentence and exit code 2; no file changes."""
     archived(tmp_path, ENTRIES)
     progress = ("--checkpoint", tmp_path / "checkpoint")
     assert watched(tmp_path, *progress).code == 0
@@ -146,7 +146,7 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_watch_continues_until_ctrl_c(tmp_path: Path) -> None:
-    """`watch` prints records that a capture adds; Ctrl-C ends it with exit code 130."""
+    """`watch` prints a batch for what a capture adds; Ctrl-C ends it with exit code 130."""
     archived(tmp_path, ENTRIES[:60])
     with started("watch", tmp_path / "archive", "--every", "0.1") as process:
         assert process.stdout is not None

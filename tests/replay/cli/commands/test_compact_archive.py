@@ -18,7 +18,7 @@ LOOKS = 3
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of a few looks, which no test changes."""
+    """Archive that a few captures of a growing log have written; no test changes it."""
     folder = tmp_path_factory.mktemp("sound")
     looks(folder, ENTRIES, LOOKS)
     return folder
@@ -26,7 +26,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(sound: Path, tmp_path: Path) -> Path:
-    """Copy of an archive of a few looks."""
+    """Copy of that archive, which a test may change."""
     return shutil.copytree(sound, tmp_path / "small")
 
 
@@ -46,7 +46,8 @@ def test_json_has_the_numbers_before_and_after(small: Path) -> None:
     assert (done["remaining"], done["merged"]) == (0, True)
     assert done["removed"] > 20
     assert done["head"] == cluster_in(small).chain.head
-    assert len(content(small)) == done["files"][1] + 1  # and a file in the first manifest's place
+    # `files` leaves out the signpost: it replaces the first manifest and names the merged one.
+    assert len(content(small)) == done["files"][1] + 1
 
 
 def test_the_table_prints_numbers_before_and_after(small: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_same_release_is_no_change(dump: Any) -> None:
 
 
 def test_a_patch_release_reports_no_leftover_tasks(dump: Any) -> None:
-    """Both releases give a deleted connector's tasks to its successor: no finding."""
+    """Both patches give a deleted connector's tasks to a new one of its name: no finding."""
     path = dump(running("gone", tasks=2).gone("gone").config("a").tasks("a", 1))
     result = run("compat", path, "--from", "3.6.1", "--to", "3.6.2", "--cluster", "lab")
     assert result.exit_code == 0
@@ -175,7 +175,7 @@ def test_an_unreadable_cluster_is_an_error_in_junit(dump: Any, tmp_path: Path) -
 
 
 def test_a_change_passes_every_release_line(dump: Any) -> None:
-    """The change passes all release lines in between; the worst of them sets the verdict."""
+    """`--transitive` splits the change at the release lines between; the worst verdict counts."""
     path = dump(QUIET)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive", "-o", "json")
     document = json.loads(result.stdout)
@@ -211,7 +211,7 @@ def test_secrets_are_hidden(dump: Any) -> None:
 
 
 async def served(path: Path) -> None:
-    """Embedded log of a stopped service."""
+    """Write the embedded log of a stopped service."""
     log = await SqliteLog.open(path)
     await log.create_topic(CONFIG, 1)
     await log.put([entry for entry in stopped().entries if entry.topic == CONFIG])
@@ -248,7 +248,7 @@ def test_topics_may_have_other_names(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: str) -> None:
-    """The sentence names the mistake and the remedy; exit code 2."""
+    """The error names the mistake, with exit code 2 and without a traceback."""
     result = run("compat", dump(stopped()), *words)
     assert result.exit_code == 2
     assert sentence in result.stderr

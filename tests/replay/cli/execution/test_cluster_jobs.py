@@ -64,7 +64,7 @@ COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
 
 @pytest.mark.slow
 def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
-    """Archives, reports and kept answers contain configs with secrets."""
+    """Only the owner may read archives, reports and results: they contain configs with secrets."""
     umask = os.umask(0)
     try:
         assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
@@ -129,7 +129,7 @@ def test_one_cluster_of_an_archive_is_printed_as_a_log(fleet: Path) -> None:
 
 
 def test_archives_and_logs_can_be_audited_together(fleet: Path, tmp_path: Path) -> None:
-    """Each log keeps its name; an ambiguous name is refused."""
+    """Each log keeps its name; ambiguous names and options are refused."""
     result = call(*AUDIT, fleet, ROLL, "-o", "json")
     assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
     for words, sentence in (
@@ -148,7 +148,7 @@ def test_archives_and_logs_can_be_audited_together(fleet: Path, tmp_path: Path) 
 
 
 def test_an_archive_knows_topics_of_other_names(tmp_path: Path) -> None:
-    """The archive knows the topics; positions name the kind of topic."""
+    """An archive stores its topics' names. A position in the config topic `ours` is `config@57`."""
     log = tmp_path / "ours.log.jsonl"
     log.write_text(ROLL.read_text(encoding="utf-8").replace("connect-configs", "ours"))
     call("capture", f"ours={log}", tmp_path / "fleet", "--config-topic", "ours", "--once")
@@ -236,7 +236,7 @@ def test_unreadable_folders_are_named(
     "words", [("state",), ("timeline",), ("history", "--connector", "a"), ("state", "--explain")]
 )
 def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str, ...]) -> None:
-    """Commands answer for the readable clusters. Without any, the error names the first reason."""
+    """Commands print the readable clusters and one error; without such clusters, only the error."""
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
     result = call(*words, fleet, "-o", "json")
@@ -252,14 +252,14 @@ ASKED = [
     *(("state", "--explain"), ("report", "--to", PAGE)),
     ("diff", "--profile", "3.4", "--to-profile", "3.9"),
 ]
-"""Every command that asks an archive."""
+"""Commands that read an archive and answer a question about it."""
 
 
 @pytest.mark.parametrize("words", ASKED, ids=lambda words: " ".join(words[:2]))
 def test_a_cluster_without_its_manifests_is_named(
     fleet: Path, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster without manifests is named, exit code 2; commands answer for the others."""
+    """A cluster without manifests is named, with exit code 2; most commands print the others."""
     monkeypatch.chdir(tmp_path)
     for manifest in (fleet / "cluster=east" / "_manifest").iterdir():
         manifest.unlink()
@@ -282,11 +282,11 @@ def test_altered_files_are_never_used(fleet: Path) -> None:
     assert "was altered" in refusal(call(*AUDIT, fleet, "--cluster", "east"))
 
 
-# --- resuming -----------------------------------------------------------------------------------
+# --- resuming: `--resume` keeps the answer for each finished cluster in a folder ------------------
 
 
 def forged(folder: Path, cluster: str, sentence: str) -> None:
-    """Alter a kept answer, so that a test sees its use."""
+    """Alter the kept answer for a cluster, so that a test sees its use."""
     (path,) = folder.glob(f"{cluster}-*.json")
     document = json.loads(path.read_bytes())
     document["findings"][0]["sentence"] = sentence
@@ -294,7 +294,7 @@ def forged(folder: Path, cluster: str, sentence: str) -> None:
 
 
 def test_kept_answers_are_used(fleet: Path, tmp_path: Path) -> None:
-    """A kept answer is used while archive, release and moment stay the same."""
+    """A kept answer is used while archive, release, moment and `--exactly-once` stay the same."""
     words = (*LINT, fleet, "--resume", tmp_path / "kept")
     first = call(*words)
     assert call(*words) == first
@@ -336,7 +336,7 @@ def test_kept_answers_give_the_same_output(
 
 @pytest.mark.parametrize("words", sampled([LINT, AUDIT, COMPAT], LINT))
 def test_jobs_keep_the_output_order(words: tuple[str, ...], fleet: Path) -> None:
-    """The output keeps its order with any `--jobs`, and reports one damaged cluster."""
+    """The output is the same with `--jobs 2`, also that about a damaged cluster."""
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
     alone = call(*words, fleet, "-o", "json")
     assert alone == call(*words, fleet, "-o", "json", "--jobs", "2")
@@ -344,7 +344,7 @@ def test_jobs_keep_the_output_order(words: tuple[str, ...], fleet: Path) -> None
 
 
 class InterruptedLooks(msgspec.Struct, frozen=True):
-    """Looks at two clusters; raises KeyboardInterrupt at the third."""
+    """Job that answers for two clusters, and raises KeyboardInterrupt for the third."""
 
     def __call__(self, log: ClusterRecords) -> Topics:
         if log.cluster == "west":
@@ -356,7 +356,7 @@ class InterruptedLooks(msgspec.Struct, frozen=True):
 def test_ctrl_c_keeps_finished_clusters(
     *, kept: bool, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message after Ctrl-C has the progress and says how to resume."""
+    """The message after Ctrl-C has the progress; `--resume` keeps answers for finished clusters."""
     clusters = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
     job: ClusterJob[Any] = ClusterJob("looking", InterruptedLooks(), Topics)
     with pytest.raises(SystemExit) as ended:
@@ -400,7 +400,7 @@ for log in sys.argv[1:]:
     except SystemExit as end:
         print(end.code, file=sys.stderr)
 """
-"""Check of each argument without pyarrow; prints the exit codes on standard error."""
+"""`replay lint` of each argument without pyarrow, with its exit code on standard error."""
 
 
 def test_logs_need_no_pyarrow(tmp_path: Path) -> None:

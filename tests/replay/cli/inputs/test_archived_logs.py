@@ -55,7 +55,7 @@ def test_capture_reports_its_work(archive: Path) -> None:
 
 
 def test_a_dump_is_named_after_its_file(tmp_path: Path) -> None:
-    """The default cluster name of a dump is its file name without the format."""
+    """The default cluster name of a dump is its file name without `.log.jsonl`."""
     assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3.9"
 
 
@@ -127,7 +127,7 @@ def test_verify_accepts_only_heads_of_its_chain(archive: Path) -> None:
 
 
 def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
-    """Gaps give exit code 1, but are no flaws."""
+    """`verify` prints gaps with exit code 1: the archive itself is intact."""
     lines = LIFE.read_text().splitlines(keepends=True)
     configs = [line for line in lines[1:] if '"connect-configs"' in line]
     (tmp_path / "c.jsonl").write_text("".join(configs[:10]))
@@ -166,7 +166,7 @@ def test_table_and_parquet_have_the_same_rows(archive: Path, tmp_path: Path) -> 
 
 
 def test_a_record_selects_the_clusters_of_its_connector(archive: Path) -> None:
-    """`--as-of` a record selects the clusters that had the connector then."""
+    """`--as-of config@3` lists every cluster; one without the connector at that time has no row."""
     result = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
     connectors = [cluster["states"][0]["connectors"] for cluster in result.json]
     assert [[row["connector"] for row in rows] for rows in connectors] == [["orders"], []]
@@ -265,7 +265,7 @@ def test_a_folder_without_archive_is_an_error(command: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("arguments", [(), ("l.db",)])
 def test_a_capture_without_archive_is_refused(arguments: tuple[str, ...]) -> None:
-    """The error names both arguments: click would report the first one as missing."""
+    """The error names both arguments; click itself would name only one."""
     result = call("capture", *arguments)
     assert (result.code, result.err.splitlines()[-1]) == (2, "Error: give LOG and ARCHIVE")
 
@@ -284,7 +284,7 @@ BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
 def test_missing_packages_are_named(missing: str) -> None:
-    """The error names the missing package and its installation; other commands work."""
+    """The error names the missing package and the command that installs it."""
     done = without((missing,), "state", "x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"Error: this needs {missing}, which is not installed here: {BY_PIP}\n"
@@ -336,7 +336,7 @@ def test_commands_import_no_pandas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", sampled(["replay", "spark"], "spark"))
 def test_the_install_command_installs_the_extra(extra: str) -> None:
-    """The installed packages satisfy the command; it needs no index and downloads none."""
+    """The command names the packages of the extra; the installed ones satisfy it."""
     program, *words = shlex.split(install_command(extra))
     assert (program, words[0]) == ("pip", "install")
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]
@@ -347,7 +347,7 @@ def test_the_install_command_installs_the_extra(extra: str) -> None:
 
 
 def test_unwritable_places_are_refused(tmp_path: Path) -> None:
-    """An archive path that is a file is refused; the file stays."""
+    """An archive or a table at an unwritable path is refused; no file is added or replaced."""
     (tmp_path / "file").write_text("not ours")
     sentence = refusal(call("capture", f"life={LIFE}", tmp_path / "file"))
     assert "file cannot be written (Not a directory)" in sentence

@@ -1,4 +1,4 @@
-"""Gaps: records removed before they were archived. Questions about a later time report them."""
+"""Gaps: records removed before they were archived. Answers about a later moment report them."""
 
 from pathlib import Path
 
@@ -26,9 +26,9 @@ def without(lost: range) -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cluster from which records had been removed.
+    """Archive of a cluster with one gap, and of the cluster `roll` without gaps.
 
-    Compaction also removed some, which is no gap.
+    Compaction also removed records of the first cluster, which is no gap.
     """
     folder = tmp_path_factory.mktemp("gaps") / "archive"
     capture(folder, log_of(without(range(LOST.start, len(LIFE)))))
@@ -69,7 +69,11 @@ def vector(end: int) -> str:
 def test_a_time_reports_the_gap_before_it(
     archive: Path, moment: str | None, *, is_reported: bool
 ) -> None:
-    """A time also reports the gap right before it, because the lost records have no known time."""
+    """A moment reports the gaps before it.
+
+    A time also reports the gap right after the last record up to it. The times of the lost records
+    are unknown, so they may belong before that time.
+    """
     gaps = missing(cluster_in(archive), moment)
     assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_reported else ())
 
@@ -138,7 +142,7 @@ def test_kept_answers_still_report_gaps(archive: Path, tmp_path: Path) -> None:
 
 
 def test_many_gaps_are_counted(tmp_path: Path) -> None:
-    """Tables show the first gaps, JSON all."""
+    """Standard error has the first gaps and the number of the others; JSON has all gaps."""
     number = SHOWN + 3
     for offset in range(0, 2 * number + 1, 2):
         capture(tmp_path, log_of([Entry(CONFIG, 0, offset, offset, b"k", b"v")]))
