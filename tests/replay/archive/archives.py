@@ -51,7 +51,7 @@ def capture_into(store: ArchiveStore, log: MemoryLog) -> CaptureResult:
 
 
 def log_of(entries: Sequence[Entry]) -> MemoryLog:
-    """Log of these entries, with the topics that every cluster has."""
+    """Log of these entries; its config topic always exists, even without a record."""
     log = asyncio.run(memory_log(list(entries)))
     if not any(entry.topic == Topics().config for entry in entries):
         asyncio.run(log.create_topic(Topics().config, 1))

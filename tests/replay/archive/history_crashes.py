@@ -1,4 +1,6 @@
-"""Captures of a history, each in a process that is killed some steps later than the one before.
+"""Captures of the second half of a history, each killed some steps later than the one before.
+
+A step is an operation on a file of the archive.
 
 Usage: python -m tests.replay.archive.history_crashes FOLDER HISTORY EVERY
 """
@@ -22,7 +24,7 @@ def first_of(history: str) -> list[Entry]:
 
 
 def main(folder: Path, history: str, every: int) -> None:
-    """Archive half of a history, then all of it; kill each run some steps later."""
+    """Archive half of a history; kill the capture of the rest, some steps later each time."""
     entries = first_of(history)
     half = entries[: len(entries) // 2]
     at_every_step(

@@ -1,4 +1,6 @@
-"""Merges, each in a process that is killed some steps later than the process before.
+"""Merges, each killed some steps later than the one before.
+
+A step is an operation on a file of the archive.
 
 Usage: python -m tests.replay.archive.merge_crashes FOLDER HISTORY EVERY
 """
@@ -14,7 +16,7 @@ LOOKS = 3
 
 
 def main(folder: Path, history: str, every: int) -> None:
-    """Archive a history in a few looks, then merge; kill each merge some steps later."""
+    """Archive a history in a few captures; kill the merge, some steps later each time."""
     entries = first_of(history)
     at_every_step(folder, lambda into: looks(into, entries, LOOKS), merged, every)
 

@@ -33,7 +33,7 @@ KIP = [Profile.of("kip")]
 _CONFIG = Topics().config
 
 LARGER = SegmentSizes(40, 16)
-"""Sizes with which a merge makes one segment of several that have the sizes `archives.SMALL`."""
+"""Sizes for merges: several segments of the sizes `archives.SMALL` become one."""
 
 
 def merge(store: ArchiveStore, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Removal]:
@@ -49,7 +49,7 @@ def merged(folder: Path, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Rem
 def earlier_merge(store: ArchiveStore, name: str) -> None:
     """Merge as earlier versions did: the manifest lists the offsets that each append has read.
 
-    The archive must not have been merged in the present form.
+    The archive must contain no merged manifest in the form of the current version.
     """
     reaches = tuple(
         replace(reach, partial=is_partial(manifest, reach), read_at_ms=read_at_ms(manifest, reach))
@@ -84,7 +84,7 @@ def two_looks(store: ArchiveStore, entries: Sequence[Entry]) -> ArchiveStore:
 
 
 def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
-    """Append of one more record, not yet committed."""
+    """Appender with one more record, not yet committed, and this record."""
     appender = Appender(store, NAME, Topics(), "kept", SMALL)
     end = appender.end_of(_CONFIG, 0)
     assert end is not None
@@ -107,7 +107,7 @@ def held(store: ArchiveStore) -> dict[str, bytes]:
 
 
 def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
-    """States at a moment, with and without files that are derived from segments, or the refusal."""
+    """States at a moment, with and without files derived from segments; else the error's text."""
     try:
         return [
             replayed(cluster, moment, PROFILES, LocalOptions(derived=derived))

@@ -16,7 +16,7 @@ from tests.ports import free_ports
 from tests.replay.archive.buckets import Bucket
 
 S3PROXY = "org.gaul:s3proxy:4.0.0:jar:jar-with-dependencies"
-"""Jar of the server, without further dependencies (100 MB)."""
+"""Jar of the server; it contains all its dependencies (100 MB)."""
 
 MAIN = "org.gaul.s3proxy.Main"
 IDENTITY, CREDENTIAL = "archivist", "a-secret-of-this-test"

@@ -65,7 +65,7 @@ def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_different_record_at_the_same_offset_is_refused(tmp_path: Path, goes_on: bool) -> None:
-    """A capture that reads from the log's beginning or the archive's end finds the conflict."""
+    """A capture from the log's beginning, or from the last archived record, finds the conflict."""
     archive(tmp_path, configs(0, 1, 2))
     with pytest.raises(ArchiveConflict, match="configs@2 cannot be archived: another record"):
         capture(tmp_path, log_of([*configs(0, 1), *configs(2, 3, value=b"[]")]), goes_on=goes_on)
@@ -120,7 +120,7 @@ def test_a_concurrent_append_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_keeps_its_topics_and_secret_policy(tmp_path: Path) -> None:
-    """A capture with other topic names or another policy for secrets is refused."""
+    """An archive refuses appends with other topic names or another policy for secrets."""
     archive(tmp_path, configs(0))
     with pytest.raises(ArchiveConflict, match="secrets in the archive of fleet-1 are kept"):
         capture(tmp_path, log_of(configs(0, 1)), secrets=dropped_secrets(Topics()))
@@ -130,7 +130,7 @@ def test_an_archive_keeps_its_topics_and_secret_policy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä"])
 def test_a_cluster_name_must_be_a_safe_folder_name(tmp_path: Path, name: str) -> None:
-    """A cluster name that leaves the archive, or that a shell must quote, is refused."""
+    """A cluster name must follow the rules for names of Kafka topics, because it names a folder."""
     with pytest.raises(NoArchive, match="cannot be the name of a cluster"):
         capture(tmp_path, log_of(configs(0)), name=name)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Appends killed by `kill -9` at every step: no record is lost or doubled."""
+"""Appends killed by `kill -9`: no record is lost or doubled."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from controlplane.core.releases.profiles import Profile
 from replay.archive.verification import verified
 from tests.conftest import PROVE
-from tests.recorded_requests import HISTORIES
+from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import archived, capture, cluster_in, log_of, replayed, served
 from tests.replay.archive.history_crashes import FEW, first_of
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
@@ -17,7 +17,10 @@ HISTORY = "roll-3.4-3.9-3.4"
 
 
 def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
-    """A killed append counts as a whole or not at all; a second process completes the archive."""
+    """A killed append counts as a whole or not at all; the next capture completes the archive.
+
+    Only `make prove` kills at every step (operation on a file); other runs kill at every 8th step.
+    """
     command = [
         sys.executable,
         "-W",
@@ -52,11 +55,18 @@ def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
 
 
 def test_a_second_kill_after_the_cleanup_loses_nothing(tmp_path: Path) -> None:
-    """The second capture removes the draft of the first before its own manifest counts."""
+    """The second capture removes the first one's draft; a kill after its commit loses nothing.
+
+    A draft is a manifest under a temporary name; a commit links it under its own name.
+    """
     log = HISTORIES / f"{HISTORY}.log.jsonl"
     words = ("replay", "capture", f"lab={log}", str(tmp_path))
     manifests = tmp_path / "cluster=lab" / "_manifest"
     killed_at(before_manifest(0), *words)
     assert list(manifests.glob("*.json")) == []
+    assert len(list(manifests.glob(".*-draft"))) == 1
     killed_at(behind_manifest(0), *words)
     assert len(list(manifests.glob("*.json"))) == 1
+    assert len(list(manifests.glob(".*-draft"))) == 1, "only the second draft is left"
+    result = verified(cluster_in(tmp_path, "lab"))
+    assert (result.flaws, result.records) == ((), len(recorded_entries(HISTORY)))

@@ -1,4 +1,7 @@
-"""Merges of an archive: fewer files, the same answers, and a chain that still proves the past."""
+"""Merges of an archive: fewer files, the same answers, and earlier heads that stay verifiable.
+
+A look is a capture up to the end of the log. A head is the hash of the last manifest.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +32,7 @@ SIZES = st.sampled_from([SegmentSizes(10, 4), LARGER, SegmentSizes()])
 
 
 def moments(log: list[Entry]) -> Iterator[str | None]:
-    """Each record of the config topic, each time, and the end."""
+    """Yield moments: the end, each record of the config topic, and the time of each record."""
     yield None
     for entry in log:
         if entry.topic == Topics().config:
@@ -42,7 +45,7 @@ def moments(log: list[Entry]) -> Iterator[str | None]:
 def test_merges_change_no_answer(
     log: list[Entry], plan: list[SegmentSizes | None], data: st.DataObject
 ) -> None:
-    """Random looks with merges give the same answers as an archive without merges."""
+    """Random looks with merges between them give the same answers as these looks without merges."""
     log = [entry for entry in log if entry.topic != "own"]
     with TemporaryDirectory() as plain_folder, TemporaryDirectory() as small_folder:
         plain, small = Path(plain_folder), Path(small_folder)
@@ -67,7 +70,7 @@ def test_merges_change_no_answer(
 
 
 def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
-    """A recorded history, stretched over weeks and captured in many looks, keeps its answers."""
+    """A merge of many looks changes no answer; the recorded history is stretched to 17 days."""
     entries = lasting_days(recorded_entries(HISTORY))
     looks(tmp_path / "small", entries, LOOKS)
     before = archive(tmp_path / "one", entries)

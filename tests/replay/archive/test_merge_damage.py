@@ -59,7 +59,7 @@ def small(sound: Path, tmp_path: Path) -> Path:
 def test_a_damaged_original_is_named_and_nothing_is_removed(
     small: Path, damage: Callable[[Path], None], sentence: str
 ) -> None:
-    """The merge names the damaged file, and changes no file."""
+    """The merge reports the damage, and changes no file."""
     damage(small)
     before = content(small)
     assert sentence in refusal(call("compact-archive", small))
@@ -206,7 +206,10 @@ def test_a_file_without_readings_is_named(small: Path) -> None:
 
 
 def test_a_missing_merged_manifest_is_named(small: Path) -> None:
-    """The error names the missing merged manifest: a file at the first manifest's path names it."""
+    """The error names the missing merged manifest.
+
+    The file at the first manifest's path refers to it.
+    """
     merged(small)
     (small / BASE).unlink()
     assert f"{BASE} is missing: restore it and all manifests after it" in refusal(
@@ -215,7 +218,7 @@ def test_a_missing_merged_manifest_is_named(small: Path) -> None:
 
 
 def test_opening_reads_no_replaced_manifest(small: Path) -> None:
-    """Opening an archive reads no replaced manifest, even if a killed merge has left it."""
+    """Opening an archive reads no replaced manifest, not even one that a killed merge has left."""
     expected = call("state", small)
     Merger(FolderStore(str(small)), NAME).run()
     for number in range(1, LOOKS + 1):
@@ -286,7 +289,7 @@ def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
 
 
 def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
-    """Manifests of earlier versions lack hashes of records; `verify` counts unproven segments."""
+    """`verify` reports segments whose records it cannot prove: earlier versions stored no hash."""
     head = ""
     for path in sorted((small / f"cluster={NAME}" / "_manifest").glob("*.json")):
         document = msgspec.json.decode(path.read_bytes())

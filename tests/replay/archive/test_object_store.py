@@ -60,7 +60,7 @@ COMMANDS = {
 }
 """Commands about the archive, with their options, and the expected exit codes."""
 
-IN_FOUR_WAYS = [
+FOLDER_COMPARISONS = [
     words
     if words[0] in {"verify", "state", "history", "audit"}
     # Other commands read an archive as `history` and `audit` do.
@@ -69,15 +69,17 @@ IN_FOUR_WAYS = [
 ]
 """All commands; those with the marker `prove` run in `make prove` only."""
 
-IN_TWO_WAYS = [
+MISSING_MANIFEST_COMMANDS = [
     words if words[0] in {"history", "lint"} else pytest.param(words, marks=pytest.mark.prove)
     for words in COMMANDS
 ]
-"""All commands. In `make test` only two run: `history`, which stops at the first error, and
-`lint`, which reports each cluster."""
+"""All commands; in `make test` only two run, the others in `make prove`.
+
+`history` stops at the first error; `lint` reports each cluster.
+"""
 
 
-@pytest.mark.parametrize("words", IN_FOUR_WAYS, ids=lambda words: " ".join(words[:2]))
+@pytest.mark.parametrize("words", FOLDER_COMPARISONS, ids=lambda words: " ".join(words[:2]))
 def test_commands_print_the_same_as_for_a_folder(
     store: Bucket, archives: tuple[str, Path], words: tuple[str, ...]
 ) -> None:
@@ -112,11 +114,11 @@ def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -
     return where
 
 
-@pytest.mark.parametrize("words", IN_TWO_WAYS, ids=lambda words: " ".join(words[:2]))
+@pytest.mark.parametrize("words", MISSING_MANIFEST_COMMANDS, ids=lambda words: " ".join(words[:2]))
 def test_a_cluster_without_its_manifests_is_named(
     store: Bucket, without_manifests: str, words: tuple[str, ...]
 ) -> None:
-    """The error names a cluster without manifests, although the store keeps no empty folder."""
+    """The error names a cluster without manifests, although no `_manifest` folder is left."""
     name, *options = words
     result = call(name, without_manifests, *options, *store.conf())
     assert result.code == 2
@@ -370,9 +372,10 @@ def test_a_name_is_taken_once(store: Bucket) -> None:
 
 
 def check_names_are_taken_once(settings: HadoopSettings, where: str) -> None:
-    """At most one of several concurrent writers takes a name, and the store has its content.
+    """At most one of several concurrent writers takes a name; the name has that writer's content.
 
-    A name that no writer took can be taken later; no claim of a name remains.
+    A name that no writer took can be taken later. No claim (an object that reserves a name)
+    remains.
     """
     contents = [f"{number}".encode() for number in range(4)]
     got = 0
@@ -405,7 +408,7 @@ def objects(store: Bucket, tmp_path: Path) -> BucketStore:
 
 
 def test_a_taken_name_is_refused_without_leftovers(objects: BucketStore) -> None:
-    """The second writer of a name is refused. No claim, an object that reserves a name, remains."""
+    """The second writer of a name is refused, and no claim remains."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
 

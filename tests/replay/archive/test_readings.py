@@ -1,8 +1,8 @@
 """Readings of a merged archive, and their size.
 
 A reading is a range of offsets that an append has read. A look is one or more readings, up to the
-end that the log has then. Merges join looks without missing offsets. Each other look takes about
-one byte.
+end that the log has then. Merges join looks without missing offsets. A look with missing offsets
+stays separate and takes about one byte.
 """
 
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> Non
 
 
 def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: Path) -> None:
-    """Looks stay joined after retention has removed records, so that segments lack offsets."""
+    """Looks stay joined, although retention has removed records and segments lack their offsets."""
     cluster = looked_at(tmp_path, 10, 1)
     result = Merger(cluster.store, NAME, retention=older_than(0, 5)).run()
     assert [expired.records for expired in result.expired] == [5, 5, 5]
@@ -135,13 +135,13 @@ def test_a_look_with_lost_offsets_stays_apart(
     ("looks", "spans"),
     [
         pytest.param([([0], 1), ([], 3), ([], 5), ([5], 6)], [], id="markers alone"),
-        pytest.param([([0], 3), ([5], 7)], [(2, 6, 2)], id="markers on both sides of a border"),
+        pytest.param([([0], 3), ([5], 7)], [(2, 6, 2)], id="markers on both sides of a look's end"),
     ],
 )
 def test_markers_at_the_end_of_a_look_leave_no_offset_unknown(
     looks: list[tuple[list[int], int]], spans: list[tuple[int, int, int]], tmp_path: Path
 ) -> None:
-    """Markers before a record of the look leave offsets unknown; markers at its end do not."""
+    """Markers before a record of a look leave offsets unknown; markers at the look's end do not."""
     store = FolderStore(str(tmp_path))
     for offsets, end in looks:
         appender = Appender(store, NAME, Topics())
@@ -160,7 +160,7 @@ def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> No
     """An append counts as a reading of partitions without new records, which its manifest omits.
 
     Hour 10's manifest omits partition 0. The next reading, at hour 20, is still not late: less than
-    `PROMPT_MS` (12 hours) have passed.
+    `PROMPT_MS` (12 hours) have passed since hour 10.
     """
     for merges in (False, True):
         store = FolderStore(str(tmp_path / str(merges)))

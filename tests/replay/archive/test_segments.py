@@ -1,4 +1,4 @@
-"""Layout of segments: the encodings that are fastest to read by measurement."""
+"""Layout of segments: the encodings that measurements showed to be fastest to read."""
 
 from io import BytesIO
 
@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 from replay.archive.segments.segment_files import SCHEMA, encoded_rows
 
 ROWS = 200_000
-"""Number of rows whose keys outgrow Parquet's own limit of a dictionary, 1 MB."""
+"""Number of rows whose keys outgrow Parquet's default limit of a dictionary, 1 MB."""
 
 
 def test_columns_have_dictionaries_and_differences() -> None:
-    """Each row group has its keys once, offsets and times as differences, and is compressed."""
+    """Each row group stores a key once, and offsets and times as differences; it is compressed."""
     keys = [
         b'["connector-%05d",{"table":"inventory.customers"}]' % (row // 4) for row in range(ROWS)
     ]

@@ -62,7 +62,7 @@ class PlantedLog:
         return self
 
     def by(self, principal: str, command_id: str) -> "PlantedLog":
-        """Write the headers of our control plane on later records."""
+        """Give later records the headers with which our control plane marks its commands."""
         names = "controlplane-command-id", "controlplane-principal"
         values = command_id.encode(), principal.encode()
         self._headers = tuple(zip(names, values, strict=True))
@@ -110,7 +110,7 @@ class PlantedLog:
     def status(
         self, instance: str, state: str, worker: str = "w1", generation: int = 1, trace: str = ""
     ) -> "PlantedLog":
-        """Write a status of `connector-a` or `task-a-0`."""
+        """Write a status of a connector or task, for example `connector-a` or `task-a-0`."""
         value = {
             "state": state,
             "trace": trace or None,
@@ -120,7 +120,7 @@ class PlantedLog:
         return self.put(TOPICS.status, f"status-{instance}", value)
 
     def active(self, name: str, topic: str) -> "PlantedLog":
-        """Write a topic that a connector uses."""
+        """Write the record of a topic that a connector uses."""
         value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         return self.put(TOPICS.status, f"status-topic-{topic}:connector-{name}", {"topic": value})
 

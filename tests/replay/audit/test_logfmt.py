@@ -40,7 +40,10 @@ FACTS = st.dictionaries(
 
 @given(FACTS)
 def test_every_line_of_our_logger_is_read_back(facts: dict[str, Any]) -> None:
-    """The reader restores quotes, backslashes, line breaks and spaces."""
+    """The reader restores quotes, backslashes and spaces.
+
+    Line breaks and other unprintable characters stay escaped.
+    """
     written = line("request", **facts)
     as_json = json.loads(line("request", "json", **facts))
     assert is_logfmt(written)
@@ -57,7 +60,7 @@ COMMAND = {"principal": "ada", "reason": None, "records": 2, "command_id": "17",
 
 @pytest.mark.parametrize("log_format", FORMATS)
 def test_requests_and_commands_of_our_log_lines_are_read(log_format: LogFormat) -> None:
-    """Both values of `--log-format` give the same events; reads and refusals give none."""
+    """Both values of `--log-format` give the same events; GET requests and refusals give none."""
     stopped = {"method": "PUT", "target": "/compat/3.9/connectors/a%20b/stop", "status": 204}
     lines = [
         line("request", log_format, **REQUEST, **stopped),

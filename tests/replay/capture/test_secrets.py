@@ -74,7 +74,7 @@ def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
 
 
 def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None:
-    """The dropped or encrypted session key is still base64, so workers can read its record."""
+    """The replacement of a session key is base64, too, so workers can still read the record."""
     record = b'{"key":"c2VjcmV0","algorithm":"HmacSHA256","creation-timestamp":1}'
     for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         value = through(secrets, config(record, b"session-key"))

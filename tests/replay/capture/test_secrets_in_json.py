@@ -377,7 +377,7 @@ def test_sealed_parts_of_a_text_can_be_opened(
 ) -> None:
     """Decryption of each sealed part (`${encrypted:…}`) restores the text.
 
-    The redacted sealed text equals the text redacted twice.
+    Redaction of the sealed text gives the same as two redactions of the original text.
     """
     sealed = json_codec.decode(through(modes[1], json_codec.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
@@ -430,7 +430,7 @@ def test_sealed_parts_of_a_text_can_be_opened(
 def test_only_secrets_change(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes, archived: bytes
 ) -> None:
-    """Values without a secret stay byte for byte; one with a secret is written anew.
+    """A value without a secret stays byte for byte; a value with a secret is rewritten.
 
     An unreadable rest of a record is replaced as a whole if it holds a secret.
     """

@@ -1,4 +1,8 @@
-"""Random logs that a cleaner compacts between looks, with their full logs."""
+"""Archives of random logs that are compacted between looks, each with its full log.
+
+A look is a capture up to the end of the log. The full log has every record that a worker would have
+read since the first look.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -55,17 +59,17 @@ OFFSETS: tuple[KeyValue, ...] = (
 )
 
 MARKERS = 0.1
-"""Share of records that follow the marker of a transaction."""
+"""Share of records before which an offset is skipped, as if it held a transaction marker."""
 
 LOSING = 0.3
-"""Share of partitions that lose records, each time a log loses some."""
+"""Share of partitions that lose records each time that the log loses records."""
 
 HOUR_MS = 3_600_000
 TOMBSTONE_MS = 24 * HOUR_MS
 """Default of Kafka's `delete.retention.ms`, in milliseconds."""
 
 PAUSES_HOURS = ((0, 0, 0, 1), (0, 0, 0, 0, 0, 1, 5, 30))
-"""Pauses between two writes, of a busy cluster and of one that rests for more than a day."""
+"""Pauses between two writes: of a busy cluster, and of one that sometimes rests for 30 hours."""
 
 
 RECORDS = (
@@ -78,7 +82,7 @@ RECORDS = (
 def random_log(random: Random, size: int = 50) -> list[Entry]:
     """Random writes under few keys, so that records replace each other.
 
-    Each key has one partition. Transactions use the missing offsets for their markers.
+    Each key has one partition. Some offsets are skipped, as if they held transaction markers.
     """
     ends: dict[PartitionId, int] = defaultdict(int)
     log = []
@@ -105,7 +109,7 @@ def random_log_anywhere(seed: int, size: int = 50) -> list[Entry]:
 
 
 class LossyArchive(NamedTuple):
-    """Archive, and the log that a worker would have read since the first look."""
+    """Archive, and the full log that a worker would have read since the first look."""
 
     cluster: ArchivedCluster
     reference: list[Entry]
@@ -213,7 +217,7 @@ class CleanedCluster:
 
 
 def commit_at(store: ArchiveStore, appender: Appender, ms: int) -> bool:
-    """Write the manifest of an append as if at a time; return False if nothing is new."""
+    """Commit an append, with `ms` as its time of writing; return False if nothing is new."""
     made = appender.commit()
     if made is None:
         return False

@@ -58,7 +58,7 @@ def archived(folder: Path, log: list[Entry]) -> Path:
 def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
     compacted: Path, moment: str, *, is_reported: bool
 ) -> None:
-    """The state is certain before the hole, and again from the end of the look on."""
+    """The state is certain before the first hole, and again from the end of the look on."""
     result = call("state", compacted, "--as-of", moment, "-o", "json")
     assert result.code == 0
     assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_reported
@@ -94,7 +94,7 @@ def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
 
 
 def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None:
-    """Only a's first config lies before the hole; c and d may be older than their first records."""
+    """Only a's first config lies before the holes; c and d may be older than their first record."""
     result = call("timeline", compacted, "-o", "json")
     rows = [row for row in result.json[0]["intervals"] if row["aspect"] == "config"]
     certainty_by_record = {
@@ -132,7 +132,7 @@ def test_digests_compute_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
-    """A connector behind the hole was first seen; one before it was created."""
+    """Connectors behind the first hole are reported as first seen; the one before it as created."""
     document = call("audit", compacted, "-o", "json").json
     begun = {
         finding["connector"]: finding["kind"]
@@ -145,7 +145,7 @@ def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
 
 
 def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
-    """The first look ended without the connector, and no record before its own is missing."""
+    """Connector e is new: the previous look ended without it, and its own look lacks no record."""
     archived(compacted_later.parent, config(*FIRST, *LATER, connector("e")))
     document = call("audit", compacted_later, "-o", "json").json
     kinds = {

@@ -1,4 +1,7 @@
-"""Law: an answer marked as certain equals the answer from the full log."""
+"""Law: an answer marked as certain equals the answer from the full log.
+
+The full log has every record that a worker would have read since the first look (capture).
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -81,7 +84,7 @@ def folded(entries: Iterable[Entry], profile: Profile) -> ClusterState:
 
 
 def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
-    """Compare each certain answer with the answer from the full log; count them by topic."""
+    """Compare certain answers with those of the full log; count answers by topic and certainty."""
     certainty, local = ArchiveCertainty(archive.cluster), LocalEngine(archive.cluster)
     counted: Counter[tuple[str, bool]] = Counter()
     for ends in cuts(archive.cluster, random):
@@ -98,11 +101,11 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
 
 @pytest.mark.parametrize("first", sampled(range(0, 40, PER_TEST), 0))
 def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
-    """Certain answers equal those of the full log, for random cleanings and captures."""
+    """Certain answers equal those of the full log, for random compactions and captures."""
     counted: Counter[tuple[str, bool]] = Counter()
     for seed in range(first, first + PER_TEST):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
-    assert len(counted) == 2 * len(PARTITIONS)  # each topic is certain at times, and at times not
+    assert len(counted) == 2 * len(PARTITIONS)  # each topic is certain at some cuts only
 
 
 @pytest.mark.parametrize("seed", sampled(range(8), 0, 1, 2, 3))

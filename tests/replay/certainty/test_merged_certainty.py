@@ -34,7 +34,7 @@ class RandomMerges:
         self._left = self._random.randint(0, 3)
 
     def __call__(self, store: ArchiveStore) -> None:
-        """Merge the archive at random moments, a limited number of times."""
+        """Merge the archive with a probability of 40 %; do nothing after the last merge."""
         if self._left and self._random.random() < 0.4:
             self._left -= 1
             self.merge(store)
@@ -71,7 +71,7 @@ def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) 
 def test_retentions_add_only_their_own_doubts(
     first: int, tmp_path: Path, *, is_losing: bool
 ) -> None:
-    """A removed record counts as archived, so joined looks stay joined."""
+    """Retentions add only their own doubts, because a removed record counts as archived."""
     for seed in range(first, first + PER_TEST):
         plain, thin = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"thin-{seed}")
         merges = RandomMerges(seed, retains=True)
@@ -85,7 +85,10 @@ def test_retentions_add_only_their_own_doubts(
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Path) -> None:
-    """Such manifests have every reading; the next merge moves the readings into a file."""
+    """The next merge moves the readings from an earlier version's manifest into their own file.
+
+    A reading is a range of offsets that an append has read. No answer about certainty changes.
+    """
     moved = 0
     for seed in range(first, first + PER_TEST):
         moments = Random(f"earlier merges {seed}")

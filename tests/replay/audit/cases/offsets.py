@@ -27,7 +27,7 @@ def position_fell() -> PlantedLog:
 
 @holds("offsets-regressed", WARNING, "a", "offsets@1")
 def file_fell() -> PlantedLog:
-    """A source returns to an earlier file by number, and to an earlier position."""
+    """A source returns to a file with a lower number, and to a lower position."""
     log = PlantedLog().running("a").offset("a", {"file": "binlog.000010", "pos": 9})
     return log.offset("a", {"file": "binlog.000009", "pos": 4})
 

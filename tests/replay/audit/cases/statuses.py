@@ -79,7 +79,7 @@ def old_owner_still_reports() -> PlantedLog:
 
 @holds("two-owners", DANGER, "a", "status@1", "status@2")
 def both_in_one_generation() -> PlantedLog:
-    """Two workers report RUNNING for one task in generation 5, which the second joined before."""
+    """`w2` is in generation 5; then `w1` and `w2` both report the task RUNNING in generation 5."""
     log = PlantedLog().config("a").tasks("a", 1).status("connector-a", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 5)
 
@@ -124,7 +124,7 @@ def group_restarted() -> PlantedLog:
 
 @resembles("two-owners")
 def group_restarted_and_reached_the_number() -> PlantedLog:
-    """After `w1` reported generation 6, a restarted group reaches 5; `w2` joined 5 only then."""
+    """`w1` reports generation 6; later, `w2` joins generation 5 of the restarted group."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 6)
     log.status("connector-b", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w2", 5)
@@ -153,7 +153,7 @@ def two_groups() -> PlantedLog:
 
 @resembles("two-clusters-one-topic")
 def one_group_that_restarted() -> PlantedLog:
-    """All workers stop in generation 40; the group restarts at 3 and passes 40."""
+    """All workers stop in generation 40; the restarted group reports 3, and later passes 40."""
     log = PlantedLog().config("a").status("connector-a", "RUNNING", "w1", 2)
     log.status("connector-a", "RUNNING", "w2", 40).status("connector-a", "RUNNING", "w1", 3)
     for generation in range(4, 45):
@@ -164,7 +164,7 @@ def one_group_that_restarted() -> PlantedLog:
 
 @resembles("two-clusters-one-topic")
 def groups_that_restart() -> PlantedLog:
-    """The group stops three times, and counts from 1 again each time; `w1` starts first."""
+    """The group restarts three times at generation 1; `w1` always rejoins first."""
     log = PlantedLog().config("a")
     for turn in range(3):
         log.status("connector-b", "RUNNING", "w2", 40 + turn)
@@ -174,7 +174,7 @@ def groups_that_restart() -> PlantedLog:
 
 @resembles("two-clusters-one-topic")
 def returns_in_a_lower_generation() -> PlantedLog:
-    """Three times a late report of the old group arrives; then all workers are in the new group."""
+    """Three times, a late report of the old group arrives between reports of the new group."""
     log = PlantedLog().config("a")
     for _ in range(3):
         log.status("connector-a", "RUNNING", "w1", 1).status("connector-b", "RUNNING", "w2", 40)
