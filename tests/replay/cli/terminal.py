@@ -45,12 +45,12 @@ class Terminal:
     def close(self) -> None:
         """Stop reading once the last writer has closed the terminal."""
         self._looking.join(PATIENCE_S)
-        assert not self._looking.is_alive(), "a process still has it open"
+        assert not self._looking.is_alive(), "a process still has the terminal open"
         os.close(self._ours)
 
 
 class TerminalResult(NamedTuple):
-    """Output of a command to a terminal and elsewhere, and its exit code."""
+    """Output of a command on its terminal and on standard output, and its exit code."""
 
     terminal: str
     out: str
@@ -85,7 +85,7 @@ class Running(NamedTuple):
         raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.screen_text!r}")
 
     def interrupted(self) -> TerminalResult:
-        """Press Ctrl-C, which all its processes receive; wait until all have ended."""
+        """Press Ctrl-C, which all processes of the command receive; wait until they have ended."""
         os.killpg(self.process.pid, signal.SIGINT)
         out, _ = self.process.communicate(timeout=PATIENCE_S)
         self.terminal.close()

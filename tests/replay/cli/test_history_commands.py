@@ -81,7 +81,7 @@ def test_a_timeline_in_parquet_has_the_rows_of_json(archive: Path, tmp_path: Pat
 
 
 def test_every_config_record_has_the_digests_of_all_releases(archive: Path) -> None:
-    """The rows of each config record cover all releases; a row has those with equal digests."""
+    """Each config record has a row per digest; the row lists the releases with this digest."""
     (timeline,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
     ).json
@@ -93,6 +93,7 @@ def test_every_config_record_has_the_digests_of_all_releases(archive: Path) -> N
         assert sorted(chain(*(digest["releases"] for digest in behind))) == sorted(
             timeline["releases"]
         )
+        assert len({digest["digest"] for digest in behind}) == len(behind)
     assert call("timeline", archive, "--digests", "--offsets").code == 2
     result = call("timeline", archive, "--cluster", "roll", "--digests")
     assert result.out.count("config@") == 19
@@ -108,7 +109,7 @@ def test_digests_in_parquet_have_the_rows_of_json(archive: Path, tmp_path: Path)
 
 
 def test_diff_shows_differences_between_moments(archive: Path) -> None:
-    """Each difference has its causing record; exit code 1 means that there are differences."""
+    """`diff` prints the differences. Exit code 1: there are some. 0: there are none."""
     result = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     assert result.code == 1
     assert "STARTED → STOPPED" in result.out

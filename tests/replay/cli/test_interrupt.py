@@ -15,11 +15,11 @@ pytestmark = pytest.mark.slow
 RECORDS = 40_000
 """Number of records with which every command takes seconds."""
 
-ENCRYPTED, BEFORE = 6_000, 1_000
-"""Numbers of records: of a log whose capture is interrupted, and of its beginning.
+ENCRYPTED = 6_000
+"""Number of records of the log whose capture is interrupted; few, as encryption takes time."""
 
-An earlier capture archives the beginning. Encryption makes captures slow, so the log is short.
-"""
+BEFORE = 1_000
+"""Number of records of that log that an earlier capture has archived."""
 
 CONNECTORS = 50
 
@@ -84,7 +84,7 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
 def test_queries_end_at_once(
     archive: Path, words: tuple[str, ...], says: str, sentence: str
 ) -> None:
-    """Ctrl-C ends each query with its sentence; the archive stays unchanged."""
+    """Ctrl-C ends each query with one sentence; the archive stays unchanged."""
     before = content(archive)
     command, *options = words
     with running(command, archive, *options) as command_run:

@@ -112,8 +112,9 @@ def test_sentences_on_a_terminal_break_between_words() -> None:
     try:
         ended = subprocess.run(command, cwd=ROOT, env=narrow, stdout=terminal.theirs, check=False)
     finally:
-        # Under `make quick`, `subprocess.run` skips the test. The thread of `Terminal` reads until
-        # this end of the terminal is closed; the test run would wait for the thread.
+        # The guard of `make quick` (`tests.no_processes`) skips the test when it starts a process.
+        # Even then this end must be closed: the thread of `Terminal` reads until it is, and the
+        # test run waits for the thread.
         os.close(terminal.theirs)
     terminal.close()
     assert ended.returncode == piped.code

@@ -61,7 +61,7 @@ def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str,
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_situations_are_seen_in_an_archive(number: int, tmp_path: Path) -> None:
-    """A situation is seen once in its own log, and never in a similar log."""
+    """A situation is reported once for its own log, and not for the similar log."""
     pair = PAIRS[number]
     for name, log in (("planted", pair.planted), ("alike", pair.alike)):
         archived(tmp_path / name, "lab", log.entries)

@@ -1,4 +1,4 @@
-"""Captures of several logs, archives of several clusters: a failing one stops no other."""
+"""Captures of several logs, `verify` of several clusters: a failing one stops no other."""
 
 import asyncio
 import shutil

@@ -279,7 +279,10 @@ def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedP
 
 
 BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
-"""Command with the requirements of pyproject.toml; it needs neither a clone nor a wheel."""
+"""Install command with the requirements of pyproject.toml.
+
+It needs neither a clone nor a wheel of this project.
+"""
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
@@ -336,7 +339,7 @@ def test_commands_import_no_pandas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", sampled(["replay", "spark"], "spark"))
 def test_the_install_command_installs_the_extra(extra: str) -> None:
-    """The command names the packages of the extra; the installed ones satisfy it."""
+    """The command names the extra's packages; the installed versions satisfy its requirements."""
     program, *words = shlex.split(install_command(extra))
     assert (program, words[0]) == ("pip", "install")
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]

@@ -39,13 +39,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at(offset: int, ms: int = 0) -> str:
-    """Time of a config record, plus some milliseconds."""
+    """Timestamp of a config record, plus some milliseconds."""
     (entry,) = (entry for entry in LIFE if (entry.topic, entry.offset) == (CONFIG, offset))
     return str(entry.timestamp + ms)
 
 
 def vector(end: int) -> str:
-    """Vector that names configs alone."""
+    """Vector with the end offset of the config topic alone."""
     return f'{{"{CONFIG}":[{end}]}}'
 
 
@@ -69,17 +69,18 @@ def vector(end: int) -> str:
 def test_a_time_reports_the_gap_before_it(
     archive: Path, moment: str | None, *, is_reported: bool
 ) -> None:
-    """A moment reports the gaps before it.
+    """Every gap with lost records that precede the moment, or may precede it, is reported.
 
-    A time also reports the gap right after the last record up to it. The times of the lost records
-    are unknown, so they may belong before that time.
+    A moment is a record (`config@9`), a vector of end offsets, or a timestamp; None: the end. A
+    timestamp also reports the gap that directly follows the last record before or at it. The
+    timestamps of the lost records are unknown and may be earlier.
     """
     gaps = missing(cluster_in(archive), moment)
     assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_reported else ())
 
 
 def test_a_record_bounds_no_times_of_other_partitions(tmp_path: Path) -> None:
-    """A lost status may precede `config@1`: only other statuses limit its time."""
+    """Lost statuses may precede `config@1`: only statuses around them limit their timestamps."""
     configs = [Entry(CONFIG, 0, number, 10 * number, b"k", b"v") for number in range(4)]
     statuses = [Entry("connect-status", 0, number, 10 * number, b"k", b"v") for number in (0, 3)]
     capture(tmp_path, log_of([*configs, statuses[0]]))
