@@ -1,7 +1,8 @@
 """For each of the nineteen situations, a log that shows it and a similar log that does not.
 
 A situation is a pattern of records that matters in some release changes; its rule detects it
-(`replay.compat.situations`). The two logs differ only in the fact that the rule checks.
+(`replay.compat.situations`). The second log resembles the first, but lacks the fact that the rule
+checks.
 """
 
 from typing import NamedTuple

@@ -74,7 +74,10 @@ class PlanTarget:
     # --- controlplane ---------------------------------------------------------------------------
 
     def _ask(self, words: list[str], release: Profile) -> None:
-        """Send a request to a worker of a release; fail for a stop that the release lacks."""
+        """Run `controlplane` as a dry run and append its records.
+
+        A stop fails if the release has no such request.
+        """
         self._write()
         if words[0] == "get":
             result = call(*words[: words.index(">")], environment=self._environment)
@@ -106,7 +109,11 @@ class PlanTarget:
         return fold(in_order(self.log), release)
 
     def _make_tasks(self, name: str, release: Profile) -> None:
-        """Commit the tasks of a running connector if they are missing or older than its config."""
+        """Commit the tasks of a running connector if it has none.
+
+        A release with `commit_needs_config` also commits tasks again if they are older than the
+        config.
+        """
         has = self.state(release).config.task_ids(name)
         if has and not (release.commit_needs_config and self._has_older_tasks(name)):
             return

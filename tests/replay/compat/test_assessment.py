@@ -200,7 +200,10 @@ def test_a_record_stops_restarted_workers() -> None:
 
 
 def test_hazards_of_both_releases_are_not_reported() -> None:
-    """A commit without a number makes workers of both releases lose the rest of its poll batch."""
+    """A hazard that workers of both releases meet is no hazard of the change.
+
+    A commit without a number makes both lose the rest of its poll batch.
+    """
     log = running().put(CONFIG, "commit-a", {})
     assert not dangers(assessment_of(log, "3.4", "3.9"))
 
@@ -255,7 +258,7 @@ def test_a_plan_says_each_thing_once() -> None:
 
 
 def test_aborted_records_matter_only_without_exactly_once_support() -> None:
-    """Workers of releases without that support still obey aborted records."""
+    """Workers of releases without exactly-once support still obey aborted records."""
     log = running().abort().target("a", STOPPED).commit().config("b")
     connectors = [
         assess(log.entries, roll(Profile.of("3.9"), Profile.of(goal)), exactly_once=True).assessed[

@@ -41,7 +41,10 @@ def test_no_bytes_end_an_assessment(
 @settings(max_examples=FEWER_EXAMPLES)
 @given(log=logs(), start=ANY, goal=ANY)
 def test_every_divergence_is_reported(log: list[Entry], start: Profile, goal: Profile) -> None:
-    """The assessment has each divergence of the two folds once, and no verdict hides one."""
+    """The assessment has exactly the divergences of the two folds, and no verdict hides one.
+
+    With a divergence that is more than information, the verdict is not COMPATIBLE.
+    """
     assessment = assess(log, roll(start, goal))
     divergences = [divergence for each in assessment.assessed for divergence in each.divergences]
     before, after = (fold(in_order(log), profile) for profile in (start, goal))

@@ -33,7 +33,7 @@ from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, r
 
 
 class PreparationCase(NamedTuple):
-    """Log that needs preparation, and a release change; by default that of the situation."""
+    """Log with a situation, and a release change; by default that of the situation in `PAIRS`."""
 
     number: int
     log: Planted
@@ -50,12 +50,12 @@ class PreparationCase(NamedTuple):
 
 
 def quiet(value: dict[str, Any] = V2_PAUSED) -> Planted:
-    """Paused or stopped connector."""
+    """Log with a paused or stopped connector."""
     return stopped() if value is STOPPED else running().target("a", value)
 
 
 def with_own_topic(log: Planted) -> Planted:
-    """Let the connector use its own offsets topic, with a newer offset."""
+    """Let the connector use the offsets topic `own`, which is ahead of the workers' topic."""
     log.config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
     return log.offset("a", 1).offset("a", 2, "own")
 
@@ -122,16 +122,16 @@ CASES = {
     "the first tasks, aborted": PreparationCase(
         15, Planted().config("a").abort().tasks("a", 1).commit().config("b")
     ),
-    "an aborted end": PreparationCase(
+    "an aborted last record": PreparationCase(
         15, running().abort().target("a", V2_STARTED).commit(), mode=RolloutMode.ROLLING
     ),
-    "an aborted end of a stopped connector": PreparationCase(
+    "an aborted last record of a stopped connector": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), mode=RolloutMode.ROLLING
     ),
-    "an aborted end of a connector in releases without STOPPED": PreparationCase(
+    "an aborted last record of a stopped connector, where the start lacks STOPPED": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", RolloutMode.ROLLING
     ),
-    "an aborted record while both forms of offsets differ": PreparationCase(
+    "an aborted pause while the own offsets topic is ahead of the workers' topic": PreparationCase(
         15, with_own_topic(running().abort().target("a", V2_PAUSED).commit()), "3.9", "3.2"
     ),
 }
@@ -145,7 +145,7 @@ LOST_OFFSETS = {
 """Cases in which one of the releases does not find the offsets: the change is unsafe."""
 
 ALWAYS_UNSAFE = {4, 15}
-"""Situations in which each change is unsafe without its plan."""
+"""Situations whose cases are all unsafe before their plan is carried out."""
 
 ABOUT_TARGETS = {3, 5}
 """Situations whose plan restores a lost target state."""
@@ -161,11 +161,14 @@ FOR_PEOPLE = {
         "a question about the brokers, which no log answers",
     ),
 }
-"""Situations without a step that changes the log, each with the reason."""
+"""Cases whose plan does not change the log, by situation; each with the subject of its step."""
 
 
 def test_every_situation_that_has_steps_is_carried_out() -> None:
-    """Every situation with steps has a case, except 16, which gets a new log and its own test."""
+    """Every situation with steps has a case, except 16.
+
+    The plan of 16 writes new topics and has its own test.
+    """
     telling = {2, 7, 17, 18}
     assert {case.number for case in CASES.values()} | {*FOR_PEOPLE} | telling | {16} == {*PAIRS}
 
@@ -174,8 +177,8 @@ def test_every_situation_that_has_steps_is_carried_out() -> None:
 def test_a_plan_makes_the_change_compatible(name: str, tmp_path: Path) -> None:
     """The plan's steps make the change compatible and leave every connector as it was.
 
-    Before the steps, the verdict is UNSAFE for the listed cases. It is NEEDS_PREPARATION for other
-    plans with a step before or during the change, and else COMPATIBLE.
+    Before the steps, the verdict is UNSAFE for `ALWAYS_UNSAFE` and `LOST_OFFSETS`. It is
+    NEEDS_PREPARATION for other plans with a step before or during the change, and else COMPATIBLE.
     """
     case = CASES[name]
     change = case.roll
@@ -233,7 +236,10 @@ HISTORIES = (
 def test_a_plan_restores_the_states_of_a_recorded_log(
     name: str, goal: str, histories: Path, tmp_path: Path
 ) -> None:
-    """The plan restores all states, for workers with and without exactly-once support."""
+    """The plan keeps the committed configs, target states and tasks.
+
+    Workers with and without exactly-once support read them afterwards.
+    """
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))
     cluster = PlanTarget(log, tmp_path / "lab.log.jsonl")
@@ -270,7 +276,7 @@ def test_connectors_are_deleted_for_a_release_without_target_states(tmp_path: Pa
 
 @pytest.mark.parametrize(("case", "why"), FOR_PEOPLE.values(), ids=map(str, FOR_PEOPLE))
 def test_steps_for_people_change_nothing(case: PreparationCase, why: str, tmp_path: Path) -> None:
-    """A step for people changes nothing in the log."""
+    """A comment about a setting, and a question about the brokers, do not change the log."""
     cluster = PlanTarget(case.log.entries, tmp_path / "lab.log.jsonl")
     plan = assess(case.log.entries, case.roll).plan
     instructions = cluster.carry_out(plan, case.roll)
@@ -290,7 +296,10 @@ def test_quiet_connectors_are_left_alone(value: dict[str, Any]) -> None:
 
 
 def test_offsets_in_another_topic_are_not_copied(tmp_path: Path) -> None:
-    """The plan does not copy back the offset of a connector that uses another topic now."""
+    """The plan copies no outdated offset of a connector that now uses the workers' topic.
+
+    The topic `own` has the offsets of `a`, and an old offset of `b`.
+    """
     log = own_topic("own").config("b").tasks("b", 1).offset("b", 1, "own").offset("b", 2)
     change = PreparationCase(14, log).roll
     cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")

@@ -12,7 +12,10 @@ def change(start: str, goal: str, mode: RolloutMode | None = None) -> ReleaseCha
 
 
 def test_the_direction_is_seen() -> None:
-    """The releases give the direction. Without a mode all workers stop before any starts."""
+    """Without a mode, a change to an older release is a downgrade, and any other an upgrade.
+
+    In both, all workers of the old release stop before workers of the new one start.
+    """
     assert change("3.4", "3.9").mode is RolloutMode.UPGRADE
     assert change("3.9", "3.4").mode is RolloutMode.DOWNGRADE
     assert change("4.3", "kip").mode is RolloutMode.UPGRADE

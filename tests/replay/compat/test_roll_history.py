@@ -1,7 +1,7 @@
 """Assessments of a recorded cluster that was rolled from 3.4 to 3.9 and back.
 
-Each assessment reads the log before a change. The tests compare it with the later answers of the
-workers of both releases.
+Each assessment reads the log before a change. The tests compare it with the later answers and
+records of the workers.
 """
 
 import json
@@ -29,7 +29,7 @@ OLD, NEW = "3.4.1", "3.9.1"
 
 
 class RollStep(NamedTuple):
-    """Step of the story after which workers of other releases run."""
+    """Step of the story that starts the first worker of `goal`, or ends the last one of `start`."""
 
     step: int
     start: str
@@ -37,7 +37,7 @@ class RollStep(NamedTuple):
     observed: tuple[int, ...]
     """Observations after the step, until the next request."""
     done: bool
-    """True if no worker of the first release is left."""
+    """True if no worker of `start` is left."""
 
 
 CHANGES = (
@@ -106,9 +106,11 @@ def test_connectors_and_tasks_are_predicted(
 def test_statuses_are_predicted(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
-    """After the change every worker reports the predicted state; before, one of the possible ones.
+    """During the change each worker shows a possible state; afterwards, the predicted one.
 
-    A worker shows the state before the change until the new owner of the connector reports.
+    A worker shows the state before the change until the new owner of the connector reports. The
+    possible states are this one and the predicted states of both releases. A worker of 3.4 cannot
+    show STOPPED.
     """
     assessment = predicted(log, story, change)
     for number in change.observed:
@@ -128,7 +130,7 @@ def test_statuses_are_predicted(
 
 
 def test_unassigned_is_predicted(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """Workers write UNASSIGNED during the change, and then the predicted statuses."""
+    """Workers write only predicted states of connectors; UNASSIGNED is among them."""
     states_seen: set[str] = set()
     for change in CHANGES:
         ends = (story[number].positions for number in (change.step - 1, change.observed[0]))
@@ -146,7 +148,7 @@ def test_unassigned_is_predicted(log: list[Entry], story: dict[int, StoryStep]) 
 
 
 def test_the_stopped_connector_is_predicted(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """A worker of 3.4 shows the last readable state of one connector, and no state of the other."""
+    """A worker of 3.4 shows `pages` as RUNNING and no state of `born`, as predicted."""
     assessment = predicted(log, story, CHANGES[1])
     by_name = {connector.connector: view_of(connector, OLD) for connector in assessment.assessed}
     step = story[22]

@@ -280,7 +280,7 @@ def test_a_restart_of_failed_instances_expects_no_report_of_others() -> None:
 
 
 def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
-    """Workers of a group disagree, although the aborted record only repeats the state before it."""
+    """Workers disagree on the topic's end, although the aborted record only repeats a state."""
     pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (observation,) = observed_situations(pair, log, 15)
@@ -288,7 +288,7 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
 
 
 def test_members_are_brought_together_by_any_record() -> None:
-    """Any new record ends the disagreement: a repeated request, or a new connector."""
+    """Any new record lets workers agree again: that of a repeated request, or a new connector."""
     pair = PAIRS[15]
     alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
     commands = [

@@ -25,17 +25,17 @@ def test_a_situation_is_seen_once(number: int) -> None:
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_similar_logs_have_no_situation(number: int) -> None:
-    """The similar log lacks the one fact that makes the situation."""
+    """The rule does not report its situation for the similar log."""
     pair = PAIRS[number]
     assert not observed_situations(pair, pair.alike, number)
 
 
 @pytest.mark.parametrize("number", sorted({*PAIRS} - {5, 15}))
 def test_releases_that_do_not_differ_have_no_situation(number: int) -> None:
-    """Two releases that agree about the feature of a situation do not have it.
+    """A change between releases that agree about a situation's feature does not have the situation.
 
-    Situation 5 is exempt: any start causes it. Situation 15 is exempt: members of one release can
-    differ.
+    Situation 5 is exempt: the start of a worker of any release causes it. Situation 15 is exempt:
+    workers of one release differ if only some have exactly-once support.
     """
     pair = PAIRS[number]._replace(start="4.1", goal="4.3")
     assert not observed_situations(pair, pair.planted, number)
