@@ -162,7 +162,7 @@ def test_engine_and_service_agree_about_random_logs(
 def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] | str:
     """States, or `unknown moment` if the moment is refused.
 
-    The record may lie in a topic that is not read, because no config names it.
+    The moment may be a record of an offsets topic that is not read, because no config names it.
     """
     try:
         return states()
@@ -175,7 +175,8 @@ def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] 
 def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataObject) -> None:
     """Service and archive agree about a vector of end offsets.
 
-    The archive refuses an end of configs before its first config record, except 0.
+    The archive refuses end offsets of the config topic that include no archived config record,
+    except 0.
     """
     log = spread(log)
     ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}
@@ -199,7 +200,10 @@ def _part(topic: str, partition: int, rows: int, *, aborted: bool = False) -> Pa
 
 
 def test_small_offsets_partitions_form_groups(tmp_path: Path) -> None:
-    """Small partitions of offsets form groups of limited size; others are reduced alone."""
+    """Small partitions of offsets form groups of limited size.
+
+    Large ones, those with aborted rows that workers skip, and other topics stay alone.
+    """
     config, small, own = _part("connect-configs", 0, 9), _part("connect-offsets", 0, 9), "own"
     limit, large = (_part("connect-offsets", 1, rows) for rows in (SMALL_ROWS, SMALL_ROWS + 1))
     hidden, status = _part(own, 1, 9, aborted=True), _part("connect-status", 0, 9)

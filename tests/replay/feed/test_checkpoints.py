@@ -60,7 +60,10 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
-    """A checkpoint ahead of the archive is refused with the partition; the feed writes no file."""
+    """A checkpoint ahead of the archive is refused.
+
+    The error names the partition, and no file is written.
+    """
     archived(tmp_path, ENTRIES[:40])
     shutil.copytree(tmp_path / "archive", tmp_path / "backup")
     archived(tmp_path, ENTRIES)
@@ -76,7 +79,7 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
-    """The feed reads the other clusters; the cluster continues once its archive is restored."""
+    """The feed names the cluster and reads the other; both continue once the archive is back."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES[:40], name)
     folder, saved = tmp_path / "archive" / "cluster=a", tmp_path / "saved"
@@ -134,7 +137,7 @@ def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
 
 
 def test_a_running_feed_owns_its_checkpoint(tmp_path: Path) -> None:
-    """A second process with the same checkpoint is refused, and removes no row of the first."""
+    """A second feed with the same checkpoint is refused, and changes no file of the first."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     archived(tmp_path, ENTRIES)
@@ -306,7 +309,7 @@ def test_a_retention_between_batches_takes_no_row_back(tmp_path: Path) -> None:
 
 
 def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
-    """A cluster after a retention is named if the checkpoint with its state is missing."""
+    """The feed reports a cluster after a retention if the checkpoint with its state is missing."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     assert retained(tmp_path / "archive", ENTRIES[59].timestamp).expired
@@ -411,7 +414,7 @@ def test_two_feeds_share_no_checkpoint_in_a_bucket(objects: FeedInBucket) -> Non
 
 @pytest.mark.slow
 def test_a_feed_whose_lease_was_taken_writes_nothing(objects: FeedInBucket) -> None:
-    """Tasks and commit of the former feed write no file."""
+    """A task of a feed that has lost its lease, the lock of the checkpoint, writes no file."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
     look = cluster_looks(feed.context.source.store, [NAME], {})[NAME]

@@ -1,4 +1,7 @@
-"""Leases of checkpoints in object stores have one owner, also after a kill or a pause."""
+"""Leases of checkpoints have one owner, also after a kill or a pause.
+
+A lease is the lock of a checkpoint in an object store: a file that its owner renews.
+"""
 
 import os
 from pathlib import Path

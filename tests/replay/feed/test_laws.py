@@ -54,7 +54,10 @@ def test_feeds_of_recorded_clusters_add_up(name: str, tmp_path: Path) -> None:
 @settings(max_examples=examples(3, proved=600))  # half a second each, on an idle core
 @given(logs(), st.randoms(use_true_random=False))
 def test_feeds_of_random_logs_add_up(entries: list[Entry], random: Random) -> None:
-    """Logs have odd records, decreasing times, keys in several partitions, and aborted records."""
+    """Feeds of random logs add up.
+
+    Logs have odd records, decreasing times, keys in several partitions, and aborted records.
+    """
     with TemporaryDirectory() as folder:
         for known_entries in looks_at(entries, random, LOOKS) if entries else ():
             archived(Path(folder), known_entries)
@@ -81,7 +84,7 @@ def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
 
 
 def test_snapshots_only_save_time(tmp_path: Path) -> None:
-    """Without the snapshots of the last batch, the next batch has the same rows."""
+    """Without the cluster's files in the checkpoint, the next batch has the same rows."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     for name, forgets in (("keeps", False), ("forgets", True)):
         for end in (40, 80, len(entries)):
@@ -96,14 +99,15 @@ def test_snapshots_only_save_time(tmp_path: Path) -> None:
 
 
 def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
-    """The next batch is whole, although old segments, read long ago, are gone."""
+    """The next batch has the right digest, although the segments of early records are gone."""
     entries = recorded_entries("life-3.9")
     early, gap_ms = entries[:200], 3_600_000
     late = [replace(entry, timestamp=entry.timestamp + gap_ms) for entry in entries[200:]]
     archived(tmp_path, early)
     feed_in(tmp_path).advance()
     archived(tmp_path, [*early, *late[:50]])
-    feed_in(tmp_path).advance()  # its stored audits have passed the early records
+    # This batch stores audits that include the early records; the next one need not read these.
+    feed_in(tmp_path).advance()
     old = [*(tmp_path / "archive").glob("cluster=*/topic=*/*/*.parquet")]
     archived(tmp_path, [*early, *late])
     expected = archive_in(tmp_path).summaries().column("digest").to_pylist()
@@ -118,7 +122,7 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
 
 
 def test_a_late_record_makes_later_batches_wait(tmp_path: Path) -> None:
-    """A record later than `patience_ms` makes a batch audit all records again.
+    """A record that is late by more than `patience_ms` makes a batch audit all records again.
 
     The batch also quadruples `patience_ms`.
     """
