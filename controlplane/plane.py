@@ -177,10 +177,8 @@ class ControlPlane:
             log = await opened_log(where, stack)
             if isinstance(log, HasWriterLock):  # an embedded log has one control plane at a time
                 stack.enter_context(log.writer_lock())
-            partitions = settings.partitions
-            await create_topics(
-                log, settings.topics, offsets=partitions.offsets, status=partitions.status
-            )
+            counts = settings.partitions
+            await create_topics(log, settings.topics, offsets=counts.offsets, status=counts.status)
             follower = Follower(
                 log,
                 topics=settings.topics,
@@ -231,6 +229,10 @@ class ControlPlane:
             LogError: the log cannot be written; `claim` again later.
         """
         await self._controller.claim()
+
+    async def write_ends(self) -> None:
+        """Write the ends of answered commands; on Kafka, they may follow soon after the answers."""
+        await self._controller.write_ends()
 
     async def trouble(self) -> LogError | None:
         """Return the error that a command would get now; None if the log is available."""

@@ -42,6 +42,10 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time for a connector's own `alter_offsets`; afterwards the command fails. It is less
     than `request_timeout_ms`, so the caller learns the reason."""
 
+    end_delay_ms: int = 5
+    """Longest time for which the end of an answered command waits for the next command, to share
+    its append. It saves one of three appends to Kafka; embedded logs append both at once."""
+
     refusal_max_bytes: int = 16_384
     """Maximum size of a refused command's record; a larger one is cut to an excerpt. At 600 records
     a minute that is at most 10 MB a minute."""

@@ -1,8 +1,8 @@
 """Recovery of commands that may be half done.
 
-A command stays unfinished if a step could not be written or taken back. It is ended before the next
-command of its queue begins. A retry in the background may end it earlier, once the log is
-available.
+A command stays unfinished if a step or its end could not be written, or a step not taken back. It
+is ended before the next command of its queue begins. A retry in the background may end it earlier,
+once the log is available.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Raises `NotTakenBack` if its actions outside of the log cannot be taken back yet
 
 
 class CommandsInDoubt:
-    """The commands in doubt, by queue, each with the failure that its caller got."""
+    """The commands in doubt, by queue, each with the failure that its caller got, if any."""
 
     def __init__(  # noqa: PLR0913 - callbacks, by name only
         self,
@@ -53,12 +53,12 @@ class CommandsInDoubt:
         self._read_to_end = read_to_end
         self._end = end
         self._fenced = fenced
-        self.by_queue: dict[str, dict[str, ReportedFailure]] = {}
-        """Failures by queue and command id."""
+        self.by_queue: dict[str, dict[str, ReportedFailure | None]] = {}
+        """Failures by queue and command id; None: the caller got no failure."""
         self._retrying: asyncio.Task[None] | None = None
 
-    def add(self, request: CommandRequest, failure: ReportedFailure) -> None:
-        """Remember a command that may be half done, and start the retries."""
+    def add(self, request: CommandRequest, failure: ReportedFailure | None) -> None:
+        """Remember a command that is not known to have ended, and start the retries."""
         self.by_queue.setdefault(queue_of(request.command), {})[request.command_id] = failure
         if self._retrying is None or self._retrying.done():
             self._retrying = asyncio.create_task(self._retry(), name="commands left unfinished")
@@ -147,7 +147,7 @@ class CommandsInDoubt:
         self,
         state: ClusterState,
         chosen: Callable[[CommandRequest], bool],
-        failures: Mapping[str, ReportedFailure],
+        failures: Mapping[str, ReportedFailure | None],
     ) -> NotTakenBack | None:
         """End the chosen commands, the oldest first; return the last `NotTakenBack`, if any."""
         last_failure = None

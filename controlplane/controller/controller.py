@@ -1,9 +1,9 @@
 """The single writer: read log → fold → publish; command → decide → append → read back → answer."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ from controlplane.controller.admission import (
     SharedAction,
     subject_of,
 )
+from controlplane.controller.command_ends import CommandEnds
 from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
 from controlplane.controller.log_view import LogView
@@ -84,7 +85,7 @@ class NotWritten(LogUnavailable):
 class Controller:
     """Runs commands on one log, as its only writer. Create it with `start`.
 
-    Commands of one connector run in order. A caller gets the answer once the last record of its
+    Commands of one connector run in order. A caller gets the answer once the last step of its
     command has been read back. A caller that disconnects never leaves a command half done.
     """
 
@@ -183,14 +184,24 @@ class Controller:
             limits=self._limits,
             now_ms=self._world.now_ms,
         )
+        ends = CommandEnds(writer, self._limits.end_delay_ms, self._end_not_written)
         self._execution = PlanExecution(
             writer,
             self._world.outside,
-            state.topics.commands if self._traced else None,
-            self._world.now_ms,
-            ExecutionHooks(self._world.stepped or no_listener, self._exists),
+            commands_topic=state.topics.commands if self._traced else None,
+            now_ms=self._world.now_ms,
+            hooks=ExecutionHooks(self._world.stepped or no_listener, self._exists),
+            ends=ends if self._traced and writer.splits_batches else None,
         )
         await self._unfinished.end_all()
+
+    def _end_not_written(self, requests: Sequence[CommandRequest], failure: LogError) -> None:
+        """Keep answered commands in doubt until their ends are in the log."""
+        if isinstance(failure, Fenced):
+            self._step_down(failure)  # the other writer ends the commands
+            return
+        for request in requests:
+            self._unfinished.add(request, None)
 
     async def _exists(self, connector: str) -> bool:
         """True if the log now has a connector of this name, created by any writer."""
@@ -204,7 +215,7 @@ class Controller:
 
     @property
     def state(self) -> ClusterState:
-        """Current state; it contains every command that has been answered."""
+        """Current state; it contains all that the answered commands have changed."""
         state = self._reader.present(self._decider.context.profile)
         assert state is not None  # loaded when the log was claimed
         return state
@@ -213,6 +224,11 @@ class Controller:
     def epoch(self) -> int:
         """Epoch of the last claim."""
         return self._epoch
+
+    async def write_ends(self) -> None:
+        """Write the ends of all answered commands, and read them back; see `CommandEnds`."""
+        with suppress(LogError):  # later retries, or the next writer, end the commands
+            await self._execution.write_ends()
 
     async def trouble(self) -> LogError | None:
         """Return the reason why no command can be written now; None if the log is available."""
@@ -301,9 +317,10 @@ class Controller:
 
     async def _wait_for_commands(self) -> None:
         """Wait for the running commands; stop retrying the unfinished ones."""
-        tasks: list[asyncio.Task[Any]] = [job.task for job in self._running.values()]
-        tasks += self._unfinished.stop_retrying()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        jobs = [job.task for job in self._running.values()]
+        await asyncio.gather(*jobs, return_exceptions=True)
+        await self.write_ends()
+        await asyncio.gather(*self._unfinished.stop_retrying(), return_exceptions=True)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -5,21 +5,23 @@ Batches are atomic, so a plan of one batch is never half done. Each step is read
 next one. A crash may follow any step; `recover` then decides the missing steps.
 
 On a log with fast batches (`HasFastBatches`), the two records of the command are batches of their
-own. A crash may follow these, too, so "accepted" always includes the plan there.
+own. A crash may follow these, too, so "accepted" always includes the plan there. Most commands are
+answered before "finished" is written (`CommandEnds`).
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
-from typing import NamedTuple, TypeVar
+from itertools import chain, repeat
+from typing import NamedTuple, Protocol, TypeVar
 
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActionFailed, ExternalActions
 from controlplane.controller.log_view import LogView
 from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, size_of
+from controlplane.core.decide.recovery import may_end_later
 from controlplane.core.entry import Headers, Position
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
@@ -101,22 +103,63 @@ class NotAccepted(Exception):
         self.rejected = rejected
 
 
-class PlanExecution:
-    """Executes plans. Without a `commands_topic` it records no commands."""
+COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
+"""Headers of our records in Connect's topics; Java workers ignore them."""
 
-    def __init__(
+
+class RequestDrafts(NamedTuple):
+    """Records to append, and the request whose id and user their headers name."""
+
+    request: CommandRequest
+    drafts: Sequence[Draft]
+
+    @property
+    def headers(self) -> Headers:
+        """Headers of each record."""
+        return (
+            (COMMAND_ID, self.request.command_id.encode("utf-8", "surrogatepass")),
+            (PRINCIPAL, self.request.principal.encode("utf-8", "surrogatepass")),
+        )
+
+
+class LateEnds(Protocol):
+    """Holds the "finished" records of answered commands for a while; see `CommandEnds`."""
+
+    def add(self, end: RequestDrafts) -> None:
+        """Let the end of a command wait for the next append."""
+        ...
+
+    async def append_before(self, first: RequestDrafts) -> Sequence[Position]:
+        """Append the waiting ends and the first records of a command, in one batch."""
+        ...
+
+    async def flush(self) -> Sequence[Position]:
+        """Write the ends that wait; return the positions of all ends that were not written yet."""
+        ...
+
+
+class PlanExecution:
+    """Executes plans. Without a `commands_topic` it records no commands.
+
+    With `ends`, a command may be answered before its "finished" record is written.
+    """
+
+    def __init__(  # noqa: PLR0913 - parts of one writer, by name only
         self,
         writer: "LogWriter",
         outside: ExternalActions,
+        *,
         commands_topic: str | None,
         now_ms: Callable[[], int],
         hooks: ExecutionHooks | None = None,
+        ends: LateEnds | None = None,
     ) -> None:
         self._writer = writer
         self._outside = outside
         self._topic = commands_topic
         self._now_ms = now_ms
         self._stepped, self._connector_exists = hooks or ExecutionHooks()
+        self._ends = ends
         self._written: Counter[str] = Counter()
 
     async def perform(
@@ -135,12 +178,13 @@ class PlanExecution:
         """
         parts = size_of(request.command)
         accepted_drafts = [] if accepted else await self._accepted(request, plan, parts)
+        ends_later = self._ends is not None and not accepted and may_end_later(request, plan)
         finished: list[Step] = []
         for step in plan.steps:
             if step.absent and await self._connector_exists(step.absent):
                 return await self._overtaken(request, accepted_drafts, step.absent)
-            is_last = step is plan.steps[-1]
-            finished_drafts = await self._finished(request, plan.outcome, parts) if is_last else []
+            is_end = step is plan.steps[-1] and not ends_later
+            finished_drafts = await self._finished(request, plan.outcome, parts) if is_end else []
             if step.action is None and not step.best_effort:
                 failed = await self._write(
                     request, step, accepted_drafts, step.records, finished_drafts
@@ -163,7 +207,21 @@ class PlanExecution:
         if not plan.steps:
             finished_drafts = await self._finished(request, plan.outcome, parts)
             await self._append(request, accepted_drafts + finished_drafts)
+        if ends_later:
+            await self._end_later(request, plan.outcome, parts)
         return plan.outcome
+
+    async def _end_later(self, request: CommandRequest, outcome: Outcome, parts: int) -> None:
+        """Let the "finished" record wait for the next command."""
+        assert self._ends is not None
+        drafts = await self._finished(request, outcome, parts)
+        self._ends.add(RequestDrafts(request, drafts))
+        self._written[request.command_id] += len(drafts)
+
+    async def write_ends(self) -> None:
+        """Write the "finished" records that wait, and read them back."""
+        if self._ends is not None:
+            await self._writer.read_back(await self._ends.flush())
 
     async def _overtaken(
         self, request: CommandRequest, accepted_drafts: Sequence[Draft], connector: str
@@ -243,7 +301,11 @@ class PlanExecution:
         batches = parts if self._writer.splits_batches else [list(chain.from_iterable(parts))]
         written: list[Position] = []
         for drafts in filter(None, batches):
-            written += await self._writer.append(request, drafts)
+            batch = RequestDrafts(request, drafts)
+            if self._ends is not None and drafts[0].topic == self._topic:
+                written += await self._ends.append_before(batch)
+            else:
+                written += await self._writer.append(batch)
             self._written[request.command_id] += len(drafts)
         if written:
             await self._writer.read_back(written)
@@ -290,9 +352,6 @@ def _reason(step: Step, failure: Exception) -> str:
 
 # --- the end of the log ---------------------------------------------------------------------------
 
-COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
-"""Headers of our records in Connect's topics; Java workers ignore them."""
-
 
 class LogWriter:
     """Appends batches as the writer of an epoch, and waits until they have been read back.
@@ -325,22 +384,21 @@ class LogWriter:
         self.splits_batches = fast
         """True: a batch for each topic takes less time than one of several topics."""
 
-    async def append(self, request: CommandRequest, drafts: Sequence[Draft]) -> Sequence[Position]:
-        """Append one atomic batch; return the positions of its records.
+    async def append(self, *parts: RequestDrafts) -> Sequence[Position]:
+        """Append one atomic batch, in the order of its parts; return the positions of its records.
 
         Raises:
             Fenced: another writer has taken over; nothing was appended.
+            LogNotUsable: the log refuses a record; nothing was appended.
             LogUnavailable: the log was unavailable for longer than `write_patience_ms`.
         """
-        headers: Headers = (
-            (COMMAND_ID, request.command_id.encode("utf-8", "surrogatepass")),
-            (PRINCIPAL, request.principal.encode("utf-8", "surrogatepass")),
-        )
+        drafts = [draft for part in parts for draft in part.drafts]
         placed = await retried(partial(self._placed, drafts), self._limits)
+        headers = chain.from_iterable(repeat(part.headers, len(part.drafts)) for part in parts)
         at_ms = self._now_ms()  # after the retries, so that times ascend as offsets do
         records = [
-            Record(draft.topic, partition, at_ms, draft.key, draft.value, headers)
-            for draft, partition in placed
+            Record(draft.topic, partition, at_ms, draft.key, draft.value, own_headers)
+            for (draft, partition), own_headers in zip(placed, headers, strict=True)
         ]
         return await retried(partial(self._log.append, records, self._epoch), self._limits)
 

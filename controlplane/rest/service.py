@@ -157,6 +157,15 @@ class HasRemoteStates(Protocol):
         ...
 
 
+@runtime_checkable
+class WritesEndsLater(Protocol):
+    """Commands that may be answered before their ends are in the command topic."""
+
+    async def write_ends(self) -> None:
+        """Write the ends of all answered commands, and read them back."""
+        ...
+
+
 class Workers(Protocol):
     """Workers of the cluster, which answer about their plugins; implemented by `AttachedPlane`."""
 

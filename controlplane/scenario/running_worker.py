@@ -173,7 +173,11 @@ class RunningWorker:
             now_ms=around.now_ms,
         )
         return PlanExecution(
-            writing, around.outside, None, around.now_ms, ExecutionHooks(self._stepped)
+            writing,
+            around.outside,
+            commands_topic=None,
+            now_ms=around.now_ms,
+            hooks=ExecutionHooks(self._stepped),
         )
 
 

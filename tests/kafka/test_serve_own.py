@@ -14,6 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from controlplane.controller.messages import FENCED
 from controlplane.core import views
+from controlplane.core.codec import decode_command
 from controlplane.core.commands import (
     AlterOffsets,
     OffsetChange,
@@ -21,7 +22,7 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
-from controlplane.core.records import Target
+from controlplane.core.records import CommandAccepted, CommandFinished, Target
 from controlplane.core.state import Topics
 from controlplane.event_loop import now_ms
 from controlplane.plane import ControlPlane, Settings, Surroundings
@@ -30,7 +31,7 @@ from tests.kafka.claimed_logs import opened
 from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of, java_consumer
 from tests.kafka.own_service import refused_own, serving_own, worker_file
-from tests.kafka.producer import NewTopic, admin, reading, writer
+from tests.kafka.producer import NewTopic, admin, read_entries, reading, writer
 from tests.kafka.real_kafka import USERS, Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_command_line import login
 from tests.kafka.worker_service import until
@@ -189,6 +190,29 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     while octets := await source.read(1 << 16):
         sink.write(octets)
     sink.close()
+
+
+async def test_a_kill_before_the_end_of_an_answered_command(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
+    """The next process records the ends that the killed one had not written, as done."""
+    file = worker_file(tmp_path, own_topics, controller__end__delay__ms=HOUR_MS)
+    async with serving_own(broker, file) as (service, client):
+        assert (await client.post("/connectors", json={"name": "a", "config": SOURCE})).is_success
+        assert (await client.put("/connectors/a/stop")).is_success
+        await service.end(signal.SIGKILL)
+    async with reading(broker.bootstrap) as reader:
+        entries = await read_entries(reader, [own_topics.commands])
+        records = [decode_command(entry.key, entry.value) for entry in entries]
+    kinds = [CommandAccepted, CommandFinished, CommandAccepted]  # the second end is not there
+    assert [type(record) for record in records] == kinds
+    async with serving_own(broker, file) as (_, client):
+        commands = (await client.get("/commands")).json()["commands"]
+        assert [(row["command"], row["outcome"]) for row in commands] == [
+            ("create", "done"),
+            ("stop", "done"),
+        ]
+        assert (await client.patch("/connectors/a/offsets", json=offsets(7))).is_success  # STOPPED
 
 
 async def test_the_next_process_completes_a_killed_creation(

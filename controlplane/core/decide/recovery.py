@@ -25,7 +25,7 @@ from enum import Enum
 import msgspec
 
 from controlplane.core import commands
-from controlplane.core.commands import AnyCommand
+from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.plan import (
@@ -120,6 +120,22 @@ def _reported(failed: ReportedFailure | None) -> Rejected | None:
 
 _EVENTS = (commands.RestartConnector, commands.RestartTask)
 """Commands that recovery never repeats (exception 4)."""
+
+_CHANGED_BY_WORKERS = (commands.ResetTopics,)
+"""Commands whose records workers may follow with others of the same keys."""
+
+
+def may_end_later(request: CommandRequest, plan: Plan) -> bool:
+    """True if a command may be answered before its end is recorded.
+
+    If the leader dies in between, `recover` must repeat or finish the command without any effect.
+    So the plan has no actions outside of the log. Until the next command, no worker replaces its
+    records. With an idempotency key, the answer itself must be in the log, too.
+    """
+    if request.keyed or isinstance(request.command, (*_EVENTS, *_CHANGED_BY_WORKERS)):
+        return False
+    return all(step.action is None and not step.best_effort for step in plan.steps)
+
 
 HasHappened = Callable[[ClusterState, AnyCommand], bool]
 

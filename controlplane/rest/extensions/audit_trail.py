@@ -18,6 +18,7 @@ from controlplane.rest.errors import OK, Answer
 from controlplane.rest.extensions.foreign_changes import foreign_changes
 from controlplane.rest.extensions.pagination import Page
 from controlplane.rest.requests import Call
+from controlplane.rest.service import WritesEndsLater
 
 
 class AuditRow(NamedTuple):
@@ -99,6 +100,9 @@ async def show_trail(call: Call) -> Answer:
     log = call.service.trail or call.service.log
     if call.service.trail is not None:
         call.check_present(_OTHER_LOG)
+    commands: object = call.service.commands
+    if isinstance(commands, WritesEndsLater):
+        await commands.write_ends()
     state, notices = await call.requested_state()
     topic = state.topics.commands
     ordering = EntrySorter()

@@ -4,8 +4,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from itertools import count
 from typing import NamedTuple
+from uuid import uuid4
+
+from msgspec.structs import replace
 
 from controlplane.controller import CommandLimits, StepListener
 from controlplane.controller.admission import CommandAnswer
@@ -35,11 +39,21 @@ PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
 """All topics, with their numbers of partitions."""
 
-PATIENT = CommandLimits(retry_first_ms=1, retry_last_ms=60_000)
-"""Limits for short outages: each command waits for the log, and no background retry runs."""
+PATIENT = CommandLimits(retry_first_ms=1, retry_last_ms=60_000, end_delay_ms=60_000)
+"""Limits for short outages: each command waits for the log, and no background retry runs.
 
-IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_last_ms=60_000)
+Without a next command, the end of a command is written when the process ends.
+"""
+
+IMPATIENT = replace(PATIENT, write_patience_ms=2_000, retry_first_ms=3_000)
 """Limits with a retry pause above the patience: a failed write is not retried."""
+
+_command_id: ContextVar[str] = ContextVar("command_id", default="")
+"""Id of the command that this task executes without an idempotency key; empty: any id."""
+
+
+def _new_id() -> str:
+    return _command_id.get() or str(uuid4())
 
 
 class Fuse:
@@ -102,6 +116,7 @@ class SimulatedCluster:
             outside=self.kafka,
             notices=Unheard(),
             now_ms=self.clock,
+            new_id=_new_id,
             stepped=self.stepped,
         )
         async with ControlPlane.open(log, settings, around) as plane:
@@ -120,6 +135,8 @@ class AnsweredCommand(NamedTuple):
     """Number of calls of the connector's hook; None: unknown after concurrent commands."""
     away: bool = False
     """True if the answer is missing because of the log's outage, not of a crash."""
+    keyed: bool = True
+    """True if the command has an idempotency key, so that the log keeps its whole answer."""
 
 
 class Died(NamedTuple):
@@ -196,6 +213,8 @@ class Living:
 
         The connectors' own topic exists before any connector: its records may be older.
         """
+        assert isinstance(log, FaultInjection)
+        log.killed = False
         await log.create_topic(OWN, PARTITIONS.offsets)
         try:
             async with self._cluster.plane(log) as plane:
@@ -242,7 +261,10 @@ class Living:
         self._cluster.fuse.set(event.crashes)
         self._cluster.kafka.trouble, log.outage = event.trouble, event.outage
         try:
-            await self._execute(plane, event.command, command_id)
+            await self._execute(plane, event.command, command_id, keyed=bool(event.retried))
+        except Crash:
+            log.killed = True
+            raise
         finally:
             self._cluster.kafka.trouble = log.outage = None
         self._cluster.fuse.set(())
@@ -250,26 +272,31 @@ class Living:
     async def _ask_together(self, plane: ControlPlane, commands: Iterable[AnyCommand]) -> None:
         first = len(self.journal.answered)
         await asyncio.gather(
-            *(self._execute(plane, command, next(self._ids)) for command in commands)
+            *(self._execute(plane, command, next(self._ids), keyed=False) for command in commands)
         )
         self.journal.answered[first:] = [
             answered._replace(hooks=None) for answered in self.journal.answered[first:]
         ]
 
-    async def _execute(self, plane: ControlPlane, command: AnyCommand, command_id: str) -> None:
+    async def _execute(
+        self, plane: ControlPlane, command: AnyCommand, command_id: str, *, keyed: bool = True
+    ) -> None:
+        """Execute a command; a command without a key may be answered before its end is recorded."""
         clock, hooks = self._cluster.clock, self._cluster.hooks
         began_ms, calls = clock(), hooks.calls
         answer: CommandAnswer | None = None
         away = False
+        before = _command_id.set(command_id)
         try:
-            answer = await plane.execute(command, key=command_id)
+            answer = await plane.execute(command, key=command_id if keyed else None)
         except Refusal as refusal:
             answer = refusal.rejected
         except LogUnavailable:
             away = True
         finally:
+            _command_id.reset(before)
             answered = AnsweredCommand(
-                command, command_id, began_ms, clock(), answer, hooks.calls - calls, away
+                command, command_id, began_ms, clock(), answer, hooks.calls - calls, away, keyed
             )
             self.journal.answered.append(answered)
             self._tell(answered)

@@ -176,6 +176,11 @@ class CommandRun(NamedTuple):
         """Name of the connector; for a command without one, a name that no connector has."""
         return getattr(self.command, "connector", "\0")
 
+    @property
+    def keyed(self) -> bool:
+        """True if the client may repeat the command under its id."""
+        return all(answered.keyed for answered in self.answered)
+
     def succeeded(self) -> bool:
         """True if the client got a success."""
         return self.answer is not None and not isinstance(self.answer, Rejected)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.entry import Position
-from controlplane.logs.log import EmbeddedLog, LogUnavailable, Record
+from controlplane.logs.log import EmbeddedLog, LogNotUsable, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 
@@ -34,11 +34,15 @@ class FaultInjection:
     """A log that a test makes unavailable to the writer; foreign records are always appended."""
 
     outage: Outage | None = None
+    killed = False
+    """True after the writer's process was killed: its clean-up appends nothing."""
 
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
         """Append, unless the log is unavailable."""
+        if self.killed and epoch is not None:
+            raise LogNotUsable("the process was killed")
         away = self.outage
         if epoch is None or away is None:
             return await super().append(records, epoch)  # type: ignore[misc,no-any-return]

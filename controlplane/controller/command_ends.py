@@ -1,0 +1,106 @@
+"""Ends of commands that have been answered: each "finished" record waits for the next append.
+
+On a log with fast batches, "finished" is a batch of its own. The answer does not need it: the steps
+of the command have been read back. So the record shares the batch of the next command's "accepted"
+record. If no command follows, it is written soon after the answer. Both records have one partition,
+so no step of a later command precedes the end of an earlier one.
+
+A crash may lose a waiting record. Then `recover` ends the command again, with the same result
+(`may_end_later`).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from controlplane.controller.plan_execution import LogWriter, RequestDrafts
+from controlplane.core.commands import CommandRequest
+from controlplane.core.entry import Position
+from controlplane.logs.log import LogError, LogNotUsable
+
+EndsFailed = Callable[[Sequence[CommandRequest], LogError], None]
+"""Called with answered commands whose ends could not be written, and the failure."""
+
+
+class CommandEnds:
+    """The "finished" records of answered commands that are not written yet, in order."""
+
+    def __init__(self, writer: LogWriter, delay_ms: int, failed: EndsFailed) -> None:
+        self._writer = writer
+        self._delay_s = delay_ms / 1_000
+        self._failed = failed
+        self._waiting: list[RequestDrafts] = []
+        self._under_way: set[asyncio.Future[Sequence[Position]]] = set()
+        """Appends that include ends; each future has the positions that were written."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[Sequence[Position]] | None = None
+
+    def add(self, end: RequestDrafts) -> None:
+        """Let the end of a command wait for the next append, or for the delay."""
+        self._waiting.append(end)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._delay_s, self._begin_flush)
+
+    async def append_before(self, first: RequestDrafts) -> Sequence[Position]:
+        """Append the waiting ends and the first records of a command, in one batch.
+
+        Return the positions of all these records. Raises what `LogWriter.append` raises for the
+        records of the command.
+        """
+        ends = self._take()
+        return await self._append(ends, first) if ends else await self._writer.append(first)
+
+    async def flush(self) -> Sequence[Position]:
+        """Write the ends that wait; return the positions of all ends that were not written yet."""
+        under_way = [*self._under_way]
+        positions: list[Position] = []
+        if ends := self._take():
+            with suppress(LogError):  # reported to `failed`
+                positions += await self._append(ends)
+        for written in under_way:
+            positions += await written
+        return positions
+
+    async def _append(
+        self, ends: Sequence[RequestDrafts], *first: RequestDrafts
+    ) -> Sequence[Position]:
+        """Append ends and the first records of a command.
+
+        A log does not tell whose record it refuses. So after a refusal, each end is appended alone,
+        before the records of the command.
+        """
+        written = asyncio.get_running_loop().create_future()
+        self._under_way.add(written)
+        positions: list[Position] = []
+        try:
+            positions += await self._writer.append(*ends, *first)
+        except LogNotUsable:
+            for end in ends:
+                positions += await self._append_alone(end)
+            if first:
+                positions += await self._writer.append(*first)
+        except LogError as failure:
+            self._failed([end.request for end in ends], failure)
+            raise
+        finally:
+            self._under_way.discard(written)
+            written.set_result(positions)
+        return positions
+
+    async def _append_alone(self, end: RequestDrafts) -> Sequence[Position]:
+        try:
+            return await self._writer.append(end)
+        except LogError as failure:
+            self._failed([end.request], failure)
+            return ()
+
+    def _take(self) -> list[RequestDrafts]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        ends, self._waiting = self._waiting, []
+        return ends
+
+    def _begin_flush(self) -> None:
+        self._flushing = asyncio.create_task(self.flush(), name="ends of commands")
