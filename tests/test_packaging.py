@@ -71,7 +71,7 @@ def test_the_wheel_holds_both_packages(wheel: ZipFile) -> None:
     """The wheel has every module and data file of both packages, and nothing else."""
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     packages = [ROOT / "controlplane", ROOT / "replay"]
-    kinds = ("*.py", "*.json", "*.java")
+    kinds = ("*.css", "*.java", "*.json", "*.properties", "*.py")
     modules = {path for package in packages for kind in kinds for path in package.rglob(kind)}
     assert {path.relative_to(ROOT).as_posix() for path in modules} <= held
     assert {name.split("/")[0] for name in held} == {"controlplane", "replay"}
