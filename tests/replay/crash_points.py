@@ -1,6 +1,7 @@
 """Processes that are killed at a chosen step of their work on an archive.
 
-A step is an operation on files, seen as an audit event of Python: nothing is patched.
+A step is an operation on files, seen as an audit event of Python: nothing is patched. An archive
+writes a new file as a draft, links the draft to the file's own name, and removes the draft.
 
 Usage: python -m tests.replay.crash_points EVENTS WITHIN NUMBER IS_LINKED MODULE [WORD...]
 """
@@ -29,23 +30,27 @@ ArchiveAction = Callable[[Path], object]
 
 
 class CrashPoint(NamedTuple):
-    """Point before a numbered operation on a file, counted from 0."""
+    """Point before an operation on a file, such as a link or a removal."""
 
     events: frozenset[str]
     within: str
     """Text that the path of the file contains."""
     number: int
+    """Number of such operations that come before the point."""
     is_linked: bool = False
-    """True: count only files that the process itself has linked, and so no abandoned drafts."""
+    """True: count only drafts that the process itself has linked, and no abandoned ones."""
 
 
 def before_manifest(number: int) -> CrashPoint:
-    """Point after a part is written and before its manifest has a name."""
+    """Point before the process links file `number` (from 0) in `_manifest`.
+
+    A capture links only manifests there. A merge also links other files.
+    """
     return CrashPoint(frozenset({"os.link"}), "/_manifest/", number)
 
 
 def behind_manifest(number: int) -> CrashPoint:
-    """Point after the manifest has its name and before its draft is removed."""
+    """Point after file `number` (from 0) in `_manifest` is linked, before its draft is removed."""
     return CrashPoint(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
 
 

@@ -63,7 +63,7 @@ def test_a_moment_before_every_cluster_names_the_first(
 def test_each_cluster_without_the_moment_is_named_once(
     command: str, options: tuple[str, ...], fleet: Path
 ) -> None:
-    """Each cluster is named once, in a list of clusters and alone."""
+    """Each error names its cluster once, in a run on all clusters and with `--cluster`."""
     lines = call(command, fleet, *options, *EARLY).err.splitlines()
     assert [line.partition(" (")[0] for line in lines] == [
         f"Error: {cluster}: {BEFORE}" for cluster in TWO
@@ -73,7 +73,7 @@ def test_each_cluster_without_the_moment_is_named_once(
 
 
 def test_a_comparison_names_the_cluster_that_is_damaged(fleet: Path, tmp_path: Path) -> None:
-    """`diff` names the damaged cluster of the second side, not that of the first."""
+    """`diff` names the second side's cluster, which is damaged, and not the first side's."""
     damaged = fleet_in(tmp_path, TWO)
     (damaged / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
     words = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")

@@ -29,10 +29,16 @@ The topics of offsets and statuses then each have 50 MB more of values (70 MB wi
 
 WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"
 SMALL_CHUNKS = "from replay.timeline import timeline_rows; timeline_rows.ROWS_AT_ONCE = 1_000"
-"""Patches that make buffers small: the watched process fills each of them many times."""
+"""Patches that make the buffers of captures and of timelines small.
+
+A large capture or timeline fills its buffer several times.
+"""
 
 ROOM_BYTES = 40_000_000
-"""Allowed growth of memory: below the values of one topic, above the jitter of row groups."""
+"""Allowed growth in bytes from the small archive to the large one.
+
+The values of one topic grow by more (see `MANY`). Different sizes of row groups cause less.
+"""
 
 ON_LINUX = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux, where /proc has the memory of a process"
@@ -118,7 +124,8 @@ COMMANDS = (
 )
 """Commands, and the allowed growth in bytes from the small archive to the large one.
 
-A timeline holds records as Python objects. All records of the large archive would take 360 MB more.
+A timeline holds records as Python objects. With all records in memory, the large archive would take
+360 MB more than the small one.
 """
 
 
@@ -129,7 +136,7 @@ A timeline holds records as Python objects. All records of the large archive wou
 def test_more_records_take_no_more_memory(
     captured: Captured, tmp_path: Path, command: str, room_bytes: int
 ) -> None:
-    """Peak memory is bounded if all segments are read, and if snapshots replace them."""
+    """Peak memory is bounded, both with snapshots and if all segments are read."""
     small, large = (
         peak_bytes(
             command.format(archive=captured.folder / name, file=tmp_path / f"{name}.parquet")

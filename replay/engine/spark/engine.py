@@ -4,9 +4,9 @@
       (only for sliced partitions:) → shuffle by partition → mapInArrow(merge) ↗
 
 A row counts if the state depends on it. Tasks read files directly from the archive's store. The JVM
-handles file lists and bytes only. The driver receives the rows that count, and the core folds them
-there. This suits many short logs (`replay.refold`) and comparisons in tests. Fleets are folded in
-tasks (`replay.fleet`).
+handles file lists and bytes only. The driver receives the rows that count, and `controlplane.core`
+folds them there. This suits many short logs (`replay.refold`) and comparisons in tests. Fleets are
+folded in tasks (`replay.fleet`).
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class SparkEngine:
         """Return, for each query, the state of each release.
 
         Raises:
-            ArchiveCorrupt: a file is missing or damaged.
+            ArchiveCorrupt: a file is damaged or missing, or a task raised another `ReplayError`.
             NoSpark: Spark has failed.
         """
         return [
@@ -101,7 +101,7 @@ class SparkEngine:
         """Reduce all works in one job; `cut` holds the slices of each work, by default one slice.
 
         Raises:
-            ArchiveCorrupt: a file is missing or damaged.
+            ArchiveCorrupt: a file is damaged or missing, or a task raised another `ReplayError`.
             NoSpark: Spark has failed.
         """
         if not works:

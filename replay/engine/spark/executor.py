@@ -1,4 +1,4 @@
-"""Executor in Spark tasks, for work that needs the core's Python instead of a kernel.
+"""Executor of Python functions in Spark tasks, for work beyond the kernels (`replay.kernels`).
 
     (work, item) → mapInArrow → findings, in pieces
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 F = TypeVar("F")
 
 WAVE = 64
-"""Items per slot in one job: the driver holds the findings of that many items."""
+"""Items per slot in one job; the driver holds the findings of all items of one job."""
 
 TASKS = 4
-"""Maximum tasks per slot in one job: few for small items, enough to share out large ones."""
+"""Maximum tasks per slot in one job. More cost time; fewer distribute large items unevenly."""
 
 ITEMS = pa.schema([("number", pa.int32()), ("item", pa.binary())])
 

@@ -46,7 +46,7 @@ SETTINGS = MappingProxyType(
         "spark.ui.showConsoleProgress": "false",
     }
 )
-"""Settings of every session, unless `--conf` overrides them."""
+"""Settings of each session that this module starts, unless `--conf` overrides them."""
 
 
 class NoSpark(ReplayError):
@@ -114,7 +114,7 @@ def _patiently() -> Iterator[list[int]]:
 
 @contextmanager
 def _stderr_into(file: IO[bytes]) -> Iterator[None]:
-    """Redirect standard error of processes started in the block to a file."""
+    """Redirect standard error to a file; processes started in the block use it until they end."""
     sys.stderr.flush()
     terminal = os.dup(2)
     os.dup2(file.fileno(), 2)

@@ -24,7 +24,10 @@ PIECES_DDL = "work int, slice int, piece int, content binary"
 
 
 class TaskOutput(NamedTuple):
-    """Result of a work, or of a slice of it."""
+    """Result of a work, or of a slice of it.
+
+    A work is a numbered input of a task: a `SliceWork`, or an item of `SparkExecutor`.
+    """
 
     work: int
     slice: int
@@ -40,7 +43,7 @@ def pieces(output: TaskOutput) -> Iterator[pa.RecordBatch]:
 
 
 def task_outputs(table: pa.Table) -> Iterator[TaskOutput]:
-    """Assemble results from pieces in any order: work by work, slice by slice."""
+    """Assemble results from unordered pieces; yield them by work, then by slice."""
     rows = sorted(table.to_pylist(), key=itemgetter("work", "slice", "piece"))
     for (work, part), piece_rows in groupby(rows, itemgetter("work", "slice")):
         yield TaskOutput(work, part, b"".join(row["content"] for row in piece_rows))

@@ -89,8 +89,8 @@ def read(pieces: Iterable[str]) -> Element:
 def unlinked_figures(element: Element) -> Iterator[Element]:
     """Yield numbers without a link to evidence, in tiles, tables and plots; 0 needs none.
 
-    Sentences with a count and no link are yielded, too. The name of a command may replace the link
-    if the page lacks the evidence.
+    Sentences with a number outside of a link are yielded, too. The name of a command may replace
+    the link if the page lacks the evidence.
     """
     is_number = element.name == "strong" or {"n", "number", "scale"} & set(element.classes)
     if element.name == "a" or element.attributes.get("data-label") == "partition":

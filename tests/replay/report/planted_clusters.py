@@ -53,7 +53,7 @@ def busy() -> PlantedLog:
 
 
 def called(name: str) -> PlantedLog:
-    """Log in which connector, topic, setting, worker and offset all have this name."""
+    """Log with this name for a connector, topic, worker and offset, and as a setting's value."""
     log = PlantedLog().running(name).config(name, evil=name).active(name, name)
     log.status(f"task-{name}-0", "FAILED", name, trace=name).offset(name, {name: 1}, file=name)
     return log.offset(name, {name: 3}, file=name).target(name, {"state": name}).deleted(name)

@@ -174,7 +174,7 @@ def test_nothing_is_missing_on_paper(
 
 
 def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: Path) -> None:
-    """Markup in names of clusters, connectors, settings, workers and errors is shown as text."""
+    """Markup in names, values of settings and errors is shown as text; it makes no element."""
     plain = [cluster_facts(of(called("a")), f"lab {number}") for number in range(len(NAMES))]
     browser.open(write_page(tmp_path / "plain.html", plain, dict.fromkeys("abc", "d")))
     elements = set(browser.ask(ELEMENTS))

@@ -85,7 +85,7 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
 def test_a_sentence_that_counts_without_evidence_is_noticed(
     text: str, *, has_evidence: bool
 ) -> None:
-    """The check finds a sentence that counts but has neither a link to evidence nor a command."""
+    """The check finds a sentence with a number outside of a link, unless it names a command."""
     assert (list(unlinked_figures(parsed([text]))) == []) is has_evidence
 
 
@@ -115,7 +115,7 @@ def test_read_records_link_to_their_ends() -> None:
 
 
 def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
-    """A narrow cell can break a time after the date; the copied text is that of other commands."""
+    """A narrow cell can break a time after the date; its text is as other commands print it."""
     entries = {
         f"config@{entry.offset}": entry for entry in of(busy()) if entry.topic == TOPICS.config
     }
@@ -223,7 +223,7 @@ def test_the_page_of_a_fleet_has_a_row_per_cluster() -> None:
 
 @pytest.mark.parametrize("name", MARKUP_NAMES)
 def test_markup_in_names_is_shown_as_text(name: str) -> None:
-    """Markup in names of connectors, topics, settings and workers is shown as text."""
+    """Markup in names of connectors, topics and workers, and in settings' values, is text."""
     cluster = cluster_facts(of(called(name)), f"lab {name}")
     shown = read(page([cluster, cluster_facts([], "other")], {f"c{name}": name}))
     assert not any(

@@ -39,7 +39,7 @@ VECTOR = '{"connect-configs":[0]}'
 """Moment for `ArchiveCertainty.doubts`: any vector of offsets.
 
 With a vector, `doubts` takes the end offsets in its other argument as exact. With a time, missing
-offsets right after an end might belong before it.
+offsets right after an end might belong before that time.
 """
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]

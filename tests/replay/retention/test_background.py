@@ -106,7 +106,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 
 
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
-    """A capture that also compacts archives later records, and ends with Ctrl-C."""
+    """A capture with `--compact-every` archives records after a compaction; Ctrl-C ends it."""
 
     async def write_records(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")

@@ -35,7 +35,7 @@ ENTRIES = first_of(HISTORY)
 CUT_MS = ENTRIES[-5].timestamp
 
 REPLACED, MANIFEST = 1, 2
-"""Numbers of files in `_manifest`, in the order in which a merge links them.
+"""Two of the files that a merge links in `_manifest`, numbered from 0 in the order of the links.
 
 File 0 has the readings (offsets that captures have read), 1 the replaced manifests. File 2 is the
 new manifest.
@@ -57,7 +57,7 @@ def folder(sound: Path, tmp_path: Path) -> Path:
 
 
 def aged(folder: Path) -> None:
-    """Make all files older than those of a running merge can be."""
+    """Set the times of all files so far back that no running merge can have written them."""
     past_s = time() - AGE_S - 1
     for path in folder.rglob("*"):
         os.utime(path, (past_s, past_s))

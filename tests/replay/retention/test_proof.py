@@ -57,7 +57,7 @@ def thin(templates: Path, tmp_path: Path) -> Path:
 
 
 def test_removals_are_described(whole_archive: Path) -> None:
-    """A removal has the number and the bytes of its records; `verify -o json` prints both."""
+    """A removal has the number and the total size of its records; `verify -o json` prints both."""
     backup = cluster_in(whole_archive)
     rows = pa.concat_tables(
         rows_of(backup.store, segment) for segment in backup.parts[STATUS].segments
