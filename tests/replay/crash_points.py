@@ -1,7 +1,7 @@
 """Processes that are killed at a chosen step of their work on an archive.
 
 A step is an operation on files, seen as an audit event of Python: nothing is patched. An archive
-writes a new file as a draft, links the draft to the file's own name, and removes the draft.
+writes a new file as a draft. Then it links the draft to the file's own name, and removes the draft.
 
 Usage: python -m tests.replay.crash_points EVENTS WITHIN NUMBER IS_LINKED MODULE [WORD...]
 """
