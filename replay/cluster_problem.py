@@ -6,6 +6,7 @@ this module decides how a sentence names the cluster of an error.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from controlplane.core.moments import UnknownMoment
@@ -37,6 +38,16 @@ class ClusterProblem(NamedTuple):
     def _is_named(self) -> bool:
         name = re.escape(self.cluster)
         return re.search(rf"\bcluster(={name}/| {name}(?![\w.-]))", self.problem) is not None
+
+
+@contextmanager
+def errors_of(cluster: str) -> Iterator[None]:
+    """Let errors of this block name the cluster in `ReplayError.cluster`."""
+    try:
+        yield
+    except ReplayError as error:
+        error.cluster = cluster
+        raise
 
 
 def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | ClusterProblem:

@@ -6,6 +6,9 @@ from pathlib import Path
 class ReplayError(Exception):
     """Base of all errors of `replay`. The operation damaged nothing; the message names a remedy."""
 
+    cluster: str | None = None
+    """Cluster with the problem, if the error is about the records of one cluster."""
+
 
 class NoArchive(ReplayError):
     """An archive or cluster does not exist, cannot be read, or has an unknown format.

@@ -12,6 +12,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import RankedEntry
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
+from replay.cluster_problem import errors_of
 from replay.doubts import Doubt
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.coverage.lost_offsets import gaps_before
@@ -84,15 +85,16 @@ def ordered(
     `before_ms`: greatest timestamp of each partition before its part; it is part of the rank.
 
     Raises:
-        ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
+        ArchiveCorrupt: a file is missing or damaged.
     """
     reader = PartitionReader(cluster.store, cluster.topics, ())
-    runs = [
-        _placed(part, reader.runs(part), before_ms.get((part.topic, part.partition)))
-        for part in parts
-        if part.rows
-    ]
-    return merge(*runs, key=lambda ranked: ranked[:4])
+    with errors_of(cluster.name):
+        runs = [
+            _placed(part, reader.runs(part), before_ms.get((part.topic, part.partition)))
+            for part in parts
+            if part.rows
+        ]
+        yield from merge(*runs, key=lambda ranked: ranked[:4])
 
 
 def _cut(cluster: ArchivedCluster, moment: str | None) -> FittedEnds:

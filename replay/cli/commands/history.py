@@ -76,10 +76,7 @@ def history(  # noqa: PLR0913 - click passes every option by name
     if is_explained:
         explain([ordered_plan_summary(job.cluster, job.plan, 1, executing) for job in jobs], output)
         return
-    with bar() as shown, executing.by(shown) as executor:
-        shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
-        steps_of = zip(jobs, executor.run(history_steps, jobs), strict=True)
-        histories = [(job, list(_effects(steps, shown.advance))) for job, steps in steps_of]
+    histories = archive.answer_without_damaged(jobs, partial(_histories, executing))
     histories = [(job, effects) for job, effects in histories if effects]
     check_connectors(connectors, {job.reader.connector for job, _ in histories})
     if file is not None:
@@ -91,6 +88,15 @@ def history(  # noqa: PLR0913 - click passes every option by name
         return
     for job, effects in histories:
         _print(job, effects)
+
+
+def _histories(
+    executing: ExecutorChoice, jobs: Sequence[HistoryJob]
+) -> list[tuple[HistoryJob, list[EventEffect]]]:
+    with bar() as shown, executing.by(shown) as executor:
+        shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
+        steps_of = zip(jobs, executor.run(history_steps, jobs), strict=True)
+        return [(job, list(_effects(steps, shown.advance))) for job, steps in steps_of]
 
 
 def _effects(steps: Iterable[HistoryStep], advance: Advance) -> Iterator[EventEffect]:

@@ -1,6 +1,7 @@
 """`replay timeline`: intervals of facts, and digests after every config record."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -98,23 +99,12 @@ def command(  # noqa: PLR0913 - click passes every option by name
     print_plan_notices([job.plan for job in jobs])
     kind = _DIGESTS if with_digests else _INTERVALS
     if is_explained:
-        plans = [
-            _explained(job, _topics(job, with_digests=with_digests), executing) for job in jobs
-        ]
-        explain(plans, output)
+        explain([_explained(job, kind.topics(job), executing) for job in jobs], output)
         return
-    with bar() as shown, executing.by(shown) as executor:
-        shown.begin("reading", sum(_records(job, with_digests=with_digests) for job in jobs))
-        timeline_rows = _all_rows(jobs, kind, shown.advance, executor)
-        if file is not None:
-            makers = {job.cluster.name: kind.documents(job) for job in jobs}
-            rows = (makers[job.cluster.name](row) for job, row in timeline_rows)
-            write(file, kind.schema, rows)
-            return
-        rows_of: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
-        for job, row in timeline_rows:
-            rows_of[job.cluster.name].append(row)
-    results = [_TimelineResult(job, rows_of[job.cluster.name]) for job in jobs]
+    if file is not None:
+        archive.answer_without_damaged(jobs, partial(_write_rows, file, kind, executing))
+        return
+    results = archive.answer_without_damaged(jobs, partial(_results, kind, executing))
     if output == "json":
         print_json([_document(result, kind) for result in results])
     else:
@@ -126,14 +116,36 @@ class _TimelineResult(NamedTuple):
     rows: list[Any]
 
 
-def _records(job: TimelineJob, *, with_digests: bool) -> int:
-    topics = _topics(job, with_digests=with_digests)
-    return sum(part.rows for topic in topics for part in job.plan.parts_of(topic))
+def _write_rows(
+    file: Path, kind: "_TimelineKind", executing: ExecutorChoice, jobs: Sequence[TimelineJob]
+) -> None:
+    makers = {job.cluster.name: kind.documents(job) for job in jobs}
+    with _rows(jobs, kind, executing) as timeline_rows:
+        rows = (makers[job.cluster.name](row) for job, row in timeline_rows)
+        write(file, kind.schema, rows)
 
 
-def _topics(job: TimelineJob, *, with_digests: bool) -> list[str]:
-    """Topics to read: for digests, the config topic alone."""
-    return [job.plan.topics.config] if with_digests else timeline_topics(job)
+def _results(
+    kind: "_TimelineKind", executing: ExecutorChoice, jobs: Sequence[TimelineJob]
+) -> list[_TimelineResult]:
+    rows_of: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
+    with _rows(jobs, kind, executing) as timeline_rows:
+        for job, row in timeline_rows:
+            rows_of[job.cluster.name].append(row)
+    return [_TimelineResult(job, rows_of[job.cluster.name]) for job in jobs]
+
+
+@contextmanager
+def _rows(
+    jobs: Sequence[TimelineJob], kind: "_TimelineKind", executing: ExecutorChoice
+) -> Iterator[Iterator[tuple[TimelineJob, Any]]]:
+    """Yield an iterator over the rows of all jobs, which advances a progress bar."""
+    parts = [
+        part for job in jobs for topic in kind.topics(job) for part in job.plan.parts_of(topic)
+    ]
+    with bar() as shown, executing.by(shown) as executor:
+        shown.begin("reading", sum(part.rows for part in parts))
+        yield _all_rows(jobs, kind, shown.advance, executor)
 
 
 def _explained(job: TimelineJob, topics: Sequence[str], executing: ExecutorChoice) -> PlanSummary:
@@ -278,6 +290,8 @@ class _TimelineKind(NamedTuple):
 
     name: str
     schema: pa.Schema
+    topics: Callable[[TimelineJob], Sequence[str]]
+    """Topics to read."""
     rows: Callable[[Sequence[TimelineJob], Advance, Executor], Iterator[tuple[TimelineJob, Any]]]
     about: Callable[[Any], Iterable[str]]
     """Connectors of a row."""
@@ -288,9 +302,18 @@ class _TimelineKind(NamedTuple):
 _INTERVALS = _TimelineKind(
     "intervals",
     INTERVALS,
+    timeline_topics,
     timelines,
     lambda shared: (shared.interval.connector,),
     interval_documents,
     _show_intervals,
 )
-_DIGESTS = _TimelineKind("digests", DIGESTS, digests, lambda _: (), digest_documents, _show_digests)
+_DIGESTS = _TimelineKind(
+    "digests",
+    DIGESTS,
+    lambda job: [job.plan.topics.config],
+    digests,
+    lambda _: (),
+    digest_documents,
+    _show_digests,
+)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import click
 
@@ -14,6 +14,7 @@ from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
+from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.atomic_file import check_place
 from replay.cli.inputs.store import command_settings, store_named
@@ -25,6 +26,18 @@ from replay.errors import ReplayError
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
 
 T = TypeVar("T")
+
+
+class PlannedJob(Protocol):
+    """Job about one cluster."""
+
+    @property
+    def cluster(self) -> ArchivedCluster:
+        """The cluster whose records the job reads."""
+        ...
+
+
+PlannedT = TypeVar("PlannedT", bound=PlannedJob)
 
 NONE = "-"
 """Shown for an absent value."""
@@ -56,6 +69,26 @@ class ArchiveInput(NamedTuple):
             return attempted(name, lambda: ask(name))
 
         return self.readable(concurrently(answer, self.selected()))
+
+    def answer_without_damaged(
+        self, jobs: Sequence[PlannedT], answer: Callable[[Sequence[PlannedT]], T]
+    ) -> T:
+        """Answer about all jobs; if a cluster's records are damaged, print that, and answer again.
+
+        An answer is whole: it has no rows of a damaged cluster.
+
+        Raises:
+            ReplayError: the last readable cluster is damaged, or the error is about no cluster.
+        """
+        while True:
+            try:
+                return answer(jobs)
+            except ReplayError as error:
+                others = [job for job in jobs if job.cluster.name != error.cluster]
+                if error.cluster is None or not others:
+                    raise
+                self.fail(ClusterProblem(error.cluster, str(error)))
+                jobs = others
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
         """Releases by name; `all` means the distinct ones, each once.

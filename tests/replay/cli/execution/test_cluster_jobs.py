@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from controlplane.core.state import Topics
@@ -222,9 +223,9 @@ def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
 def test_unreadable_folders_are_named(
     fleet: Path, words: tuple[str, ...], place: str, tmp_path: Path
 ) -> None:
-    """The error names an unreadable folder; most commands still print the other clusters.
+    """The error names an unreadable folder; commands still print the other clusters.
 
-    `report` prints no table of clusters. `timeline` prints none if records cannot be read.
+    `report` prints no table of clusters.
     """
     folder = fleet / "cluster=east" / place
     folder.rename(tmp_path / "elsewhere")
@@ -234,7 +235,7 @@ def test_unreadable_folders_are_named(
     assert result.code == 2
     assert f"{folder}" in result.err
     assert "(Too many levels of symbolic links)" in result.err
-    if words not in {("timeline",), ("report",)}:
+    if words != ("report",):
         assert "north" in result.out
 
 
@@ -253,6 +254,42 @@ def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str,
     assert result.err.count("Error: ") == 1
     assert "cluster=east" in result.err
     assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("state",), ("timeline",), ("timeline", "--digests"), ("history", "--connector", "a")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_commands_answer_beside_damaged_records(
+    fleet: Path, words: tuple[str, ...], jobs: int
+) -> None:
+    """If records of a cluster are damaged, the others are printed, and the error names it."""
+    options = ("-o", "json", *(() if words == ("state",) else ("--jobs", jobs)))
+    sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
+    _damage_segment(fleet / "cluster=east")
+    result = call(*words, fleet, *options)
+    assert (result.code, result.out) == (2, sound.out)
+    assert result.err.count("Error: ") == 1
+    assert "cluster=east" in result.err
+    assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east", *options))
+
+
+def test_a_parquet_timeline_has_no_rows_of_a_damaged_cluster(fleet: Path, tmp_path: Path) -> None:
+    """The file has all rows of the other clusters, and none of the damaged one."""
+    sound, others = tmp_path / "sound.parquet", tmp_path / "others.parquet"
+    names = ("--cluster", "north", "--cluster", "west")
+    assert call("timeline", fleet, *names, "-o", "parquet", "--to", sound).code == 0
+    _damage_segment(fleet / "cluster=east")
+    assert call("timeline", fleet, "-o", "parquet", "--to", others).code == 2
+    assert pq.read_table(others).equals(pq.read_table(sound))
+
+
+def _damage_segment(cluster: Path) -> None:
+    """Cut the last bytes of the segment of configs."""
+    (segment,) = (cluster / "topic=connect-configs").rglob("*.parquet")
+    segment.write_bytes(segment.read_bytes()[:-100])
 
 
 PAGE = "page.html"
