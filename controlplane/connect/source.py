@@ -3,8 +3,14 @@
 `Source` is the API for authors: one class, one generator. `SourceConnector` and `SourceTask` below
 it have the methods and the semantics of Kafka's classes of these names.
 
-Methods may be `async def` or plain `def`. The runtime calls the methods of one task one after
-another, in a thread of the task's own. A blocking call delays no other task.
+Methods may be `async def` or plain `def`. The runtime calls the methods of one task in a thread of
+the task's own. A blocking call delays no other task.
+
+Calls of one task overlap only while an `async def` is in an `await`:
+
+- `SourceTask`: `commit` may overlap other methods, such as `poll`. `stop` may overlap a `poll` that
+  the runtime has cancelled.
+- `Source`: `update_offsets` may overlap `read`.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -307,7 +313,10 @@ class SourceTask:
         raise NotImplementedError(f"{type(self).__name__}.poll is missing")
 
     def commit(self) -> Any:
-        """Take note of a commit that succeeded, even one without offsets."""
+        """Take note of a commit that succeeded, even one without offsets.
+
+        The call may begin while an `async def poll` is in an `await`.
+        """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
         """Take note that a record is in the log; without metadata it was filtered or dropped."""
@@ -316,7 +325,10 @@ class SourceTask:
         """Return offsets to commit in addition; see `Source.update_offsets` (KIP-910)."""
 
     def stop(self) -> Any:
-        """Close what the task reads. Called once, after the last `poll`."""
+        """Close what the task reads. Called once; no `poll` begins after it.
+
+        A cancelled `async def poll` may still be in an `await`.
+        """
 
 
 class SourceConnector:
