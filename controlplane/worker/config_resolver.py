@@ -1,6 +1,7 @@
 """Connector configs as authors get them: references to config providers resolved (KIP-297).
 
-The log keeps the references. The values appear in no answer, status or trace.
+The log keeps the references. Answers, statuses and traces hide values of at least
+`SECRET_CHARACTERS`, but only the newest `VALUES_KEPT` of each reference.
 """
 
 import asyncio
@@ -52,15 +53,20 @@ _PEM_LABEL = "-----"
 """Start of lines that are the same in every PEM key (BEGIN, END): these lines are not hidden."""
 
 RESOLUTION_TIMEOUT_S = 60.0
-"""Longest wait for config providers in a command or before tasks start. A connector's hook has the
-same limit (`controller.hook.timeout.ms`)."""
+"""Longest wait for config providers in a command or before tasks start.
+
+The hook `alter_offsets` of a connector has a limit of its own (`controller.hook.timeout.ms`). This
+limit includes the wait for providers.
+"""
 
 VALUES_KEPT = 1_000
 """Maximum number of values per reference: a provider may return new values without end."""
 
 FORMS_KEPT = 100
-"""Limit of the forms of newer values of a reference. Once it is reached, an older value is hidden
-only as a whole, not by its lines."""
+"""Number of forms (`HiddenForms`) per reference, counted from its newest value on.
+
+Once this number is reached, older values are hidden only as a whole, not line by line.
+"""
 
 
 class ResolvedReferences(NamedTuple):
@@ -90,8 +96,11 @@ class ConfigResolver:
         self._index = SecretIndex()
         """All forms of all values."""
         self._lock = Lock()
-        """Tasks resolve their configs in their own threads. The event loop waits for this lock, so
-        each thread holds it for one value only."""
+        """Guards `_values` and `_index`.
+
+        Tasks resolve their configs in their own threads, and the event loop waits for this lock. So
+        no thread calls a provider or builds forms while it holds the lock.
+        """
 
     def resolved(
         self, config: Mapping[str, Any], notices: Notices | None = None
@@ -183,7 +192,8 @@ class ConfigResolver:
             for key, value in config.items()
             if value is not None and START in str(value)
         }
-        # In the order of the config: one value may have several references.
+        # In the order of the config: if several references have the same value, the last of them
+        # replaces it.
         config_references = dict.fromkeys(
             reference.text for text, _ in references.values() for reference in references_in(text)
         )

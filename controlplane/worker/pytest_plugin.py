@@ -1,6 +1,7 @@
-"""Plugin for pytest: the fixture `connector_trial` runs a connector in a test.
+r"""Plugin for pytest: the fixture `connector_trial` runs a connector in a test.
 
     def test_lines_arrive(connector_trial, tmp_path):
+        (tmp_path / "in.txt").write_text("one\n")
         run = connector_trial(Lines, {"file": str(tmp_path / "in.txt"), "topic": "t"})
         assert [record.value for record in run.records("t", 1)] == [b"one"]
 

@@ -3,8 +3,8 @@ r"""Search of texts for many secrets at once, also in escaped forms.
 A message may show a secret as `repr`, JSON or `bytes` do, and escape such a text again. So secrets
 are searched in a text and in its bare text, which has no backslashes. In a bare text, an escape by
 digits (`\xe4`) is replaced by its character. Other escapes lose only their backslashes. A control
-character is replaced by the letter of its escape. The bare text of `it\'s\n` is `it'sn`, as is that
-of `it's` with a line feed.
+character whose escape has a letter is replaced by this letter. The bare text of `it\'s\n` is
+`it'sn`, as is that of `it's` with a line feed.
 """
 
 import re
@@ -24,13 +24,18 @@ A comparison takes one step, and a further one for every 64 characters that it c
 """
 
 ESCAPE_CHARACTERS = 32
-r"""Maximum characters of a text for one character of a secret. One beyond U+FFFF takes 12 in JSON,
-as `\ud83d\ude00`. Each further escaping doubles its backslashes. After three further escapings
-it takes 26."""
+r"""Assumed maximum length of the escaped form of one character of a secret.
+
+A character beyond U+FFFF takes 12 characters in JSON, as `\ud83d\ude00`. Each further escaping
+doubles the backslashes. After three further escapings the form has 26 characters.
+"""
 
 SEARCHED_CHARACTERS = 1_000
-"""Maximum length of a text to search for. A longer secret is searched in pieces. So the ends of a
-long message are searched only a little further than they are shown."""
+"""Maximum length of a text to search for. A longer secret is searched in pieces.
+
+So each end of a long message is searched at most `ESCAPE_CHARACTERS` times this length further than
+it is shown.
+"""
 
 _STEP_CHARACTERS = 64
 
@@ -42,7 +47,7 @@ _ESCAPE = re.compile(
 """Escapes and control characters. The first form is a pair of surrogates, as in JSON."""
 
 _LETTERS = {"\b": "b", "\t": "t", "\n": "n", "\f": "f", "\r": "r", "\\": ""}
-r"""Bare text of characters whose escapes have a letter: `\n`."""
+r"""Bare text of characters whose escapes have a letter (`\n`); that of a backslash is empty."""
 
 _CODES = str.maketrans(_LETTERS)
 
@@ -180,7 +185,7 @@ class BareText(NamedTuple):
 
 
 def bare_text(text: str) -> BareText:
-    """Return a text without backslashes, and with the characters for which escapes stand."""
+    """Return the bare text of a text, as the module's docstring defines it, with its pieces."""
     parts, starts, pieces = list[str](), list[int](), list[tuple[int, int, bool]]()
     length = 0
 

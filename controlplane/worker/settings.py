@@ -13,9 +13,9 @@ _Ms = Annotated[int, Meta(ge=0)]
 
 
 class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of producers. The names are those of Kafka's producer.
+    """Limits of producers; `max_request_size` and `delivery_timeout_ms` have Kafka's names.
 
-    On brokers, the settings of the connector's producer replace the size and the time-outs.
+    On brokers, the settings of the connector's producer replace these two.
     """
 
     max_request_size: int = 1_048_576
@@ -35,7 +35,11 @@ class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of connectors and tasks that run here, named as in a worker's properties file."""
+    """Settings of connectors and tasks that run here.
+
+    `runtime_settings` takes most of them from a worker's properties file or from its caller. The
+    others keep their defaults.
+    """
 
     worker_id: str = "127.0.0.1:8083"
     """Id in statuses: `host:port` of the REST API."""
@@ -46,7 +50,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     offset_flush_timeout_ms: _Ms = 5_000
     """Time limit of a sink's commit, and of each write of a source's commit.
 
-    At its end, a source task waits at most this time for its records in flight. With exactly-once
+    A source task that ends waits at most this time for its records in flight. With exactly-once
     support, a source has no such limits.
     """
     exactly_once: bool = False
@@ -93,7 +97,8 @@ def runtime_settings(
 ) -> RuntimeSettings:
     """Build the settings of connectors that run here.
 
-    `exactly_once` is that of the plane: a flag or the kind of the worker may overrule the file.
+    `exactly_once` is that of the control plane: a flag or the kind of the worker may overrule the
+    file.
 
     Raises:
         SettingsError: a value is invalid.

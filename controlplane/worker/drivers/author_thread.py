@@ -150,10 +150,10 @@ class AuthorThread:
         loop.close()
 
     def _run_until(self, is_reached: Callable[[], bool]) -> None:
-        """Run the loop until `is_reached` is true; run it again whenever the author's code ends it.
+        """Run the loop until `is_reached` is true; restart it if the author's code has stopped it.
 
-        A `SystemExit` or `KeyboardInterrupt` of that code ends the loop. Once `end` was called, its
-        `stop` does so, too.
+        A `SystemExit` or `KeyboardInterrupt` of that code stops the loop. Once `end` was called, a
+        call of `loop.stop()` in that code stops the loop, too.
         """
         while not is_reached():
             with suppress(SystemExit, KeyboardInterrupt):

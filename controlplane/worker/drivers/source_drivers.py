@@ -63,10 +63,10 @@ GATHER_RECORDS = 2_000
 """Maximum number of single records in one batch; it limits the memory of a task."""
 
 IDLE_SLICE_S = 0.25
-"""Longest wait of one empty poll: a longer `Idle` takes several polls."""
+"""Longest wait of one poll during an `Idle`; a longer `Idle` takes several polls."""
 
 ENDED_PAUSE_S = 1.0
-"""Pause between two empty polls after `read` has ended."""
+"""Wait of an empty poll after `read` has ended."""
 
 
 class SourceDriver(Protocol):
@@ -137,10 +137,10 @@ class PollingDriver:
         return await self._thread.checked_wait(check, self._task.poll)
 
     def _items(self, polled: Any) -> Sequence[PolledItem]:
-        """Return what `poll` has returned, with the requested boundaries.
+        """Return the records of a `poll`, with the transaction boundaries that the task requested.
 
         Raises:
-            ConnectError: it is no list of records.
+            ConnectError: `poll` has returned no list of records.
         """
         if polled is None:
             polled = []
@@ -453,7 +453,7 @@ def _made(source: Source, run: SourceRun) -> AsyncIterator[Any] | Iterator[Any]:
     """Call `read`.
 
     Raises:
-        ConnectError: it is no generator.
+        ConnectError: `read` is no generator.
     """
     made: Any = source.read(run)
     if isinstance(made, AsyncIterator | Iterator):

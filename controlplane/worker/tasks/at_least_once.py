@@ -59,6 +59,7 @@ class AtLeastOnce:
         self._unseen: dict[SourcePartitionId, OffsetPair] = {}
         """Committable offsets that the hook `update_offsets` must see first; none without it."""
         self._failure: Exception | None = None
+        """Failure that ends the task: of a sent record, of the commit loop, or a fenced commit."""
         self._settled = asyncio.Event()
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
@@ -80,7 +81,7 @@ class AtLeastOnce:
         self._committers.append(committer)
 
     async def begin_iteration(self) -> None:
-        """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
+        """Raise a failure that ends the task; tell the task of acknowledged records."""
         self._raise_failure()
         acknowledged, self._acknowledged = self._acknowledged, []
         await self._loaded.tell_acknowledged(acknowledged)
@@ -202,7 +203,7 @@ class AtLeastOnce:
                 await self._commit(tell=True)
 
     async def _commit(self, *, tell: bool) -> None:
-        """Commit the committable offsets; after a failure the next commit repeats them."""
+        """Commit the committable offsets; the next commit repeats those that it did not write."""
         async with self._committing:
             if not self._calls_hook:
                 self._merge()
@@ -227,14 +228,15 @@ class AtLeastOnce:
                 await loaded.tell_committed()
 
     async def _commit_part(self, pairs: Sequence[OffsetPair]) -> None:
-        """Commit some offsets within the flush time-out; it begins after their conversion."""
+        """Commit some offsets within the flush time-out, which begins after their conversion."""
         loaded = self._loaded
         batches = await loaded.offsets.batches(pairs)
         timeout_s = loaded.settings.offset_flush_timeout_ms / 1_000
         deadline = asyncio.get_running_loop().time() + timeout_s
         async with asyncio.timeout_at(deadline):
             await write_offsets(self._producer, loaded.offsets, batches)
-        # The offsets are durable: a failure of the copy does not repeat their commit.
+        # The offsets are durable. If the connector has an offsets topic of its own, the worker's
+        # topic gets a copy: a failure of the copy does not repeat the commit.
         await write_copy(self._producer, batches.values_of_copy, loaded.notices, deadline)
 
     def _keep(self, offsets: Mapping[SourcePartitionId, OffsetPair], done: int) -> None:

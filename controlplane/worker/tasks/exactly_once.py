@@ -141,8 +141,8 @@ class ExactlyOnce:
     async def pausing(self) -> None:
         """Commit, unless the connector sets the boundaries.
 
-        `update_offsets` is not called: its offsets could cover records of a poll that a stop has
-        dropped.
+        The hook `update_offsets` is not called, because `finish` calls this method, too. At a stop,
+        the hook's offsets could cover records of a cancelled poll.
         """
         if self._boundary is not TransactionBoundary.CONNECTOR:
             await self._commit()
@@ -153,7 +153,7 @@ class ExactlyOnce:
             await self.pausing()
 
     def abandon(self) -> None:
-        """Drop the transaction: nothing of it is in the log."""
+        """Drop the records in memory: no later commit appends them."""
         self._records.clear()
 
     async def _ask_and_commit(self) -> bool:
@@ -187,6 +187,7 @@ class ExactlyOnce:
         topics = {record.topic for record in self._records}
         await loaded.topics.ensure(self._producer, topics)
         with loaded.metrics.commit():
+            # If the connector has an offsets topic of its own, the worker's topic has a copy.
             # Removals from the copy precede the transaction (`OffsetBatches`): a crash between the
             # two revives no old offset.
             batches = await loaded.offsets.batches(pairs)

@@ -113,10 +113,16 @@ class SinkTaskRun:
         self._dead_letters: Producer | None
         self._loop = asyncio.get_running_loop()
         self._reports: set[Future[None]] = set()
-        """Reports of the task that are on their way (KIP-610)."""
+        """Reports of records that the task cannot take: under way or failed (KIP-610).
+
+        The next commit awaits them.
+        """
         loaded.control.when_stopped(loaded.pipeline.errors.stop)
         self._consumed: dict[TopicPartition, int] = {}
-        """Offset after the last record that was put, by partition."""
+        """Offset after the records that were put or dropped, by partition.
+
+        An assignment or a rewind sets it to the position of the consumer.
+        """
         self._committed: dict[TopicPartition, int] = {}
         """Offsets of the last commit, or of the assignment."""
         self._batch: list[SinkRecord] = []
@@ -357,7 +363,7 @@ class SinkTaskRun:
         return ErrorReport(sending)
 
     def _settle_report(self, sending: "Future[None]") -> None:
-        """Forget a report; one that has failed is kept, so that the next commit fails."""
+        """Forget a report that has succeeded; keep a failed one, so that the next commit fails."""
         if not sending.cancelled() and sending.exception() is None:
             self._reports.discard(sending)
 

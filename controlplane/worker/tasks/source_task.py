@@ -37,7 +37,10 @@ It is also the pause between two attempts to call `update_offsets` at the end of
 
 
 RETRIED_POLL_S = 0.1
-"""Pause after a poll that raised `RetriableError`; it limits the log lines. Kafka has none."""
+"""Pause after a poll that raised `RetriableError`; it limits the log lines.
+
+Kafka has no such pause.
+"""
 
 
 class SentRecord(NamedTuple):
@@ -156,7 +159,7 @@ class Delivery(Protocol):
         ...
 
     async def begin_iteration(self) -> None:
-        """Raise the failure of an earlier record, and take note of acknowledgements."""
+        """Raise a failure that ends the task, and take note of acknowledgements."""
         ...
 
     async def before_poll(self) -> None:
@@ -243,7 +246,8 @@ class SourceTaskRun:
     async def _polled(self) -> Sequence[PolledItem] | None:
         """Poll; None: the task shall stop, and a poll that can be cancelled is cancelled.
 
-        A poll that raises `RetriableError` has no records.
+        If the driver repeats polls, a `RetriableError` counts as an empty poll. Otherwise, the task
+        fails.
         """
         control = self._loaded.control
         poll = asyncio.ensure_future(self._loaded.driver.poll())
