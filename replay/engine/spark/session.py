@@ -58,7 +58,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
     """Yield a session for the duration of the block; an existing session is reused unchanged.
 
     Raises:
-        NoSpark: Java is missing, or Spark does not start.
+        NoSpark: Java is missing, Spark does not start, or it refuses a setting later.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -84,6 +84,8 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
             if interrupts:
                 raise KeyboardInterrupt
             yield started
+        except PySparkException as error:  # such as a setting that Spark reads late
+            raise NoSpark(f"Spark has failed ({root_cause(error)}): check --conf") from None
         finally:
             started.stop()
 

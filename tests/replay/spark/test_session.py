@@ -3,7 +3,11 @@
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pytest
+
 from replay.engine.spark.session import SETTINGS
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call, started
 
 
 def test_the_configuration_that_turns_sparks_log_off_exists() -> None:
@@ -12,3 +16,19 @@ def test_the_configuration_that_turns_sparks_log_off_exists() -> None:
     assert option == "-Dlog4j2.configurationFile"
     lines = Path(unquote(urlsplit(url).path)).read_text(encoding="utf-8").splitlines()
     assert "rootLogger.level = off" in lines
+
+
+@pytest.mark.java
+@pytest.mark.prove  # a JVM of its own
+def test_a_setting_that_spark_refuses_late_is_named(tmp_path: Path) -> None:
+    """Spark reads some settings only in its first query; the error names the setting, too."""
+    archive, setting = tmp_path / "archive", "spark.sql.shuffle.partitions"
+    log = HISTORIES / "life-3.9.log.jsonl"
+    assert call("capture", f"life={log}", archive, "--once").code == 0
+    options = ("--engine", "spark", "--conf", f"{setting}=x")
+    with started("state", archive, *options) as process:
+        printed, error = process.communicate()
+    assert (process.returncode, printed) == (2, "")
+    assert error.startswith("Error: Spark has failed (")
+    assert setting in error
+    assert error.endswith("check --conf\n")
