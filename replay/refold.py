@@ -1,8 +1,8 @@
 """Folds of in-memory logs through an archive and Spark: a second opinion on the core's fold.
 
-Each log becomes a cluster in a temporary archive, and all clusters are one Spark job. A few logs
-therefore cost as much as hundreds: callers collect requests first. `controlplane scenario run --via
-spark` uses it.
+Each log becomes a cluster in a temporary archive. One Spark job reads all clusters; offset keys in
+two partitions need a second job. A few logs therefore cost as much as hundreds: callers collect
+requests first. `controlplane scenario run --via spark` uses this module.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def in_spark(requests: Sequence[FoldRequest]) -> list[ClusterState]:
 
 
 class SparkFold:
-    """Fold logs through archives and one Spark job.
+    """Fold logs through archives and Spark, all logs together.
 
     `sizes` and `limits` set how finely a log is cut; the result does not depend on them.
     """

@@ -71,12 +71,13 @@ def test_every_table_has_its_schema(archive: OpenArchive[pa.Table]) -> None:
 
 def test_every_column_is_described() -> None:
     """Each column of the tables has a description."""
-    for schema in (*STATE_SCHEMAS.values(), CLUSTERS, SUMMARIES, FINDINGS, VERDICTS):
+    others = CLUSTERS, SUMMARIES, INTERVALS, EVENTS, CHANGES, FINDINGS, VERDICTS
+    for schema in (*STATE_SCHEMAS.values(), *others):
         assert all(field.metadata[b"comment"] for field in schema)
 
 
 def test_tables_agree_with_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:
-    """`state` prints the connectors, tasks, statuses and offsets that the tables have."""
+    """`state` prints connectors, task statuses, digests and counts as the tables have them."""
     printed = call("state", folder, "--release", "3.9", "-o", "json").json
     shown = [
         (document["cluster"], connector)
@@ -151,7 +152,7 @@ def test_each_release_has_its_rows_up_to_the_moment(folder: Path) -> None:
 
 
 def test_two_clusters_are_compared(folder: Path) -> None:
-    """`diff` compares each selected cluster with the other one."""
+    """`diff` compares the selected cluster with the cluster that `to_cluster` names."""
     archive = replay.open(str(folder), clusters=["life"])
     sides = {
         (row["from"]["cluster"], row["to"]["cluster"])
@@ -161,7 +162,7 @@ def test_two_clusters_are_compared(folder: Path) -> None:
 
 
 def test_findings_are_those_of_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:
-    """`audit` prints the same sentences, in the same order."""
+    """`audit` prints the sentences of the table of findings, in the same order."""
     printed = call("audit", folder, "-o", "json").json["findings"]
     table = archive.audit()
     assert table.column("sentence").to_pylist() == [finding["sentence"] for finding in printed]

@@ -109,7 +109,7 @@ def test_tasks_of_the_deleted_connector_did_return(
 
 
 def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> None:
-    """Kafka removed a record that our cleaner keeps only if a record after `log` has its key."""
+    """If Kafka removed a record that our cleaner keeps, a record after `log` has the same key."""
     real = read_dump(histories / "compacted-3.9.log.jsonl").entries
     kept = {entry.position for entry in real}
     rewritten = {(entry.topic, entry.key) for entry in real if entry.offset >= _end(log, entry)}
@@ -173,7 +173,10 @@ def test_each_kind_of_finding_is_found_once(kind: str) -> None:
 
 
 def test_every_record_that_throws_is_found() -> None:
-    """Old workers cannot read two commits after compaction removed the task configs before them."""
+    """All commits that old workers cannot read after compaction are found.
+
+    This log has two commits; compaction removes the task configs before them.
+    """
     log = Planted()
     for name in "ab":
         log.config(name).tasks(name, 1).put(CONFIG, f"task-{name}-0", {"properties": {}})
@@ -208,8 +211,8 @@ def test_statuses_of_a_deleted_connector_return() -> None:
 def test_workers_generate_tasks_again() -> None:
     """A finding about lost tasks says when a worker generates them again.
 
-    The worker of a running connector does so, and none for a paused connector until it runs. Tasks
-    that were written after the deletion of their connector are no finding.
+    A running connector gets its tasks again from its worker. A paused connector gets none until it
+    runs. Tasks that were written after the deletion of their connector are no finding.
     """
     profile = Profile.of("3.9")
     (finding,) = lint(running().config("a", rows="2").entries, profile)
@@ -245,9 +248,10 @@ def test_changed_readings_are_named(histories: Path) -> None:
 
 
 def test_secrets_are_hidden() -> None:
-    """A finding that shows values hides secret ones."""
-    log = running().put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
+    """A finding that shows the values of a changed setting hides secret values."""
+    log = Planted().config("a", password="s3cret").abort().config("a", password="other s3cret")
     text = " ".join(finding.sentence for finding in lint(log.entries, Profile.of("3.9")))
+    assert "config password: [hidden] → [hidden]" in text
     assert "s3cret" not in text
 
 

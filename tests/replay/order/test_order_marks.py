@@ -27,7 +27,7 @@ OFFSET = "a source offset lies in several partitions with different values: offs
 
 @pytest.fixture
 def unordered(tmp_path: Path) -> Path:
-    """Log with a task beside a tombstone in another partition, and an offset in two partitions."""
+    """Archive: a task status, a tombstone in another partition, and an offset in two partitions."""
     key = '["a",{"p":1}]'
     log = [
         *config(connector("a"), connector("b")),
@@ -80,7 +80,7 @@ def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:
 
 
 def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]:
-    """Connectors and topics of the hazards about order."""
+    """Connectors and topics of a whole log's hazards about the order between partitions."""
     return {
         (hazard.connector, hazard.position.topic)
         for hazard in hazards(log, release)
@@ -91,7 +91,7 @@ def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]
 @pytest.mark.parametrize("derived", [True, False], ids=["derived-files", "segments-only"])
 @pytest.mark.parametrize("seed", range(12))
 def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
-    """Marks from live records equal those from all records, for several releases."""
+    """Marks from the rows that still count name the connectors and topics of the log's hazards."""
     log = random_log_anywhere(seed)
     archive(tmp_path, log)
     local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=derived))
@@ -126,13 +126,13 @@ def test_lint_shows_the_hazards_of_an_archive(unordered: Path) -> None:
 
 
 def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
-    """`--fail` exits with code 1 for a hazard, and with 0 before its moment."""
+    """`--fail` exits with code 1 if there is a hazard, and with 0 at a moment before it."""
     words = ("lint", unordered, "--hazards", "--fail")
     assert [call(*words).code, call(*words, "--as-of", "config@0").code] == [1, 0]
 
 
 def test_a_rehearsal_refuses_options_of_hazards(unordered: Path) -> None:
-    """A rehearsal needs a release, and has no options of `--hazards`."""
+    """A rehearsal (`lint` without `--hazards`) needs a release and refuses options of hazards."""
     without_hazards = call("lint", unordered, "--release", "3.9", "--fail")
     assert without_hazards.err.endswith("--connector and --fail need --hazards: give it, too\n")
     assert call("lint", unordered).err.endswith("Missing option '--release'.\n")

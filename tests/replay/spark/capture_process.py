@@ -17,7 +17,7 @@ from tests.kafka.producer import reading
 from tests.replay.spark.class_archive import quick_settings
 
 COMMIT_RECORDS = 40
-"""Records of each commit: more than without Spark, because a commit costs two jobs of Spark."""
+"""Records of each commit: more than in tests without Spark, as a commit costs two Spark jobs."""
 
 
 def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:

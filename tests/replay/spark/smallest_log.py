@@ -1,17 +1,18 @@
-"""Smallest log about which two folds disagree, found by leaving records out."""
+"""Smallest log about which folds disagree, found by leaving records out."""
 
 from collections.abc import Callable, Sequence
 
 from controlplane.scenario.folds import FoldTask
 
 Differ = Callable[[Sequence[FoldTask]], list[str]]
-"""Function: the differing lines of the folds for each of many questions; empty: they agree."""
+"""Function that returns a text per question: the lines in which the folds differ; empty if none."""
 
 
 def smallest(ask: FoldTask, differ: Differ) -> FoldTask:
-    """Smallest part of a log with a disagreement: without any one of its records, the folds agree.
+    """Smallest part of a log with a disagreement: if any single record is removed, the folds agree.
 
-    Halves are left out first, then quarters, and in the end single records.
+    Halves are left out first, then quarters, and in the end single records. At least one record
+    remains.
     """
     size = len(ask.entries) // 2
     while size:
@@ -36,7 +37,8 @@ def question_code(ask: FoldTask) -> str:
 def disagreement(asks: Sequence[FoldTask], differ: Differ, closer: Differ | None = None) -> str:
     """Smallest log of the first question with a disagreement, and the differing lines.
 
-    `closer` compares more prefixes of a log than `differ`, which serves very many logs.
+    `differ` compares the folds of all logs, so it must be fast. `closer` compares only parts of one
+    log, so it can compare more prefixes. The default of `closer` is `differ`.
     """
     first = next((ask for ask, text in zip(asks, differ(asks), strict=True) if text), None)
     if first is None:

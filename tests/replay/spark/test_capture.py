@@ -94,7 +94,7 @@ async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> N
 async def test_an_archive_is_the_same_in_both_ways(
     two_captures: TwoCaptures, broker: Broker
 ) -> None:
-    """Archives are equal during an open transaction, and after two are decided.
+    """Archives are equal during an open transaction, and after a commit and an abort.
 
     A further capture adds no records.
     """
@@ -118,7 +118,7 @@ async def test_an_archive_is_the_same_in_both_ways(
 
 
 async def test_removed_records_are_a_gap(two_captures: TwoCaptures, broker: Broker) -> None:
-    """Records removed before their capture are a gap; offsets that Kafka skips are none."""
+    """Records that Kafka removed before their capture are a gap in both archives."""
     topics = two_captures.topics
     async with writer(broker) as out:
         await some_records(out, topics, 3)

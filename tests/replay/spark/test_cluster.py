@@ -69,7 +69,7 @@ def test_tasks_of_workers_give_the_same_output(
     archives: list[list[str]],
     expected: list[CommandResult],
 ) -> None:
-    """Spark's workers print what this process prints; each of them starts an executor.
+    """Commands on the cluster print what this process prints; each worker starts an executor.
 
     `state` is computed by kernels (functions on Arrow columns), and `audit` record by record.
     """
@@ -148,7 +148,10 @@ def test_states_without_access_are_reported(
 def test_a_feed_without_access_continues_with_access(
     cluster: StandaloneCluster, without_access: Path, tmp_path: Path
 ) -> None:
-    """The batch has the rows of all but `life`; with access, the next run adds its rows."""
+    """The first batch has the rows of the other clusters, and the only error names `life`.
+
+    With access, the next batch has the changes of `life`.
+    """
     words = (
         "watch",
         str(without_access),
@@ -166,4 +169,4 @@ def test_a_feed_without_access_continues_with_access(
     (without_access / "cluster=life").chmod(0o700)
     second = run_driver(*words, *cluster.options())
     assert (second.code, second.err) == (0, "")
-    assert '"cluster": "life"' in second.out
+    assert '"rows_of": "state_changes", "batch": 1, "cluster": "life"' in second.out

@@ -154,7 +154,7 @@ class Impatient(NoProgress):
     """Progress listener that interrupts the job at its first call."""
 
     def begin(self, work: str, total: int) -> None:
-        """Raise KeyboardInterrupt before the first task."""
+        """Raise KeyboardInterrupt as soon as Spark reports the tasks of the job."""
         assert work
         assert total > 0
         raise KeyboardInterrupt

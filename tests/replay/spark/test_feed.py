@@ -29,7 +29,7 @@ ENTRIES = {name: recorded_entries(name) for name in ("roll-3.4-3.9-3.4", "aborte
 
 
 def streamed(spark: SparkSession, folder: Path) -> ArchiveFeed:
-    """Feed whose batches are those of a stream."""
+    """Feed whose batches a query of Structured Streaming writes."""
     archive = replay.open(str(folder / "archive"), spark=spark)
     return archive.follow(str(folder / "stream-tables"), str(folder / "stream-checkpoint"))
 
@@ -57,7 +57,7 @@ def rows_in(feed: ArchiveFeed) -> list[list[str]]:
 
 
 def look(folder: Path, end: int | None) -> None:
-    """Archive some records of each cluster."""
+    """Archive the first `end` records of each cluster; None: all records."""
     for name, entries in ENTRIES.items():
         archived(folder, entries[:end], name)
 
@@ -127,7 +127,7 @@ def test_a_stream_follows_the_archive(spark: SparkSession, tmp_path: Path) -> No
 def test_watch_continues_after_a_kill_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     """`watch` continues after two kills: before the batch has its file, and before Spark's commit.
 
-    The file in `batches` makes the batch count.
+    A batch counts once its file in `batches` exists.
     """
     look(tmp_path, None)
     progress = tmp_path / "progress"

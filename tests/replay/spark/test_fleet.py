@@ -33,7 +33,7 @@ from tests.replay.spark.test_two_folds import random_asks
 pytestmark = pytest.mark.java
 
 BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
-"""Limits by which every cluster counts as very large: its offsets are folded in buckets."""
+"""Limits by which every cluster counts as very large: offsets are folded in buckets of keys."""
 
 RELEASES = ("2.3", "3.4", "3.9")
 
@@ -174,7 +174,7 @@ def split_spellings() -> list[Entry]:
 def test_no_row_reaches_the_driver(
     spark_archive: OpenArchive[DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tasks write the files, because this driver can neither make rows nor encode them."""
+    """The tasks write the files: the test lets the driver neither make nor encode rows."""
     for place in (
         "replay.tables.cells.batches",
         "replay.tables.state_tables.StateTable.batches",

@@ -33,7 +33,10 @@ MOMENTS = (before_manifest(1), behind_manifest(0))
 async def test_a_killed_capture_neither_loses_nor_doubles(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """The capture is killed while tasks write, before the manifest counts, and right after."""
+    """The capture is killed while tasks write, and right before and after a manifest appears.
+
+    Only segments that a manifest lists belong to the archive.
+    """
     target = little_at_a_time(tmp_path, past.topics)
     names = msgspec.structs.astuple(past.topics)
     words = (CAPTURING, str(tmp_path), str(kafka_jars), past.broker.bootstrap, *names)

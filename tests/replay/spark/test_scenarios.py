@@ -1,4 +1,4 @@
-"""Spark computes every view of every scenario in one job."""
+"""Spark computes the views of scenarios, as a second opinion on the service's fold."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario")
 
 
 def test_spark_computes_every_view(spark: SparkSession) -> None:
-    """Spark computes every view of all scenarios."""
+    """Spark's views equal those of the service in all scenarios."""
     scenarios = [read(path) for path in SCENARIOS]
     played = play_all(scenarios, Folds(batch={"spark": SparkFold(spark, SMALL, SLICED)}))
     assert len(scenarios) > 50
@@ -56,7 +56,7 @@ def scenario_file(tmp_path: Path) -> Path:
 
 
 def test_the_command_uses_spark(spark: SparkSession, scenario_file: Path) -> None:
-    """`--spark` and the name of Spark's fold both use Spark."""
+    """`--spark` and `--via spark` both compare the views with those of Spark."""
     for how in (["--spark"], ["--via", "spark"]):
         result = call("scenario", "run", *how, scenario_file)
         assert (result.code, result.err) == (0, ""), result

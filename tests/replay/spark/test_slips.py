@@ -68,7 +68,7 @@ class Slip(NamedTuple):
 
 
 def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Spark task that changes the kernel's answer."""
+    """Spark task that changes the answer of the kernel (a function on Arrow columns)."""
     kernel = PartitionReader.reduced
 
     def carried_out(*inputs: Any) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ SLIPS = {
     "an incomplete task set is applied": Slip(
         "SQL", 3, sql=("where c.complete and t.is_task", "where t.is_task")
     ),
-    "a moment only filters times": Slip("SQL", 3, sql=(RUNNING, "timestamp as time")),
+    "SQL orders records by their own times": Slip("SQL", 3, sql=(RUNNING, "timestamp as time")),
     "tombstones are lost": Slip("service, SQL", 1, kernel=spoiled(without_tombstones)),
     "the last row is lost": Slip("service, SQL", 1, kernel=spoiled(without_the_last)),
     "aborted records are seen": Slip("service", 1, service=seeing_aborted),

@@ -29,7 +29,10 @@ class Rounds:
 
 
 def test_the_smallest_log_is_minimal() -> None:
-    """Few rounds find the smallest log, wherever its records lie; each round is one job."""
+    """Few calls of `differ` find the smallest log, wherever its records lie.
+
+    At least one record remains, even if the folds disagree about every log.
+    """
     for needed in [(0,), (63,), (7, 50), (0, 31, 32, 63), tuple(range(5))]:
         wrong = Rounds(*needed)
         assert smallest(ask(*range(64)), wrong) == ask(*needed)
@@ -38,7 +41,7 @@ def test_the_smallest_log_is_minimal() -> None:
 
 
 def test_the_log_is_printed_only_after_a_disagreement() -> None:
-    """The text appears only if there is a disagreement."""
+    """Only a disagreement has a text: the smallest log as Python code, and the difference."""
     asks = [ask(1, 2), ask(1, 2, 3, 4)]
     assert disagreement(asks, Rounds(9)) == ""
     text, _, why = disagreement(asks, Rounds(3)).rpartition("\n")

@@ -1,4 +1,4 @@
-"""Commands without kernels print the same in Spark's tasks as without Spark."""
+"""Timelines, comparisons, findings and reports are the same in Spark's tasks as without Spark."""
 
 import os
 import pickle

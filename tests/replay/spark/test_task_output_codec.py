@@ -1,4 +1,4 @@
-"""Codec of task outputs: any grouping of the pieces restores the value."""
+"""Codec of task outputs: pieces of any size, in any order, restore the outputs."""
 
 import pyarrow as pa
 import pytest
@@ -23,7 +23,7 @@ sent = st.dictionaries(
 
 @given(sent, st.integers(1, 50), st.randoms(use_true_random=False))
 def test_pieces_are_joined(sent: dict[tuple[int, int], bytes], most: int, chance: object) -> None:
-    """Pieces are joined by work and slice, in the order of their numbers."""
+    """Pieces are joined by work (a partition to read) and slice, in the order of their numbers."""
     whole = [TaskOutput(*place, content) for place, content in sent.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_output_codec, "PIECE_BYTES", most)
@@ -36,7 +36,7 @@ def test_pieces_are_joined(sent: dict[tuple[int, int], bytes], most: int, chance
 
 
 def test_rows_are_restored() -> None:
-    """Types, chunks and dictionaries survive, with several files and with none."""
+    """Types and values survive: in two chunks with different dictionaries, and without rows."""
     keys = [
         pa.array(values, pa.binary()).dictionary_encode() for values in ([b"a", b"b"], [b"b", None])
     ]

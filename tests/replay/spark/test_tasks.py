@@ -84,7 +84,7 @@ def test_rows_become_the_records_of_the_log() -> None:
 
 
 def test_each_hole_ends_a_run() -> None:
-    """Each hole in a batch ends a run; offsets outside of all runs are unseen."""
+    """Each hole in a batch ends a run of consecutive offsets; all other offsets are unseen."""
     other = [Entry("t", 1, offset, 0, None, None) for offset in (7, 8)]
     spans = [
         span for span_batch in runs(iter([rows(*ODD, *other)])) for span in span_batch.to_pylist()
@@ -137,7 +137,7 @@ def test_a_partition_without_records_has_no_result(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", [{}, {CONFIG: 0}, {CONFIG: 3, ("t", 1): 2 * COMMIT_RECORDS}])
 def test_a_large_capture_is_committed_in_parts(ends: dict[tuple[str, int], int]) -> None:
-    """The parts add up to the whole; none is larger than a crash may lose."""
+    """The parts add up to the whole; each has at most `COMMIT_RECORDS` offsets."""
     spans = {place: range(end) for place, end in ends.items()}
     parts = list(parts_of(spans, COMMIT_RECORDS))
     assert all(sum(map(len, part.values())) <= COMMIT_RECORDS for part in parts)
@@ -149,7 +149,7 @@ def test_a_large_capture_is_committed_in_parts(ends: dict[tuple[str, int], int])
 
 
 def test_vectors_are_those_of_spark() -> None:
-    """Vectors are written and read in Spark's form."""
+    """Offsets by topic and partition are written and read as JSON of Spark's Kafka source."""
     vector_ends = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
     assert vector(vector_ends) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
     assert offsets_in_vector(vector(vector_ends)) == vector_ends

@@ -101,7 +101,7 @@ def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
 
 
 Moments = Callable[[Sequence[Entry]], Sequence[Entry]]
-"""Function: the records of a log after which the folds are compared."""
+"""Function that selects the records of a log after which the folds are compared."""
 
 PREFIXES = 4
 
@@ -112,7 +112,7 @@ def every(log: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def sampled_prefixes(log: Sequence[Entry]) -> Sequence[Entry]:
-    """The last record of the whole log, and those of a few prefixes at similar distances."""
+    """The last record, and up to three earlier ones at equal distances; each ends a prefix."""
     return log[:: min(-1, -len(log) // PREFIXES)]
 
 
@@ -139,9 +139,9 @@ class ThreeFolds:
     def answers(
         self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[FoldQuestion]
     ) -> Iterator[FoldAnswers]:
-        """Answers to each question about a moment that the service knows.
+        """Answers to the questions about moments that the service knows.
 
-        Others are left out, such as records of topics that no worker reads.
+        Other questions are left out, such as one about a record in a topic that no worker reads.
         """
         held = {name: log_of(log) for name, log in logs.items()}
         with TemporaryDirectory() as name:
@@ -162,7 +162,10 @@ class ThreeFolds:
                 yield FoldAnswers(question, service, spark, sql)
 
     def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
-        """First difference per question about a log, after some of its records; empty: none."""
+        """Text per question about a log: the first difference, or empty if the folds agree.
+
+        The folds are compared after each record that `moments` selects.
+        """
         names = {ask.entries: f"log-{number}" for number, ask in enumerate(asks)}
         readers: dict[tuple[tuple[Entry, ...], bool], list[Profile]] = {}
         for ask in asks:
