@@ -7,10 +7,11 @@ within a partition, and a reader can read to the end. A writer with an old epoch
 (`transactional.id`). There is no compare-and-append. The next offset is not predictable, because
 transaction markers also take offsets. `EmbeddedLog` adds methods that need no brokers.
 
-Every method of a closed log except `close` raises `LogUnavailable`; a waiting `tail` wakes up and
-raises it. A topic may be named more than once. `Ends` arguments may exceed the log. They may leave
-out topics or the last partitions (default: the first record, or the end). More offsets than a topic
-has partitions raise `LogNotUsable`.
+A method of a closed log raises `LogUnavailable`; a waiting `tail` wakes up and raises it.
+Exceptions are `close`, `writer_lock`, and `until_claimed`, which returns. A topic may be named more
+than once. `Ends` arguments may leave out topics or the last partitions (default: the first record,
+or the end). They may lie past the ends of the log, except a `start` on Kafka. More offsets than a
+topic has partitions raise `LogNotUsable` (on Kafka only for a `start`).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,8 +24,9 @@ from controlplane.core.entry import Batch, Entry, Headers, Position
 from controlplane.core.order import Ends
 
 OFFSET_LIMIT = 2**40
-"""Upper bound of offsets in writable logs: 35 years of 1,000 records per second in one partition.
-The SQLite log stores partition and offset in one 64-bit number; the other logs share its limit."""
+"""Upper bound of offsets in embedded logs: 35 years of 1,000 records per second in one partition.
+The SQLite log stores partition and offset in one 64-bit number; the log in memory has the same
+limit."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogError(Exception):
-    """Failure of a log; the message tells in one sentence what happened and what to do."""
+    """Failure of a log; the message tells what happened and what to do."""
 
 
 class LogUnavailable(LogError):
@@ -79,15 +81,20 @@ class ReadableLog(Protocol):
         ...
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """Offset of the first record in the log, per partition; the end of an empty partition."""
+        """First offset of the log, per partition: no record lies before it.
+
+        Embedded logs return the offset of the first record; the end of an empty partition. On Kafka
+        a marker may have the offset, or compaction may have removed its record.
+        """
         ...
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Offset after the last record that can be read now or soon, per partition.
 
         It lies after every record whose `append` through this object has returned. On Kafka it is
-        the last stable offset, or the end of this object's last record if that is greater. A commit
-        returns before its marker is written. Raises `LogNotUsable` for a missing topic.
+        the last stable offset, or the end of this object's last record if that is greater. The last
+        stable offset passes a committed record only when its marker is written, after the commit
+        returned. Raises `LogNotUsable` for a missing topic.
         """
         ...
 
@@ -152,7 +159,7 @@ class HasFastBatches(Protocol):
 
 @runtime_checkable
 class HasClusterId(Protocol):
-    """A log with an id of its own, which its copies share."""
+    """A log with an id of its own, which its backups share."""
 
     @property
     def cluster_id(self) -> str | None:

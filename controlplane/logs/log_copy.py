@@ -34,7 +34,8 @@ class LogCopy:
     Committed records keep partition, order, time, key, value and headers; offsets may change. The
     command topic is copied last, in one append. So a target with commands is a complete copy, and
     `check_own_topics` refuses an interrupted copy. A further `run` continues an interrupted copy.
-    Its records must equal the first ones of the source, except for those that Kafka has compacted.
+    The records that are already in the target must equal the first ones of the source. Records that
+    Kafka has compacted in the target may be missing.
 
     The topics may have other names in the target. Positions refer to the source, except in messages
     about the target.

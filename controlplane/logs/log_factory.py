@@ -224,10 +224,11 @@ async def open_kafka_log(
 
     The transactional id is that of a worker's leader (`connect-cluster-<group.id>`). Only records
     of the command topic keep their headers, since workers write none. An append to one partition is
-    a fenced batch.
+    one record batch without a transaction (`FencedBatches`).
 
-    `for_copy`: all records keep their headers, and each append is a transaction. So a claim writes
-    no markers, and the first record of a new topic gets offset 0, as in the original.
+    `for_copy`: all records keep their headers, and each append is a transaction. A claim writes its
+    markers only for batches, so here it writes none. The first record of a new topic then gets
+    offset 0, as in the original.
 
     Raises:
         LogUnavailable: the cluster cannot be reached.
@@ -281,7 +282,9 @@ def partitions_of(entries: list[Entry]) -> dict[str, int]:
 
 
 def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
-    """Number of partitions by topic: as `form` says, or else as the dump shows.
+    """Number of partitions by topic: as `form` says, or else as the dump's description says.
+
+    Topics that neither names are left out: only their records show a number.
 
     Raises:
         LogNotUsable: the dump has records in more partitions, or lacks the topic.

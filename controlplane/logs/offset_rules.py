@@ -1,4 +1,7 @@
-"""Rules for topics, partitions, offsets and epochs, shared by all writable logs."""
+"""Rules for topics, partitions, offsets and epochs of writable logs.
+
+The log on Kafka uses those for topics and partitions; brokers assign its offsets and epochs.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -36,7 +39,7 @@ def check_topic(topic: str, wanted: int) -> None:
 
 
 def check_partitions(topic: str, wanted: int, existing: int) -> None:
-    """Raise `LogNotUsable` if a topic exists with another number of partitions.
+    """Raise `LogNotUsable` for an illegal topic, or one with another number of partitions.
 
     `existing`: its present number; 0: the topic is new.
     """

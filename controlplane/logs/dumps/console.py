@@ -11,7 +11,7 @@ Bytes are printed unchanged, unless a deserializer is set. Source: `DefaultMessa
 The topic is never printed. If the partition is not printed, all records get one partition. If the
 offset is not printed, the reader counts offsets from 0 in each partition.
 A value with a line break makes two lines. The reader reports the second one as a line without a
-record.
+record. But if no column has a label, a second line with a tab counts as a record.
 """
 
 from collections import Counter

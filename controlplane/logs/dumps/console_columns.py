@@ -28,7 +28,7 @@ _HEADERS = re.compile(rb"NO_HEADERS|[^:,\[{]+:.*", re.DOTALL)
 
 
 class ConsoleRow(NamedTuple):
-    """Cells of a line; None for a column that was not printed."""
+    """Cells of a line. Not printed: a number is None, and `headers` is `NO_HEADERS`."""
 
     timestamp: int | None
     partition: int | None

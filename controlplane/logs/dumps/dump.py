@@ -112,7 +112,10 @@ class DumpReader(Protocol):
 
     format: ClassVar[str]
     is_exact: ClassVar[bool]
-    """True if the format can express bytes that are not UTF-8; then U+FFFD is a real character."""
+    """True if the format has its own field for bytes that are not UTF-8 (Base64).
+
+    Then U+FFFD is a real character. In other formats a tool may have replaced bytes by it.
+    """
     about: dict[str, Any]
 
     def entry(self, line: DumpLine) -> Entry | None:

@@ -64,8 +64,8 @@ def read_dump(
         null: text that the console consumer printed for null (its `null.literal`).
 
     Raises:
-        LogNotUsable: the file is missing, empty or without any record, the format is unknown, or an
-            option is missing.
+        LogNotUsable: the file is missing, empty, or holds neither a record nor a description. Or
+            the format is unknown, or an option is missing.
     """
     lines = _read_lines(path)
     try:
@@ -121,9 +121,9 @@ def _reader(name: str, sample: Sequence[bytes], path: Path, facts: _ConsoleFacts
 
 
 def _not_empty(path: Path, dump: Dump) -> Dump:
-    """Return the dump; raise `LogNotUsable` if it has lines, but no record.
+    """Return the dump; raise `LogNotUsable` if it has problems or remarks, but no record.
 
-    A file of another kind must not count as an empty log.
+    A file of another kind must not count as an empty log. A description alone is an empty log.
     """
     if dump.entries or not (dump.problems or dump.remarks):
         return dump
@@ -143,7 +143,7 @@ def _read_lines(path: Path) -> Iterator[DumpLine]:
 
     Raises:
         LogNotUsable: the file cannot be read, is empty, is UTF-16, or has too long a line.
-        _CutOff: the compressed data ends early.
+        _CutOff: the compressed data is damaged or ends early.
     """
     try:
         with path.open("rb") as file:

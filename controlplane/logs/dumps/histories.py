@@ -42,7 +42,7 @@ class _HistoryLine(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class HistoriesReader:
-    """Reader of a `.log.jsonl` file. `about` is its first line."""
+    """Reader of a `.log.jsonl` file. `about`: the description in its first line, or {}."""
 
     format: ClassVar[str] = "histories"
     is_exact: ClassVar[bool] = True

@@ -37,7 +37,8 @@ _FAILURES = (
     TypeError,
     AssertionError,
 )
-"""Errors that aiokafka raises for a failed connection or login, or for a malformed response."""
+"""Errors that aiokafka raises for a failed connection or login, or for a malformed response.
+`LogNotUsable` is the error of `_TokenProvider`, which aiokafka passes on."""
 
 BrokerAddress = tuple[str, int]
 
@@ -146,6 +147,7 @@ class Cluster:
 
         Raises:
             LogUnavailable: no broker answers.
+            LogNotUsable: a broker refuses the client.
         """
         new_layout = layout(await self.ask(MetadataRequest(topics)))
         self._brokers = {**new_layout.brokers}
@@ -209,9 +211,9 @@ class Cluster:
         await self._wait_for_sockets(self._closing)
 
     async def _send(self, address: BrokerAddress, request: Any) -> Any:
-        """Return the answer of a broker; retry once if a reused connection turns out to be dead.
+        """Return the answer of a broker; retry once after a failure on a reused connection.
 
-        A broker closes idle connections (`connections.max.idle.ms`).
+        The connection may be dead: a broker closes idle ones (`connections.max.idle.ms`).
         """
         reused = address in self._connections
         try:

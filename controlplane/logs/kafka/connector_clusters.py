@@ -50,7 +50,9 @@ class ConnectorClusters:
 
     @asynccontextmanager
     async def groups(self, overrides: Mapping[str, str]) -> AsyncIterator[GroupAdmin]:
-        """Open the groups of a connector's cluster, and close them after the block.
+        """Open the groups of a connector's cluster.
+
+        Connections to a cluster other than the worker's are closed after the block.
 
         `overrides`: `admin.override.*` of the connector's config, without the prefix.
 
@@ -113,9 +115,10 @@ def remote_access(
 ) -> BrokerAccess:
     """Return the access of a connector's client to the cluster of the connector's producer.
 
-    If the client's settings lead to the worker's own brokers, the access of the producer is
-    returned instead. In Kafka such a client would look for the producer's offsets on the worker's
-    cluster. The keys of `overrides` keep their prefix, such as `producer.override.`.
+    The producer writes the connector's offsets topic there. If the client's settings lead to the
+    worker's own brokers, the access of the producer is returned instead. A Java worker would use
+    that client, and would miss the topic. The keys of `overrides` keep their prefix, such as
+    `producer.override.`.
 
     Raises:
         SettingsError, LogNotUsable: see `client_access`.

@@ -3,7 +3,7 @@
 import msgspec
 
 CLOSED = "this log is closed: open it again"
-"""Error message of every call on a closed log."""
+"""Error message of appends, claims and checks on a closed log; reads have one of their own."""
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +81,9 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     ms are negligible. They block the event loop for at most 20 ms."""
 
     confirmation_max_age_ms: int = 3_600_000
-    """Maximum age of the last transaction, and of an append's records, for an append as a batch.
-    Any other append is a transaction, so that a coordinator compares the epoch.
+    """Age limit for appends as single batches (`FencedBatches`). The last transaction, and the
+    newest record of the append, must be younger. Any other append is a transaction, so that a
+    coordinator compares the epoch.
 
     Coordinators forget a writer without transactions after
     `transactional.id.expiration.ms` (a week). The next writer then gets a new id, and markers of

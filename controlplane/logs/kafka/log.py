@@ -30,8 +30,8 @@ _UNKNOWN_TOPIC = 3
 """Error code of Kafka's protocol."""
 _CLEANUP = "cleanup.policy"
 _RECLAIMS = 3
-"""Maximum claims of this object's own id per append without an epoch. After an outage, one claim is
-enough."""
+"""Maximum attempts of an append without an epoch that needs a transaction. After a fenced attempt,
+this object claims its own id again. After an outage, one such claim is enough."""
 
 
 class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@
 
 `log` is the interface. Below it lie `files` (checks and creation), `schema` (tables and upgrades),
 and `writer` (one thread, group commit). Changes within a transaction are in `ledger` and `imports`,
-reads in chunks in `connection_pool` and `reader`. Further parts are `watch` (commits of other
-processes), `compaction`, `backup`.
+reads in chunks in `connection_pool` and `reader`. Further parts are `watch` (tails and commits of
+other processes), `compaction`, `backup`, `snapshots`, `probe` and `writer_lock`.
 """
 
 from controlplane.logs.sqlite.log import SqliteLog

@@ -46,7 +46,7 @@ def _copy(connection: sqlite3.Connection, draft: Path) -> None:
         try:
             connection.backup(target)
         except sqlite3.OperationalError as error:
-            # The target is full or read-only. An unreadable source raises before this call.
+            # Usually the target is full or read-only: most unreadable sources fail when opened.
             raise OSError(str(error)) from error
 
 

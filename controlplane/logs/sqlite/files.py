@@ -69,8 +69,8 @@ def create(path: Path) -> None:
     """Create a new, empty log, unless the path exists; another process may create it concurrently.
 
     The file is written in a draft folder beside the path and gets its name when it is complete. So
-    no process ever opens an incomplete log. Only the owner may read the file, because topics may
-    contain secrets.
+    no process ever opens an incomplete log. By default only the owner may read the file, because
+    topics may contain secrets (`file_mode`).
 
     Raises:
         LogUnavailable: the file cannot be created.

@@ -64,7 +64,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
            )""",
     ),
     (
-        # Id of the log, shared by all its copies: one row that never changes.
+        # Id of the log, shared by its backups: one row that never changes.
         "CREATE TABLE cluster (id TEXT NOT NULL)",
         "INSERT INTO cluster VALUES (new_cluster_id())",
     ),

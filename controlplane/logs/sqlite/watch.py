@@ -116,8 +116,8 @@ class Watch:
     def committed(self, appended: Sequence[Entry], *, imported: bool = False) -> None:
         """Put the entries of a commit of this process into all inboxes.
 
-        Without entries, poll the file. With entries, do not: a poll stores the new version of the
-        file. This would hide a concurrent commit of another process from the next poll.
+        Without entries, poll the file. With entries, do not: the inboxes suffice, and a poll would
+        make each tail read the file as well.
 
         `imported`: the commit also imported entries, which tails read from the file.
         """

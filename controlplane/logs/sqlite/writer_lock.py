@@ -34,8 +34,8 @@ class LogHeld(LogNotUsable):
 def writer_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the log at a path, against this process and all others.
 
-    If the companion cannot be created (no folder, no rights), nothing is locked. The caller then
-    fails to open the log, and that error reports the reason.
+    If the companion cannot be created or opened (no folder, no rights), nothing is locked. The
+    caller then usually fails to open the log, too, and that error reports the reason.
 
     Raises:
         LogHeld: another process holds the lock.

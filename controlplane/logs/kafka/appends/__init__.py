@@ -1,1 +1,1 @@
-"""Appends of records: in transactions, or idempotent, or each for itself."""
+"""Appends of records: in transactions, as single batches, or independent of each other."""

@@ -97,7 +97,7 @@ class TransactionCoordinator:
 
         0: it has ended as requested, now or before. 48 (`INVALID_TXN_STATE`): no transaction is
         open, or it has ended the other way. A repeated request waits until the transaction has its
-        markers. Until then, a partition refuses a batch of this producer outside of transactions.
+        markers. Without its marker, a partition refuses a single batch of this producer.
         """
         request = EndTxnRequest(self._id, *identity, commit)
         return int((await self._ask_coordinator(request, _MARKERS_MS)).error_code)

@@ -106,7 +106,7 @@ class IdempotentAppends(ProducerOwner):
             return self._producer
 
     async def _discard(self, producer: KafkaProducer) -> None:
-        """Stop a broken producer once its other batches have been answered."""
+        """Stop a broken producer; its other batches have `close_timeout_ms` to be answered."""
         if self._producer is producer:
             self._producer = None
             await producer.stop()

@@ -34,8 +34,9 @@ class IndependentAppends(ProducerOwner):
         Calls must not overlap. A call waits without end while a broker is away.
 
         Raises:
-            LogUnavailable: the producer cannot start. Nothing was appended.
-            LogNotUsable: the brokers refuse the producer. Nothing was appended.
+            LogUnavailable: the producer cannot start. Append all records again; some may have been
+                appended, if a batch was refused before.
+            LogNotUsable: the brokers refuse the producer. Some records may have been appended.
         """
         producer = await self._running_producer()
         batches = record_batches(records, producer.new_builder, None)

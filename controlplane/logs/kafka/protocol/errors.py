@@ -18,7 +18,8 @@ from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 OFFSET_OUT_OF_RANGE = 1
 
 RETRIABLE = frozenset({5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
-"""Transient codes: no leader, another leader, time-out, broker or disk starting up."""
+"""Transient codes: no or another leader, a time-out, a broker that starts, a failed disk, a topic
+that was recreated."""
 
 
 class NoLeader(LogUnavailable):
@@ -87,7 +88,7 @@ _REFUSALS = {
     76: "refuses the compression: its brokers do not support it",
     -1: "refuses the records (a compacted topic takes none without a key): see its broker's log",
 }
-"""End of the message by error code, for codes about the records themselves: a retry would not help.
+"""End of the message by error code, for refused records, which this program does not send again.
 The library aiokafka maps every code above 79 to -1; here that means 87 (INVALID_RECORD)."""
 
 

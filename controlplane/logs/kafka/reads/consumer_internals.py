@@ -45,7 +45,7 @@ class TopicMatcher:
             return False
 
     def check(self) -> None:
-        """Raise the last error of the function."""
+        """Raise the error of the function, if it had one."""
         if self._failure is not None:
             raise self._failure
 

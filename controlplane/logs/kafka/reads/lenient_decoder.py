@@ -40,7 +40,8 @@ def rows(batch: bytes) -> Iterator[LenientRecord]:
     """Yield the records of a batch of format 2 with a valid checksum.
 
     Raises:
-        ValueError, IndexError: the bytes are no records.
+        ValueError, LookupError: the bytes are no records, or the codec is unknown. Codecs raise
+            other errors (`frames.DAMAGE`).
     """
     fields = _HEADER.unpack_from(batch)
     base, attributes, first_ms, last_ms, count = (fields[at] for at in (0, 5, 7, 8, 12))
