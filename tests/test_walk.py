@@ -79,7 +79,7 @@ def check_walk(walks: list[list[str]], most: WalkLength) -> None:
     measured = WalkLength(len(set(files)), len(switches))
     assert measured.files <= most.files, f"{measured}\n{walk}"
     assert measured.switches <= most.switches, f"{measured}\n{walk}"
-    sentence = f"visits {most.files} files and switches {most.switches} times between them"
+    sentence = f"code in {most.files} source files, with {most.switches} switches between them"
     assert sentence in " ".join(ARCHITECTURE.read_text(encoding="utf-8").split())
 
 

@@ -179,7 +179,7 @@ def test_edge_09_an_inconsistent_commit_still_sets_the_count() -> None:
 
 
 def test_edge_10_an_empty_commit_bumps_the_generation_only_after_a_deferred_map() -> None:
-    """An empty commit counts if a deferred map exists, even an empty one."""
+    """A commit of 0 tasks counts if the connector has deferred tasks, even an empty map."""
     empty = ("commit-a", '{"tasks":0}')
     assert "a" not in read(config(connector("a"), empty)).config.generations
     once = config(connector("a"), *tasks("a", 1))
@@ -328,7 +328,7 @@ def test_edge_22_an_unknown_state_keeps_the_previous_status() -> None:
 
 
 def test_edge_23_the_separator_of_active_topics_is_skipped_by_length() -> None:
-    """Any eleven units serve as separator; REST shows the names in the *value*."""
+    """A colon and any ten UTF-16 units separate; REST shows the names in the *value*."""
     value = '{"topic":{"name":"other","connector":"x","task":0,"discoverTimestamp":1}}'
     state = read(status(("status-topic-t2:ZZZZZZZZZZc2", value)))
     assert list(state.status.active_topics) == ["c2"]

@@ -188,7 +188,8 @@ CONFIG_EDGES = (
     ),
     Edge(
         10,
-        "An empty commit raises the generation only if a deferred map exists, which may be empty.",
+        "A commit of 0 tasks raises the generation only if `deferredTaskUpdates` has the "
+        "connector, even without tasks.",
         (
             Probe(
                 "commit 0",

@@ -97,7 +97,8 @@ OTHER_EDGES = (
     ),
     Edge(
         23,
-        "An active topic is named by its key; the separator there may be any eleven characters.",
+        "The key identifies an active topic, and the value names it; any ten characters may follow "
+        "the key's colon.",
         (
             Probe(
                 "key `status-topic-t:ZZZZZZZZZZc`, value of topic `x`",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import click
 
 from controlplane.client.commands.apply_command import changes_of
-from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.documents import output_option_of_diff, print_document
 from controlplane.client.commands.history_commands import all_rows
 from controlplane.client.commands.verbs import read_command_at_present
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
@@ -98,7 +98,7 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
         callback=not_empty,
         help="Second moment, in the same forms. Kafka's workers do not support it. [default: now]",
     ),
-    output_option,
+    output_option_of_diff,
     prepare=_prepared,
 )
 async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option

@@ -1,7 +1,7 @@
 """Output of documents: tables for people, JSON or YAML for machines and for files.
 
 Tables hide secrets. JSON and YAML have the cluster's data as they are, so that other commands can
-take them as input.
+take them as input. In answers about past changes, the service hides secrets in every form.
 """
 
 import json
@@ -23,12 +23,26 @@ FORMS = (TABLE, "json", "yaml")
 
 def output_option(command: Decorated) -> Decorated:
     """Add `-o table|json|yaml` and `--wide`; the command gets `output`."""
+    return _output_option(command, "with secrets")
+
+
+def output_option_of_diff(command: Decorated) -> Decorated:
+    """Add the options of `output_option`; the help says that `diff --from` hides secrets."""
+    return _output_option(command, "with secrets; --from hides them")
+
+
+def output_option_without_secrets(command: Decorated) -> Decorated:
+    """Add the options of `output_option`, for answers in which the service hides secrets."""
+    return _output_option(command, "without secrets")
+
+
+def _output_option(command: Decorated, secrets: str) -> Decorated:
     return click.option(
         "-o",
         "--output",
         type=click.Choice(FORMS),
         default=TABLE,
-        help="Tables for people, JSON or YAML for machines, with secrets. [default: table]",
+        help=f"Tables for people, JSON or YAML for machines, {secrets}. [default: table]",
     )(wide_option(command))
 
 

@@ -14,7 +14,11 @@ from controlplane.client.commands.batch import (
     dry_run_option,
     yes_option,
 )
-from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.documents import (
+    output_option,
+    output_option_without_secrets,
+    print_document,
+)
 from controlplane.client.commands.verbs import change_command, read_command
 from controlplane.client.connectors.selection import name_argument
 from controlplane.client.http.api import Api, connector
@@ -45,7 +49,7 @@ HistoryItem = Mapping[str, Any]
         metavar="N",
         help="Show only the last N changes. [default: all]",
     ),
-    output_option,
+    output_option_without_secrets,
 )
 async def history(api: Api, name: str, last: int | None, output: str) -> None:
     """Show every change of a connector, with its record and time; the oldest first.
@@ -187,7 +191,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
     click.option(
         "--after", metavar="ID", help="List the commands after this ID, for the next page."
     ),
-    output_option,
+    output_option_without_secrets,
 )
 async def commands(api: Api, output: str, **filters: Any) -> None:
     """List commands with time, caller and outcome; the oldest first.
