@@ -85,7 +85,7 @@ class Appender:
         """Add records that follow the earlier ones; return the number of new records.
 
         Raises:
-            ArchiveConflict: the archive has another record at an offset, or a gap there.
+            ArchiveConflict: the archive has another record, or none, at an offset before its end.
         """
         segment_writer = self._segment_writer((batch.topic, batch.partition))
         fresh = segment_writer.add(table_of([batch]))
@@ -167,9 +167,9 @@ class Appender:
         return False
 
     def _continue_after_merge(self) -> bool:
-        """Continue on the present chain, and return True, if only a merge has changed the archive.
+        """Continue on the present chain, and return True, if the archive covers the same offsets.
 
-        The archive then covers the same offsets as before.
+        A merge leaves them as they are, as does an append that adds only snapshots.
         """
         chain = read_chain(self._store, self._name)
         present = parts_in(chain)

@@ -28,7 +28,7 @@ class ArchivedPartition(NamedTuple):
     """Offsets, segments and gaps of one archived partition."""
 
     start: int
-    """First archived offset; nothing before it is known."""
+    """First offset that captures have read; nothing before it is known."""
     end: int
     """Offset after the last offset that captures have read."""
     segments: tuple[Segment, ...]
@@ -182,5 +182,5 @@ def _check_whole(
     for topic, partition in (*left, *parts):
         if (topic, partition) not in parts or (partition and (topic, partition - 1) not in parts):
             raise ArchiveCorrupt(
-                f"the manifests leave out a partition of {topic} before {partition}: restore them"
+                f"the manifests leave out a partition of {topic} up to {partition}: restore them"
             )

@@ -32,7 +32,9 @@ def differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
 
 
 def check_current(store: ArchiveStore, absent: StoredFile) -> None:
-    """Raise `ArchiveBusy` if a file is absent because a merge has replaced it.
+    """Raise `ArchiveBusy` for an absent file that no present manifest names.
+
+    A merge has probably replaced it.
 
     Raises:
         ArchiveCorrupt: the manifests are damaged.

@@ -59,10 +59,10 @@ def has_files(store: ArchiveStore, cluster: str) -> bool:
 
 
 def selected_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[str]:
-    """The named clusters, each once; without names, all clusters of the archive.
+    """The given names, each once and unchecked; without names, all clusters of the archive.
 
     Raises:
-        NoArchive: the archive has no such cluster, or none at all.
+        NoArchive: no name is given, and the archive has no cluster.
     """
     cluster_names = [*dict.fromkeys(names)] or clusters(store)
     if not cluster_names:

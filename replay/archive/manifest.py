@@ -55,10 +55,11 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 class ReadRange(msgspec.Struct, frozen=True):
-    """Offsets of one partition that an append has read; all records in them are archived.
+    """Offsets of one partition that an append has read, and whose records it has archived.
 
-    Offsets between two ranges are a gap: the source had lost them. Offsets that Kafka itself skips
-    (markers, compaction) are not a gap.
+    In the manifest of a merge, a range may join those of several appends. Offsets between two
+    ranges are a gap: the source had lost them. Offsets that Kafka itself skips (markers,
+    compaction) are not a gap.
     """
 
     topic: str
@@ -87,12 +88,18 @@ class Segment(msgspec.Struct, frozen=True):
     first_ms: int
     """Time of the first record that has one, in ms since 1970; -1 if none has."""
     latest_ms: int
-    """Greatest timestamp of the partition up to the segment's end; it orders partitions."""
+    """Greatest timestamp of the partition up to the segment's end.
+
+    The order between records of different partitions depends on it (`core.order`).
+    """
     aborted: int
     """Number of records of aborted transactions."""
     stored: StoredFile
     winners: StoredFile | None = None
-    """File with the winners (`segments.winners`); None if they are not far fewer than all rows."""
+    """File with the winners: the rows on which a state may depend (`segments.winners`).
+
+    None if they are more than half of the rows, or if every record of the topic may count.
+    """
     content: str | UnsetType = UNSET
     """Hash of the records, the same in any file (`record_hash`); earlier versions wrote none."""
 
@@ -106,7 +113,7 @@ class SnapshotRows(msgspec.Struct, frozen=True):
 
 
 class TopicRows(msgspec.Struct, frozen=True):
-    """Rows of a topic that may still count at a snapshot."""
+    """Rows of a topic on which a state at the cut of a snapshot, or later, may depend."""
 
     topic: str
     stored: StoredFile
@@ -121,11 +128,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     ends: dict[str, list[int]]
     topics: tuple[TopicRows, ...]
     folded: StoredFile | None = None
-    """Frozen states of topics in which every record may count."""
+    """Frozen states of the config and command topics, where a state may depend on every record."""
 
 
 class StoredReadings(msgspec.Struct, frozen=True):
-    """Readings of all partitions up to a merge, in a file (`readings_file`)."""
+    """Readings up to a merge: how far each append has read each partition (`readings_file`)."""
 
     stored: StoredFile
     all_read_ms: int
@@ -148,7 +155,7 @@ class ExpiredRecords(msgspec.Struct, frozen=True):
     start: int
     """Offset of the first removed record."""
     end: int
-    """The cut: every record from this offset on was younger, and stays."""
+    """The cut: every record from this offset on stays."""
     records: int
     aborted: int
     """Number of removed records of aborted transactions."""
@@ -238,7 +245,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Signpost(msgspec.Struct, frozen=True):
-    """Replaces the first manifest after a merge, for versions that begin reading there.
+    """Takes the place of manifest 1 after a merge, for versions that begin reading there.
 
     These versions refuse its format with a clear message; this version skips it.
     """
@@ -250,7 +257,7 @@ class Signpost(msgspec.Struct, frozen=True):
 
 
 class Chain(NamedTuple):
-    """Manifests of a cluster, the oldest first, and the hash of the last."""
+    """Manifests of a cluster from its last merge on, the oldest first, and the hash of the last."""
 
     manifests: tuple[Manifest, ...]
     head: str

@@ -63,8 +63,8 @@ def leave_out_pandas() -> None:
     """Keep pyarrow from importing pandas.
 
     The import takes a quarter of the time of a short command. Only the first array made of a list
-    makes pyarrow look for pandas. No command has values of pandas' types. A later conversion to
-    pandas imports it.
+    makes pyarrow look for pandas, and here it finds none. No command has values of pandas' types. A
+    later conversion to pandas imports it.
     """
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None or "pandas" in sys.modules:

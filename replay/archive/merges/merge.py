@@ -10,9 +10,10 @@ The order of writes makes a merge atomic:
 3. Then the caller removes the originals (`unnamed_files.remove_replaced`). If the process is killed
    before that, the next compaction removes them.
 
-Records, their order and gaps stay as they are. So do the ends of looks (`readings`) that decide
-which states are certain. So no answer changes. A merge with a retention leaves out the records that
-are superseded at its cut (`retention`). Answers about moments from the cut on stay the same.
+Records, their order and gaps stay as they are. A look is a read up to the end of the log
+(`readings`). The ends of looks that decide which states are certain stay, too. So no answer
+changes. A merge with a retention leaves out the records that are superseded at its cut
+(`retention`). Answers about moments from the cut on stay the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -94,7 +95,7 @@ class _Rewrite(NamedTuple):
 
 
 class Merger:
-    """Merges the archive of one cluster; `work` is the amount of work that `run` will report.
+    """Merges the archive of one cluster; `work` estimates the amount of work that `run` reports.
 
     With `retention`, records that are superseded at its cut are left out of the merged segments.
 
@@ -128,7 +129,10 @@ class Merger:
 
     @property
     def work(self) -> int:
-        """Compressed bytes of the segments to merge or to thin; `run` reports them as progress.
+        """Compressed bytes of the segments to merge or to thin.
+
+        `run` reports them as progress. With a retention they are an estimate: a partition without
+        superseded records is not thinned.
 
         Raises:
             ArchiveCorrupt: the segment in which the cut of a retention lies is missing or damaged.

@@ -1,7 +1,9 @@
-"""Proof of what retention has removed: its manifests against each other and against the originals.
+"""Proof of what retention has removed, from the manifests of all retentions.
 
-Each retention has a manifest in the chain. The manifest has the minimum age of the removed records.
-For each partition it has their number, the offset up to which they were removed, and their hash.
+The manifests are compared with the removed offsets and with the originals: segments that merges
+have replaced. Each retention has a manifest in the chain. The manifest has the minimum age of the
+removed records. For each partition it has their number, the offset up to which they were removed,
+and their hash.
 """
 
 from collections import defaultdict

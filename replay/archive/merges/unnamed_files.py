@@ -3,7 +3,7 @@
 **Replaced files**: a replaced manifest names them, so files of an append in progress are never
 among them. A removal that is interrupted is completed by the next one.
 
-**Leftovers** of killed merges: a merge writes its files before the manifest that names them. The
+**Leftovers** of killed processes: a merge writes its files before the manifest that names them. The
 files of a merge in progress therefore look like those of a dead one. Three facts make the removal
 safe:
 
@@ -37,7 +37,7 @@ class UnnamedFiles(NamedTuple):
     """Files of a cluster that its present manifests do not name."""
 
     replaced: tuple[str, ...]
-    """Files that a merge has replaced, in the order of their removal: manifests, then others."""
+    """Files that a merge has replaced: manifests first, then others."""
     leftovers: tuple[str, ...]
     """Files that no manifest ever named: an append or a merge died, or is in progress."""
 
@@ -119,7 +119,7 @@ def remove_replaced(store: ArchiveStore, cluster: str, grace_s: float) -> Remova
 
 
 def leftovers(store: ArchiveStore, cluster: str, age_s: float = AGE_S) -> list[str]:
-    """Files of a cluster that killed merges have left, and that are old enough.
+    """Transient files of a cluster that are old enough: killed processes have left them.
 
     Raises:
         ArchiveCorrupt: the manifests are damaged.
@@ -136,7 +136,7 @@ def leftovers(store: ArchiveStore, cluster: str, age_s: float = AGE_S) -> list[s
 
 
 def remove_leftovers(store: ArchiveStore, cluster: str, age_s: float = AGE_S) -> int:
-    """Remove what killed merges have left; return the number of files.
+    """Remove the files that `leftovers` finds; return their number.
 
     Raises:
         ArchiveCorrupt: the manifests are damaged; nothing is removed.

@@ -31,11 +31,11 @@ class _ReadTimes:
 
     def __init__(self) -> None:
         self.all_ms = 0
-        """End of the last append that read every partition to its end; 0 before the first."""
+        """Time of the last append that read every partition to its end; 0 before the first."""
         self._ms: dict[PartitionId, int] = {}
 
     def is_late(self, place: PartitionId, ms: int) -> bool:
-        """True if a partition had not been read for too long; never for its first reading."""
+        """True if the reading before is too long ago (`PROMPT_MS`); never for the first reading."""
         before_ms = self._ms.get(place)
         return before_ms is not None and ms - max(before_ms, self.all_ms) >= PROMPT_MS
 
@@ -52,7 +52,10 @@ class _ReadTimes:
 
 
 class _ReadAppend(NamedTuple):
-    """Ranges that one append has read, and its time; a merged manifest may have several appends."""
+    """Ranges that one append has read, and its time.
+
+    The manifest of an earlier version's merge has the ranges of several appends.
+    """
 
     manifest: Manifest
     ms: int
@@ -149,7 +152,7 @@ def _appends(chain: Chain) -> Iterator[_ReadAppend]:
 def spans(chain: Chain) -> Iterator[ReadRange]:
     """Ranges of all readings, joined where no gap lies between them, by topic and partition.
 
-    Each has the end of its last look, and the time of its last reading.
+    Each has `partial` and `read_at_ms` of its last reading.
     """
     joined: dict[PartitionId, list[ReadRange]] = defaultdict(list)
     for manifest in chain.manifests:

@@ -37,7 +37,7 @@ class PartitionLooks(NamedTuple):
     late_ends: OffsetColumn
     """End of the look of each late reading."""
     number: int
-    """Number of looks; some of them may be joined."""
+    """Number of looks with offsets, including those that were joined into others."""
 
 
 class PartitionReadings(NamedTuple):
@@ -67,7 +67,10 @@ class PartitionReadings(NamedTuple):
 
     @property
     def lost(self) -> OffsetColumn:
-        """For each reading, the number of lost offsets right before it (a gap); 0 without a gap."""
+        """For each reading, the number of lost offsets right before it (a gap); 0 without a gap.
+
+        For the first reading: the number of all offsets before it.
+        """
         return self.starts - np.concatenate(([0], self.ends[:-1]))
 
     @property

@@ -31,7 +31,7 @@ from replay.errors import ArchiveConflict, ArchiveCorrupt
 from replay.kernels.row_runs import HeldRows
 
 SEGMENT_BYTES = 256 * 1024 * 1024
-"""Bytes of keys and values that end a segment, whatever its number of records."""
+"""Bytes of rows in memory that end a segment, whatever its number of records."""
 
 NEW_PARTITION = ArchivedPartition(0, 0, (), ())
 """Content of a partition of which nothing is archived yet."""
@@ -66,7 +66,7 @@ class SegmentWriter:
         """Add rows that follow the earlier ones; return the number of new rows.
 
         Raises:
-            ArchiveConflict: the archive has another record at an offset, or a gap there.
+            ArchiveConflict: the archive has another record, or none, at an offset before its end.
         """
         archived_rows = int(pc.sum(pc.less(table.column("offset"), self._part.end)).as_py() or 0)
         if archived_rows:

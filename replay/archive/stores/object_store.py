@@ -1,10 +1,10 @@
 """Archives in object stores: S3 and compatible ones.
 
-A file appears complete when it is closed. Such a store cannot refuse a name that is taken. A writer
-that needs a contested name therefore claims it first, with a file of its own beside it. A store
-lists every file that was complete before the request. So of two simultaneous claims at least the
-later writer sees the other claim. A writer that sees another claim withdraws: at most one
-continues. Claims of dead writers expire; until then the name stays blocked.
+A file appears complete when it is closed. Arrow has no conditional writes, so it cannot refuse a
+name that is taken. A writer that needs a contested name therefore claims it first, with a file of
+its own beside it. A store lists every file that was complete before the request. So of two
+simultaneous claims at least the later writer sees the other claim. A writer that sees another claim
+withdraws: at most one continues. Claims of dead writers expire; until then the name stays blocked.
 """
 
 import os
@@ -124,7 +124,7 @@ class BucketStore:
         self._write(name, content)
 
     def remove(self, name: str) -> None:
-        """Remove a file; an object store knows no folders, so none is left."""
+        """Remove a file. Arrow may leave an empty object that marks the folder."""
         try:
             with suppress(FileNotFoundError):
                 self._system.delete_file(self._path(name))

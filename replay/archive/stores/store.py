@@ -1,7 +1,7 @@
 """Stores of archive files: a folder, or an object store (`s3a://bucket/folder`).
 
 A file appears complete, under a name that was free, and never changes afterwards. Only a merge
-replaces and removes files, once its manifest has replaced them.
+replaces or removes files that count (`replay.archive`), once its manifest has replaced them.
 """
 
 import os

@@ -107,8 +107,8 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 ) -> None:
     """Find problems, changes and their authors in the logs of one or more clusters.
 
-    All named clusters are compared, to find resources that they share by mistake. Exit code 0: at
-    most informational findings; 1: findings that need action; 2: bad input.
+    All named clusters are compared, to find resources that they share by mistake. Exit code 0: the
+    printed findings are at most informational; 1: some need action; 2: bad input.
     """
     profile, limits = read_profile(release), _thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))

@@ -143,7 +143,8 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     --retain it also removes old records that later ones have replaced.
 
     A problem of one LOG, such as a recreated topic, is printed and does not affect the others. Live
-    logs are retried. Exit code 2: a LOG is not archived, or not completely.
+    logs are retried, unless the first capture archives no LOG. Exit code 2: a LOG is not archived,
+    or not completely.
     """
     if (mode == "encrypt") is not (key is not None):
         raise click.UsageError("--secrets encrypt and --secrets-key FILE belong together")
@@ -177,7 +178,7 @@ def _source(text: str) -> CaptureSource:
 
 
 def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm) -> OpenOptions:
-    """Options for opening logs: aborted records are marked, undecided ones are withheld."""
+    """Options for opening logs: aborted records are marked, those of open transactions withheld."""
     flags = [
         (f"--{field}-topic", _KEYS[field], name)
         for field in _KEYS

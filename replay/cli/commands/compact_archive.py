@@ -139,7 +139,7 @@ def _print_plans(plans: list[ExpectedRemoval]) -> None:
     for plan in plans:
         if plan.leftovers:
             files = count(plan.leftovers, "file")
-            say(f"{plan.cluster}: {files} of killed merges would be removed")
+            say(f"{plan.cluster}: {files} of killed processes would be removed")
 
 
 def _plan_row(plan: ExpectedRemoval) -> tuple[str, ...]:

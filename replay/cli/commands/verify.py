@@ -35,7 +35,7 @@ FOUND = 1
 """Exit code: the archive is intact, but has gaps."""
 
 SHOWN = 20
-"""Gaps and leftovers that a table lists per cluster; JSON has all."""
+"""Flaws, gaps, unknown spans and removals that are printed per cluster; JSON has all."""
 
 T = TypeVar("T")
 
@@ -245,7 +245,10 @@ def _removed(run: RetentionRun) -> str:
 
 def _certain(vector: dict[str, list[int]] | None) -> str:
     if vector is None:
-        return "no moment is certain for every key: offsets were removed between two captures"
+        return (
+            "no moment is certain for every key: offsets were removed between two captures, or the "
+            "last capture did not reach the end"
+        )
     return f"certain from {msgspec.json.encode(vector).decode()}"
 
 

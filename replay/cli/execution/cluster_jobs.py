@@ -4,9 +4,9 @@ Clusters are processed one after the other, so memory holds one. `--jobs N` proc
 parallel, each in its own process; `--engine spark` processes each in a Spark task.
 
 An unreadable cluster does not affect the others. `--resume FOLDER` stores each result at once. Its
-file name contains a hash of everything that affects the result. This is the hash of the last
-manifest and the fields of the job. Stored results are therefore never stale, and an interrupt loses
-the work on one cluster only.
+file name contains a hash of everything that affects the result. These are the version of the
+package, the last manifest, the fields of the task and the options of reading. Stored results are
+therefore never stale. An interrupt loses only the work on clusters in progress.
 """
 
 import functools
@@ -122,7 +122,8 @@ def run_for_each_cluster(
 ) -> ClusterResults[T]:
     """Run the job for every cluster, with a progress bar.
 
-    The error of a single cluster is raised unchanged. Ctrl-C ends the command.
+    The error of a single cluster is raised; if it is about a moment, it names an archived cluster.
+    Ctrl-C ends the command.
     """
     cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {})
     named, resume = inputs, options.resume

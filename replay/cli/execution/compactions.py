@@ -39,7 +39,7 @@ class CompactionResult(NamedTuple):
     merge: MergeResult
     removal: Removal
     leftovers: int
-    """Number of removed files of killed merges."""
+    """Number of removed files of killed processes."""
     cut_ms: int | None
     """Time before which superseded records were removed; None: without retention."""
 
@@ -62,10 +62,10 @@ class CompactionResult(NamedTuple):
             sentences.append(f"{cluster}: {_expired_text(self.merge.expired, self.cut_ms)} removed")
         if self.removal.remaining:
             files = count(self.removal.remaining, "replaced file")
-            sentences.append(f"{cluster}: {files} remain for --grace; a later run removes them")
+            sentences.append(f"{cluster}: {files} remain for readers; a later run removes them")
         if self.leftovers:
             files = count(self.leftovers, "file")
-            sentences.append(f"{cluster}: {files} of killed merges removed")
+            sentences.append(f"{cluster}: {files} of killed processes removed")
         return sentences
 
 
@@ -88,7 +88,7 @@ class ExpectedRemoval(NamedTuple):
 def compact(
     store: ArchiveStore, name: str, options: CompactionOptions, progress: ProgressListener
 ) -> CompactionResult:
-    """Merge, with a removal by age; also remove replaced files, and leftovers of killed merges.
+    """Merge, with a removal by age; also remove replaced files, and leftovers.
 
     Raises:
         ReplayError: the cluster is damaged, busy or not writable. A failed merge has no effect.

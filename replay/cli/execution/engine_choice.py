@@ -40,8 +40,8 @@ def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, s
 
 
 def _tasks(query: StateQuery, *, spark: bool) -> list[int]:
-    """Number of slices for each task of a query: always 1.
+    """Number of slices (parts of a partition's rows) in each task of a query: always 1.
 
-    Spark folds a cluster in one task. This process has one task for each part with rows.
+    Spark folds a cluster in one task. This process has one task for each partition with rows.
     """
     return [1] if spark else [1 for _ in query.plan.busy]

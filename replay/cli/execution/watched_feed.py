@@ -38,7 +38,10 @@ class WatchOptions(NamedTuple):
 
 
 class FeedPrinter:
-    """Prints the rows of batches that count, each batch once."""
+    """Prints the rows of batches that count, each batch once.
+
+    A batch counts once all its rows are written (`change_feed`).
+    """
 
     def __init__(self, feed: ArchiveFeed, archive: ArchiveInput, options: WatchOptions) -> None:
         self._feed = feed

@@ -69,7 +69,7 @@ def test_a_merge_without_new_segments_changes_nothing(small: Path) -> None:
 def test_replaced_files_stay_for_the_grace_period(small: Path) -> None:
     """Replaced files stay until a run after the grace period; `verify` counts them."""
     assert (
-        "replaced files remain for --grace" in call("compact-archive", small, "--grace", "3600").out
+        "replaced files remain for readers" in call("compact-archive", small, "--grace", "3600").out
     )
     (kept,) = call("compact-archive", small, "--grace", "3600", "-o", "json").json
     assert kept["remaining"] > 20
