@@ -17,7 +17,7 @@ from controlplane.core.records import Properties
 
 
 class KeyVisit(NamedTuple):
-    """A key and the number of its checks: once for each key it depends on, at least once.
+    """A key and the number of its checks: one per key that lists it as dependent, at least one.
 
     Kafka reports the same errors again at each check.
     """
@@ -73,7 +73,10 @@ class Definition:
 
 
 def _in_check_order(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[ConfigKey]:
-    """Keys in the order of Kafka's checks, each as often as Kafka checks it."""
+    """Keys in the order of Kafka's checks: each once per key that lists it as dependent.
+
+    Kafka checks more often if a key is checked twice: it then checks the key's dependents twice.
+    """
     waiting = [name for name in reversed(defined) if name not in parents]
     remaining = Counter(waiting) + parents
     while waiting:

@@ -118,6 +118,6 @@ class WrittenKey(ConfigKey, frozen=True, kw_only=True):
 
 
 def with_defaults(keys: Iterable[ConfigKey], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config as a plugin's author gets it: with the defaults of the plugin's keys."""
+    """Return a config as a plugin's own code gets it: with the defaults of the plugin's keys."""
     defaults = {key.name: key.default for key in keys if key.default is not None}
     return defaults | dict(config)

@@ -1,9 +1,9 @@
-"""Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
+r"""Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
 
-`pattern_error` detects only errors that Java surely reports. They are unclosed or unopened groups
-and character classes, quantifiers with nothing to repeat, a backslash at the end. Other invalid
-patterns are accepted. No pattern that Java accepts is refused. `matching_error` also refuses
-patterns that this process cannot match.
+`pattern_error` detects unclosed or unopened groups and character classes, quantifiers with nothing
+to repeat, and a backslash at the end. Other invalid patterns are accepted. Few valid patterns are
+refused: brackets after `\c`, in a comment (flag `x`), or quoted by `\Q` within a class.
+`matching_error` also refuses patterns that this process cannot match.
 """
 
 import re
@@ -52,7 +52,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 _PLAIN = re.compile(r"[^\\\[()|*+?]+")
-"""Characters without a meaning outside of a class."""
+"""Characters that the scanner skips outside of a class: none affects the errors that it detects."""
 
 
 class _PatternScanner:

@@ -183,7 +183,7 @@ def _subclass(kind: str) -> _Validator:
 
 
 def check_class(value: JavaClass, interface: str) -> None:
-    """Check that a class can be used as an interface (`Utils.ensureConcreteSubclass`).
+    """Check that a class is concrete and implements an interface (`ensureConcreteSubclass`).
 
     Raises:
         InvalidValue: the class is known not to fit.
@@ -334,7 +334,7 @@ _VALIDATORS: Mapping[str, Callable[..., _Validator]] = {
     r"A class with a public, no-argument constructor": _instantiable,
     # ConnectorConfig.PluginVersionValidator
     r"plugin version": _anything,
-    # transforms.ReplaceField and transforms.Cast print the same words
+    # transforms.ReplaceField and transforms.Cast print one text; these words are this project's
     r"rename mappings": _renames,
     r"casting spec": _casting_spec,
 }

@@ -40,7 +40,7 @@ ConfigValue = bool | int | float | str | list[str] | JavaClass | Password | None
 """A parsed value. None: null, or a text that could not be parsed."""
 
 FindClass = Callable[[str, str], JavaClass | None]
-"""Finds the class that a key and its text name; None: no such class."""
+"""Takes a key and the text under it. Returns the class that the text names; None: no such class."""
 
 
 class InvalidValue(Exception):
@@ -109,7 +109,7 @@ def _short(text: str) -> int | None:
 
 
 def _double(text: str) -> float | None:
-    """`Double.parseDouble`; None: no number. Hexadecimals and a final type letter are numbers."""
+    """`Double.parseDouble`; None: no number. Takes hexadecimal digits and a final type letter."""
     number = text.rstrip("fFdD")
     if _DOUBLE.fullmatch(text):
         return float(number)

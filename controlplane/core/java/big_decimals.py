@@ -28,7 +28,7 @@ _MANTISSA_BITS: Final = 23
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """`new BigDecimal(text)`; None where that throws. Digits may be of any script."""
+    """`new BigDecimal(text)`; None where that throws. Takes digits of any script within U+FFFF."""
     number = _NUMBER.fullmatch(text)
     if number is None or not all(char <= "\uffff" for char in text):
         return None

@@ -50,9 +50,9 @@ class CharacterSet:
         return at >= 0 and code <= self.ranges[at][1]
 
     def in_any_case(self) -> "CharacterSet":
-        """Return the set with the other case of each of its ASCII letters."""
+        """Return the set, extended by the other case of each of its ASCII letters."""
         if all(last < ord("A") or first > ord("z") for first, last in self.ranges):
-            return self  # most characters of a long class are no ASCII letters
+            return self  # a shortcut for sets without ASCII letters, which are frequent
         lower, upper = (self & CharacterSet.of(letters) for letters in ("az", "AZ"))
         return (
             self
@@ -118,7 +118,7 @@ def property_set(name: str, *, any_case: bool) -> CharacterSet | None:
 
 @cache
 def _categories() -> Mapping[str, CharacterSet]:
-    """Return the general categories, and their groups of one letter; it takes 0.3 s."""
+    """Return the general categories (`Lu`) and their groups (`L`); it takes 0.3 s."""
     ranges: dict[str, list[tuple[int, int]]] = {}
     start, category = 0, unicodedata.category("\x00")
     for code in range(1, _LAST + 2):

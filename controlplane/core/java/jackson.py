@@ -1,8 +1,8 @@
 """Lenient JSON parser with Jackson's rules, as Kafka's JsonDeserializer uses them.
 
 It reads one value from the front of a document and leaves the rest unread. `json_codec` calls
-it only for documents that msgspec refuses or reads otherwise. The parser keeps its own stack, so
-that no input overflows Python's.
+it only for documents that msgspec refuses or may read differently. The parser keeps its own stack,
+so that no input overflows Python's.
 
 Three defects of Jackson are not reproduced, because no JSON writer causes them:
 

@@ -2,8 +2,8 @@
 
 Jackson guesses the encoding from the first four bytes (RFC 4627, ByteSourceJsonBootstrapper). UTF-8
 is parsed as bytes, and each string is decoded leniently on its own. Overlong forms and values
-beyond U+10FFFF are accepted, and encoded surrogates before Jackson 2.21. UTF-16 and UTF-32 are
-converted to UTF-16 units first.
+beyond U+10FFFF are accepted. Jackson before 2.21 also accepts encoded surrogates. UTF-16 and UTF-32
+are converted to UTF-16 units first.
 """
 
 import re
@@ -199,7 +199,11 @@ class StringDecoder(NamedTuple):
     encoded_surrogates: bool
 
     def decode(self, body: str) -> str:
-        """Characters of a string; raises `Undecodable` for malformed escapes or encodings."""
+        """Characters of a string, whose escapes are well-formed.
+
+        Raises:
+            Undecodable: bytes are not UTF-8, or a name has half of an escaped surrogate pair.
+        """
         if "\\" not in body:
             if body.isascii():
                 return body

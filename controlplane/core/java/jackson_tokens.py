@@ -78,7 +78,7 @@ class TokenKind(Enum):
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
-    """Token and the index of its first unit. `Tokens.text_of` reads the `text` of a string."""
+    """Token and the index of its first unit. A string's `text` is empty: use `Tokens.text_of`."""
 
     kind: TokenKind
     at: int

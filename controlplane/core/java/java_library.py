@@ -1,6 +1,6 @@
 """Methods of Java's library that decide what a worker reads, finds and writes.
 
-Each function is one method of the JDK, on Python values. A Java string is a sequence of UTF-16
+Most functions are one method of the JDK, on Python values. A Java string is a sequence of UTF-16
 units. Here it is a `str`: a character beyond U+FFFF stands for its pair of units, a lone surrogate
 for itself.
 """
@@ -28,7 +28,7 @@ _TREEIFY_CAPACITY = 64
 64 buckets."""
 
 _REMEMBERED_NAMES = 4096
-"""Maximum number of keys whose hash is cached: maps share few different names."""
+"""Maximum number of keys whose hash is cached: most maps have the same few names."""
 
 _PLAIN_FROM, _PLAIN_TO = -3, 7
 """Range in which Double.toString writes no exponent: from 10**-3 up to below 10**7."""
@@ -174,7 +174,7 @@ def patched_hash_map(
 
 
 def table_size(entries: int) -> int:
-    """Capacity of `new HashMap<>(entries)`: the smallest power of two not below `entries`."""
+    """Capacity of `new HashMap<>(entries)`: the smallest power of two not below `entries` (≥ 1)."""
     return 1 << (entries - 1).bit_length()
 
 
@@ -185,7 +185,10 @@ _IGNORABLE = (range(0x09), range(0x0E, 0x1C), range(0x7F, 0xA0))
 
 
 def is_identifier_part(unit: str) -> bool:
-    """Character.isJavaIdentifierPart of one UTF-16 unit: letters, digits, `$`, `_`, ignorables."""
+    """Character.isJavaIdentifierPart of one UTF-16 unit.
+
+    Letters, digits, currency signs, connectors such as `_`, combining marks, ignorable characters.
+    """
     return unicodedata.category(unit) in _WORD_CATEGORIES or any(
         ord(unit) in span for span in _IGNORABLE
     )

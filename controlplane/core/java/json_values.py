@@ -62,7 +62,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _scalar_hash(value: Any, *, as_longs: bool) -> int:
-    """`hashCode` of a null, Boolean, integer, Double or String, with any number of bits."""
+    """`hashCode` of a null, Boolean, integer, Double or String, not yet reduced to 32 bits."""
     match value:
         case None:
             return 0
@@ -78,7 +78,7 @@ def _scalar_hash(value: Any, *, as_longs: bool) -> int:
 
 
 def _integer_hash(number: int, *, as_longs: bool) -> int:
-    """`hashCode` of an Integer, Long or BigInteger, with any number of bits."""
+    """`hashCode` of an Integer, Long or BigInteger, not yet reduced to 32 bits."""
     if fits(number, _INT_BITS) and not as_longs:
         return number
     if fits(number, _LONG_BITS):

@@ -78,7 +78,7 @@ class PatternNode(ABC):
         """Return where matches end that begin at one of these positions.
 
         Raises:
-            MatchLimitExceeded: it exceeds the limit of steps; so do the other methods.
+            MatchLimitExceeded: it exceeds the limit of steps. The other methods raise it, too.
         """
         match.take_step()
         return self._ends(match, starts) if starts else 0

@@ -24,14 +24,14 @@ from controlplane.core.java.pattern_nodes import (
 
 
 class UnsupportedPattern(ValueError):
-    """A pattern is invalid, or `JavaPattern` does not support it. The message says where."""
+    """A pattern is invalid, or `JavaPattern` does not support it. The message says why."""
 
 
 _DEPTH_MAX: Final = 50
 """Limit of nested groups and classes: a deeper pattern would exceed Python's stack."""
 
 LENGTH_MAX: Final = 20_000
-"""Limit of the characters of a pattern: names of 1,000 topics."""
+"""Limit of the characters of a pattern: enough for the names of 1,000 topics."""
 
 _SIZE_MAX: Final = 100_000
 """Limit of the nodes of a pattern, and of the ranges of its classes. `\\pL` has hundreds."""
@@ -92,7 +92,7 @@ class _Symbols:
         return self._length if at_end else self._symbols[self._at][1]
 
     def peek(self, ahead: int = 0) -> str:
-        """Return the next character if it is an operator or a plain letter; else an empty text."""
+        """Return the next character; an empty text if it is literal (quoted), or at the end."""
         at = self._at + ahead
         if at >= len(self._symbols):
             return ""
@@ -431,7 +431,7 @@ class PatternParser:
     def _operand(self, *, is_first: bool) -> CharacterSet:
         """Take the elements up to `]` or `&&`.
 
-        Java reads `[a&&[b]c&&d]` from the right: it is refused.
+        Java reads `[a&&[b]c&&d]` as `[a&&[b[c&&d]]]`: elements after a class are refused here.
         """
         symbols, elements = self._symbols, list[CharacterSet]()
         has_class = False

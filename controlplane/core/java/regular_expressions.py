@@ -1,14 +1,15 @@
 r"""Java's regular expressions (`java.util.regex.Pattern` of Java 17), matched in bounded time.
 
-A pattern matches the texts that Java's matches as a whole (`Matcher.matches`). Invalid patterns are
-refused, and those that are not understood:
+A pattern must match the whole text (`Matcher.matches`). Invalid patterns are refused. So are
+patterns with parts that this module does not support:
 
-- back-references, `\R`, `\X`, `\G`
-- scripts and blocks of Unicode
+- back-references, `\R`, `\X`, `\G`, `\N`
+- properties of characters other than POSIX classes and general categories
+- classes such as `\p{Lower}` and `\p{Lu}` under the flag i
 - the flags c, d, u, x and U
 - quantifiers in a look-behind, and repeated anchors
-- classes that Java reads from the right: `[a&&[b]c]`
-- more than 20,000 characters, or more than 50 nested groups
+- elements after a class in an operand of `&&`: `[a&&[b]c]`
+- more than 20,000 characters, more than 50 nested groups, or too many ranges in classes
 
 Java misses some matches of a repeated group, if it contains an anchor, a look-around or another
 repeated group. They are found here: `(\A|aa){2}` matches `aa`.

@@ -1,6 +1,6 @@
 """Dates as `java.text.SimpleDateFormat` and `java.util.Date` read and write them, in UTC.
 
-The patterns are those of Kafka Connect.
+The patterns are those of Kafka Connect, abbreviated.
 
 Reading is lenient, as Java's is by default: `2024-13-01` is the first of January 2025. Text after
 the value is left unread. Days before 15 October 1582 are those of the Julian calendar.
@@ -17,7 +17,10 @@ from controlplane.core.java.java_library import fits, narrow_int
 DATE_PATTERN: Final = "y-M-d"
 TIME_PATTERN: Final = "H:m:s.S'Z"
 TIMESTAMP_PATTERN: Final = f"{DATE_PATTERN}'T{TIME_PATTERN}"
-"""Patterns of Kafka Connect. A letter is a field; a quote precedes a literal letter."""
+"""Patterns of Kafka Connect, abbreviated: one letter per field, a quote before a literal letter.
+
+Connect's own pattern for a timestamp is `yyyy-MM-dd'T'HH:mm:ss.SSS'Z'`.
+"""
 
 _DAY_MS: Final = 86_400_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -80,7 +83,7 @@ def parse_date(text: str, pattern: str) -> int | None:
 
 
 def _int_value(number: re.Match[str]) -> int:
-    """`NumberFormat.parse(…).intValue()`: an integer wraps, a double stops at the largest int."""
+    """`NumberFormat.parse(…).intValue()`: an integer wraps, a double stops at a limit of `int`."""
     sign, digits, power_sign, power = number.groups()
     size = int("".join(str(unicodedata.decimal(digit)) for digit in digits))
     if power:

@@ -52,7 +52,11 @@ __all__ = [
 
 
 class Plugins:
-    """The plugins of a worker. A class that is not among them has the type `unknown`."""
+    """The plugins of a worker.
+
+    A class that is not among them has the type `unknown`. So has a class that the newest release
+    lacks.
+    """
 
     def __init__(
         self,
@@ -73,7 +77,7 @@ class Plugins:
         self.trusting = trusting
         """True if unknown classes are taken to exist; a worker refuses them."""
         self.running_here = running_here
-        """True if connectors run in this process, which then matches their patterns itself."""
+        """True if connectors run in this process, which then matches regular expressions itself."""
         self._at: dict[str, ClassPath] = {}
 
     def at(self, profile: Profile) -> ClassPath:

@@ -60,7 +60,8 @@ class Plugin(ReleaseSpan, frozen=True, kw_only=True):
 
     class_name: str
     type: str = UNKNOWN_TYPE
-    """`source`, `sink`, `transformation`, `predicate`, `converter`, `header_converter`."""
+    """`source`, `sink`, `connector`, `transformation`, `predicate`, `converter`,
+    `header_converter`, or `unknown`."""
     version: str = UNDEFINED_VERSION
     extends: tuple[str, ...] = ()
     """Kafka's definitions whose keys come before the plugin's own keys."""

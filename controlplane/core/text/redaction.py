@@ -4,13 +4,13 @@ A value is hidden if its key looks like a secret's (`SECRET_KEYS`). In texts, a 
 recognised by its place:
 
 - after such a key (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
-- in the user part of a URL, and after `Bearer` or `Basic`;
+- in the user part of a URL, and after a scheme of authorization such as `Bearer` or `Basic`;
 - between the lines of a private key.
 
 A text is also searched without its escapes (`escaped_text`), which covers JSON in strings and
 percent-encoded parameters. References to config providers (`${file:/x:key}`) stay visible: they
 name a secret without containing it. Values that an archive has encrypted (`${encrypted:…}`) are
-hidden like the original. REST answers are not redacted, as in Connect.
+hidden like the original. Answers of Connect's REST endpoints are not redacted, as in Connect.
 """
 
 import re
@@ -38,8 +38,8 @@ SECRET_KEYS = (
     r"auth\.user\.info",
     r"authorization",
 )
-"""Parts of config keys that mark a secret, in upper or lower case. A leak cannot be undone, so the
-list includes doubtful words."""
+"""Parts of config keys that mark a secret, in upper or lower case, except `Pass` as in `dbPass`. A
+leak cannot be undone, so the list includes doubtful words."""
 
 _ANY_KEY = "|".join(SECRET_KEYS)
 _SECRET = re.compile(_ANY_KEY, re.IGNORECASE)

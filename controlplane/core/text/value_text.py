@@ -1,4 +1,7 @@
-"""Text of values: short, of bounded depth, and without secrets."""
+"""Text of values: short, of bounded depth, and without secrets.
+
+A fact is one value of a connector, for example that of a config key. Its kind is an `Aspect`.
+"""
 
 import json
 import math
@@ -10,7 +13,7 @@ from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import ELLIPSIS
 
 DEPTH_SHOWN = 32
-"""Limit of the nesting that is shown; `…` replaces deeper values."""
+"""Limit of the nesting that is shown; `…` replaces deeper containers."""
 
 TOMBSTONE = "∅"
 
@@ -18,12 +21,12 @@ TOMBSTONE = "∅"
 
 
 def json_line(value: Any) -> str:
-    """A JSON value on one line; `…` replaces values deeper than `DEPTH_SHOWN`."""
+    """A JSON value on one line; `…` replaces containers deeper than `DEPTH_SHOWN`."""
     return json.dumps(bounded(value), ensure_ascii=False)
 
 
 def bounded(value: Any) -> Any:
-    """A JSON value in which `…` replaces the values deeper than `DEPTH_SHOWN`."""
+    """A JSON value in which `…` replaces the containers deeper than `DEPTH_SHOWN`."""
     return plain(value, DEPTH_SHOWN)
 
 

@@ -1,7 +1,7 @@
 """Validates a connector config as a worker does before it writes anything.
 
 `validate` returns each key with its definition, value and errors. `refusal` returns one text: the
-reason why the worker refuses the config. If the class path may lack the connector, only Connect's
+reason why the worker refuses the config. If an unknown connector is taken to exist, only Connect's
 own keys are validated. Without Kafka's own definitions, only a class name is required. Kafka:
 `AbstractHerder#validateConnectorConfig`.
 """

@@ -27,7 +27,7 @@ def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
     if name is None:
         error = f"Connector config {value_text(dict(subject.config))} contains no connector type"
         return ValidationFailure(BAD_REQUEST, error)
-    if not isinstance(name, str):  # Only a foreign writer can write such a config.
+    if not isinstance(name, str):  # Only a writer that is no worker can write such a config.
         return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
     if name in ABSTRACT or subject.path.class_named(name).defect is not None:
         return _missing(subject, "Instantiation error")

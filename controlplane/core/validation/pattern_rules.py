@@ -1,6 +1,6 @@
 """Rules for the regular expressions that a worker in this process matches itself.
 
-A worker refuses a pattern that it cannot match as Java does. Kafka's workers accept it. All
+Such a worker refuses a pattern that it cannot match as Java does. Kafka's workers accept it. All
 patterns must match the whole name of a topic:
 
 - `topics.regex` of a sink. Kafka: `WorkerSinkTask`, `SubscriptionState`.

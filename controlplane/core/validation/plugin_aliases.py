@@ -53,7 +53,7 @@ def aliased_keys(subject: ValidationSubject) -> Iterator[ConfigKey]:
 
 
 def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
-    """Check the classes of these plugins, and recommend the available classes and versions."""
+    """Check the classes of the listed plugins; recommend the available classes and versions."""
     for alias_list in _LISTS:
         for alias in _aliases(subject, alias_list):
             names = [plugin.class_name for plugin in subject.path.of_kind(alias_list.kind)]

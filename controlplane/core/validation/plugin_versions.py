@@ -1,4 +1,4 @@
-"""Validates versions of plugins, and supplies the worker's defaults (KIP-891).
+"""Defaults and recommended values for converters and versions of plugins (KIP-891).
 
 Each plugin has one version here; requested version ranges are not evaluated.
 """

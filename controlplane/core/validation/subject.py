@@ -32,7 +32,10 @@ class ValidationSubject(NamedTuple):
         return cls(copied, context.profile, context.worker, path)
 
     def in_texts(self) -> "ValidationSubject":
-        """The subject with non-text values of foreign writers converted to text; null stays."""
+        """The subject with other values than texts converted to text; null stays.
+
+        Such values come from writers of the config topic that are no worker.
+        """
         texts = {
             name: value if value is None or isinstance(value, str) else value_text(value)
             for name, value in self.config.items()
