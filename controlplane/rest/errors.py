@@ -1,4 +1,7 @@
-"""HTTP status codes, answers, and errors in Connect's words. No other module knows status codes.
+"""HTTP status codes, answers, and errors in Connect's words.
+
+Other modules use these names of status codes. Two codes are elsewhere: 499 (`app`), and 503 for
+too many connections (`http.connections`).
 
 Errors are sorted by fault: `NotFound` and `BadRequest` are the client's, `RequestFailed` is the
 worker's.
@@ -40,8 +43,8 @@ NOTICE = "x-controlplane-notice"
 """Response header of this project: notices about the request and the log, separated by `; `."""
 
 NOTICES_SHOWN = 5
-"""Maximum number of notices in the header; the rest is only counted, to bound the header's
-length."""
+"""Maximum number of notices that one `with_notices` adds; the rest is only counted, to bound the
+header's length."""
 
 
 NO_STORE = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store"})
@@ -51,7 +54,7 @@ NO_STORE = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store
 class Answer(NamedTuple):
     """Response to the client.
 
-    `body` is a JSON value, text if the type is HTML or plain text, or the bytes of a worker.
+    `body` is a JSON value, a text to send as it is, or the bytes of a worker's answer.
     Without a `content_type` the header is left out, as Connect does before a route has matched.
     """
 
@@ -221,7 +224,7 @@ class MissingMediaType(UnsupportedMediaType):
 
 
 class BadRequest(RestError):
-    """The request is invalid in every state."""
+    """The request is invalid, or the connector is not stopped."""
 
     status = BAD_REQUEST
 
@@ -229,7 +232,7 @@ class BadRequest(RestError):
 class InvalidParameter(RestError):
     """A query parameter is unknown, missing, repeated or invalid.
 
-    The error also stands for an empty `Idempotency-Key`.
+    The error also stands for an empty `Idempotency-Key`, or a `Last-Event-ID` that is no id.
     """
 
     status = BAD_REQUEST
@@ -242,7 +245,7 @@ class RequestFailed(RestError):
 
 
 class Forbidden(RestError):
-    """The request is not allowed, because of a setting, its role, `Host`, origin or signature."""
+    """The request is not allowed: by a setting, the caller's role, `Host`, origin or signature."""
 
     status = FORBIDDEN
 
@@ -262,9 +265,9 @@ class Unauthorized(RestError):
 
 
 def unauthorized_by_extension(method: str) -> Answer:
-    """Return the refusal of Connect's basic authentication extension: text that is labelled JSON.
+    """Return the refusal of Connect's basic authentication extension.
 
-    Source: `JaasBasicAuthFilter`.
+    The body is text that is labelled JSON, except for `OPTIONS`. Source: `JaasBasicAuthFilter`.
     """
     label = TEXT if method == "OPTIONS" else JSON
     return Answer(UNAUTHORIZED, "User cannot access the resource.", label)
@@ -279,7 +282,7 @@ class Conflict(RestError):
 class NotReady(RestError):
     """The log has not been read to its end yet, or cannot be reached.
 
-    The error also stands for too many waiting commands or watchers.
+    The error also stands for a missing session key, and for too many waiting commands or watchers.
     """
 
     status = UNAVAILABLE
@@ -294,7 +297,7 @@ class ShuttingDown(RestError):
 
 
 class _ClosingError(RestError):
-    """Base of errors that leave a request unread, so that the connection must be closed."""
+    """Base of errors that may leave a request unread, so that the connection must be closed."""
 
     def answer(self) -> Answer:
         return super().answer()._replace(headers={"connection": "close"})

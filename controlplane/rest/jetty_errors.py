@@ -1,7 +1,8 @@
 """Error pages for requests that the HTTP server or Jersey refuses before Connect gets them.
 
 Releases up to 3.9 run on Jetty 9. It answers a bad request line tersely; requests that Jersey
-refuses get Jetty's error page. Jetty 12, from 4.0 on, always writes its page.
+refuses get Jetty's error page. Jetty 12, from 4.0 on, writes its page in both cases. Both write a
+page only for the methods `PAGED`, except for a bad request line.
 """
 
 from collections.abc import Mapping
@@ -79,7 +80,7 @@ class UnreadableRequest(ServerRefusal):
 
 
 class BadTarget(ServerRefusal):
-    """Jetty 12 refuses the target, mostly for its path."""
+    """Jetty 12 refuses the target, mostly for its path; or Jersey cannot read the media type."""
 
 
 class ServerTarget(ServerRefusal):

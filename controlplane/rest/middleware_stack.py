@@ -13,7 +13,7 @@ from controlplane.rest.service import Service
 class MiddlewareStack:
     """Authentication, limits and metrics around the applications of one process.
 
-    `logger` also counts events: pass it to the control plane as well.
+    The attribute `logger` wraps the given one and counts events: pass it to the control plane.
     """
 
     def __init__(self, protection: Protection, dialect: Profile, logger: Logger) -> None:

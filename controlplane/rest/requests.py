@@ -1,4 +1,4 @@
-"""HTTP request as the endpoints take it: raw and parsed target, dialect, moment, media types.
+"""HTTP request as the endpoints take it: raw and parsed target, release, moment, media types.
 
 `http.messages` makes it from an ASGI scope. This module needs no web library: commands that
 only look up endpoints start without one.
@@ -55,9 +55,9 @@ class Request(NamedTuple):
     profile: str | None = None
     """The release to answer as; None is the service's own."""
     compat: bool = False
-    """True if the request addresses a Kafka release and no endpoint of this project."""
+    """True if the path began with `/compat/{release}`, which has no endpoint of this project."""
     base: str = ""
-    """Prefix of every path in a `Location` header: scheme, host, mount, dialect."""
+    """Prefix of a path in `Location`: scheme, host, mount, and `/compat/{release}` if requested."""
     origin: str | None = None
     """Scheme and authority of an absolute target."""
     principal: str = ANONYMOUS
@@ -290,7 +290,7 @@ _MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
 
 
 def _check_sent(request: Request, expected: ExpectedMedia) -> None:
-    """Check the `Content-Type`, if any; a wildcard is accepted for an empty body."""
+    """Check the `Content-Type`, if any. A wildcard is refused only for a body that needs a type."""
     types = request.headers.getlist("content-type")
     if not types:
         return

@@ -127,7 +127,7 @@ def _check_readable(call: Call, state: ClusterState, connector: str) -> None:
 
 
 async def _group(call: Call, connector: str) -> GroupOffsets | None:
-    """Return a sink's committed offsets; None for the past, which the broker does not keep."""
+    """Return a sink's committed offsets; None without a cluster, or for the past."""
     groups = call.service.commands or call.service.groups
     if groups is None or call.request.as_of is not None:
         return None
@@ -165,7 +165,7 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
         connectors = await _connectors(call) if route.command is PatchConfig else ()
-        # Only the names in the path are passed on: another process may read the body.
+        # Not all existing names: the input may be pickled for a process that reads the body.
         present = frozenset(name for name in call.names if name in connectors)
         request = command_requests.CommandInput(
             call.profile, call.query, signature=signature, existing=present
@@ -267,7 +267,10 @@ def _by_workers(responder: Responder) -> Responder:
 
 @worker_endpoints.without_past
 async def _describe(call: Call) -> Answer:
-    """Describe the endpoints that this listener answers, as OpenAPI."""
+    """Describe the endpoints that this listener answers, as OpenAPI.
+
+    Endpoints that a read-only service answers only as a dry run are left out.
+    """
     service = call.service
     read_only = service.commands is None
     offered = router.offered(call.profile, service.endpoint_set, compat=call.request.compat)

@@ -80,7 +80,8 @@ class Planner(Protocol):
     ) -> Plan | Rejected:
         """Return the plan of a command; nothing is written.
 
-        With `believe_hooks`, no hook in Python is called: each is assumed to agree.
+        A hook is a connector's `alterOffsets` (KIP-875). With `believe_hooks`, no hook in Python is
+        called: each is assumed to agree.
         """
         ...
 
@@ -106,7 +107,11 @@ class SinkGroups(Protocol):
 
 
 class Commands(Planner, Protocol):
-    """Runs commands; implemented by the embedded `ControlPlane` and by `AttachedPlane`."""
+    """Runs commands; implemented by the embedded `ControlPlane` and by `AttachedPlane`.
+
+    The embedded plane writes the log itself. The attached plane sends requests to the workers of a
+    Connect cluster, which is then an attached cluster.
+    """
 
     @property
     def failure(self) -> LogError | None:

@@ -22,7 +22,7 @@ _NO_ESCAPE = re.compile(r"%(?![0-9a-f]{2}).{0,2}", re.IGNORECASE)
 
 
 def _refuse_unreadable(path: str, _: Profile) -> None:
-    """Refuse malformed targets at the root."""
+    """Refuse a relative target or a malformed escape, as this project does at its own endpoints."""
     if not path.startswith(_BEGINNINGS):
         raise BadRequest("The target of a request must be a path that begins with a slash")
     wrong = _NO_ESCAPE.search(path)
@@ -81,7 +81,8 @@ _AMBIGUITIES: tuple[tuple[re.Pattern[str] | None, str], ...] = (
     (re.compile(r"\\|%5c|%[01][0-9a-f]|%7f", re.IGNORECASE), "Suspicious Path Character"),
     (re.compile(r"[^\x21-\x7e]|[`\"<>^|\\\[\]{}]"), "Illegal Path Character"),
 )
-"""Patterns of a path without the parameters of its segments, and the reasons to refuse it."""
+"""Patterns of a refused path, and the reasons. Only `_PATH_PARAMETERS` sees the parameters of
+segments."""
 
 
 def _refuse_ambiguous(path: str, profile: Profile) -> None:

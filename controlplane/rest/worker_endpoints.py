@@ -1,10 +1,10 @@
 """Endpoints about the worker itself: validation, health (KIP-1017), loggers (KIP-495, KIP-976).
 
-No log holds their data, so they have no past. A request for a past moment gets the present answer
-with a notice.
+No log holds their data, so they have no past. A GET with `as_of=` gets the present answer with a
+notice. A change of a logger with `as_of=` is refused. Validation ignores `as_of=`.
 
-A Kafka worker is unhealthy if its herder does not answer in time. This
-service depends on its log instead: without the log it answers from old state.
+A Kafka worker is unhealthy if its herder does not answer in time. This service depends on its log
+instead: without the log it answers from old state.
 """
 
 import asyncio

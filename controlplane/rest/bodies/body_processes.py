@@ -52,7 +52,7 @@ class BodyProcesses:
     async def read(self, reading: Callable[[bytes], T], body: bytes | None) -> T:
         """Read a body: at once if that is quick, else in a thread or a process.
 
-        `reading` and its result can be pickled.
+        `reading` and its result must be picklable.
 
         Raises:
             RestError: the body is refused.

@@ -2,7 +2,7 @@
 
 Jackson reads UTF-8 by `UTF8StreamJsonParser`, and UTF-16 and UTF-32 by `ReaderBasedJsonParser`. The
 second parser words a few faults differently; this module does not. The limits of Jackson 2.15 hold
-for releases that bundle it, and for stored partitions and offsets in every release.
+for releases that bundle it. For partitions and offsets in a body they hold in every release.
 """
 
 import re
@@ -83,7 +83,7 @@ class BodyTokens(Tokens):
         if part is SyntaxPart.COMMA:
             self._unexpected(f"was expecting comma to separate {self._scope} entries")
         if part is SyntaxPart.VALUE:
-            self._value_at = at  # Jackson up to 2.10.2 reports a later fault of the value here, too
+            self._value_at = at  # Jackson up to 2.10.2 reports the fault here (`last_at`)
             self._fail_at_value()
         if self.unit != '"':
             self._unexpected("was expecting double-quote to start field name")

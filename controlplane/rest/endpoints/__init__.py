@@ -1,1 +1,1 @@
-"""Connect's REST endpoints: one table of endpoints, with a responder for each."""
+"""REST endpoints: one table of Connect's and this project's own, with views and commands."""

@@ -192,7 +192,7 @@ def _plain(name: str) -> str:
 
 
 def _failed(failure: ValidationFailure, profile: Profile) -> RestError:
-    """Return the error of a failed validation; some releases hide its kind."""
+    """Return the error of a failed validation; some releases answer all failures with 500."""
     if profile.rest_failure_wrapped:
         return RequestFailed(f"{failure.thrown}: {failure.text}")
     return (

@@ -75,10 +75,7 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
 
 
 def paths(state: ClusterState) -> Iterator[str]:
-    """List the read endpoints of every connector in the state's release.
-
-    A recording of real workers has the answers of these endpoints.
-    """
+    """List the read endpoints of every connector that exist in the state's release."""
     return reachable(every_path(state), state.profile)
 
 

@@ -303,7 +303,7 @@ def route(
     """Check path, method, `Content-Type`, `Accept` and query, in a worker's order.
 
     Raises:
-        RestError: a worker of the release refuses the request.
+        RestError: a worker of the release refuses the request, or this project does.
     """
     check_head(request, profile)
     endpoint_set, read_only, plans = offering

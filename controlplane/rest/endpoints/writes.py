@@ -151,7 +151,7 @@ def topics_reset(done: CompletedCommand) -> Answer:
 def config_written(done: CompletedCommand) -> Answer:
     """Return the connector as the command left it, with its `Location` if it is new.
 
-    A connector that was created with offsets is answered with them, as KIP-995 says.
+    After a creation with offsets, the status is 200, with a message about them (KIP-995).
     """
     name, profile = done.connector, done.profile
     view = done.view()

@@ -1,4 +1,4 @@
-"""Endpoints beyond Connect's: history, audit trail, undo, watching, OpenAPI document.
+"""Endpoints that Connect lacks. Beneath `/compat/{release}` that release answers 404 for them.
 
-Beneath `/compat/{release}` they do not exist: that release answers 404.
+`operations` and `schemas` describe all endpoints, in the OpenAPI document.
 """

@@ -22,7 +22,7 @@ from controlplane.rest.service import WritesEndsLater
 
 
 class AuditRow(NamedTuple):
-    """One command, as recorded in the command topic."""
+    """One command of the command topic, or one foreign change of the config topic."""
 
     first: CommandAccepted | CommandRefused
     """First record of the command."""

@@ -1,5 +1,6 @@
 """Changes of an attached cluster that were not requested here: what and when, not by whom.
 
+An attached cluster is a Connect cluster whose workers get commands from this service by REST.
 Connect's topics do not record who has sent a request. A record that no command of the trail has
 caused comes from another client: curl, Terraform, a console.
 """
@@ -42,7 +43,7 @@ def foreign_changes(
     """Yield the changes in config records, without those at the positions of own commands.
 
     A target state that comes before its config belongs to a creation. A removed target state
-    belongs to a deletion.
+    belongs to a deletion. Neither is yielded.
     """
     connectors: set[str] = set()
     for entry in entries:

@@ -37,8 +37,8 @@ def document(endpoints: Iterable[Endpoint], *, metrics: bool = False) -> dict[st
             "title": "Kafka Connect's control plane",
             "version": version("controlplane"),
             "description": (
-                "Connect's REST API as the KIPs define it. Beneath /compat/{release} the service "
-                "answers as that release of Kafka does."
+                "Connect's REST API, and this service's own endpoints. Beneath /compat/{release} "
+                "the service answers as that release of Kafka does."
             ),
         },
         "paths": paths,

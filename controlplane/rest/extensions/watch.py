@@ -1,9 +1,10 @@
 """`GET /watch`: live changes as server-sent events.
 
-Each event is one change. Its `data:` is JSON of the connector, the aspect, before and after
+An event `change` is one change. Its `data:` is JSON of the connector, the aspect, before and after
 (secrets hidden), and the position of its record. The last change of a record has an `id:`, the end
 offsets read so far. With `records=true` it also has the record's value. A reconnecting browser
-sends the id as `Last-Event-ID`, and gets all changes that it missed.
+sends the id as `Last-Event-ID`, and gets all changes that it missed. Other events report an error
+(`error`) or the end of the stream (`end`).
 """
 
 import asyncio
@@ -58,7 +59,7 @@ def _last_seen(call: Call) -> Ends | None:
     """Return the end offsets of the last event that the client has seen, if it sends an `id`.
 
     Raises:
-        InvalidParameter: no such `id` was ever sent.
+        InvalidParameter: the text is no vector of end offsets, so it is no `id`.
     """
     for name, text in (
         ("Last-Event-ID", call.request.headers.get("last-event-id")),

@@ -1,1 +1,1 @@
-"""The HTTP server: connections, responses, request targets, error pages."""
+"""HTTP server: connections, their limits, messages, and a cache of responses."""

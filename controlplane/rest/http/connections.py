@@ -12,8 +12,11 @@ from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.response_cache import EXTENSION, Cacheability, ResponseCache
 
 FILES_BESIDE = 200
-"""Open files besides connections. They are files of the log, of Python and of the event loop.
-Connections that are accepted only to be refused count, too (twice `ACCEPTED_AT_ONCE`)."""
+"""Open files besides connections: files of the log, of Python and of the event loop.
+
+Connections above the maximum are included. Up to `ACCEPTED_AT_ONCE` of them get a 503 per request.
+As many are accepted in one turn of the event loop, and closed at once.
+"""
 
 ACCEPTED_AT_ONCE = 50
 """Connections that the event loop accepts in one turn."""
@@ -90,9 +93,10 @@ _FULL = (
 class _Connection(H11Protocol):
     """Uvicorn's connection with timeouts; uvicorn itself waits for a client for ever.
 
-    The timeout for a request starts with its first byte; keep-alive covers idle connections. The
-    timeout for an answer starts when the write buffer is full. A repeated request with an unchanged
-    answer is served from the cache (`response_cache`), without parser and application.
+    The timeout for the first request starts with the connection; for a later one, with its first
+    byte. The keep-alive timeout covers idle connections. The timeout for an answer starts when the
+    write buffer is full. A repeated request with an unchanged answer is served from the cache
+    (`response_cache`), without parser and application.
     """
 
     def __init__(self, limits: HttpLimits, cache: ResponseCache, *args: Any, **kwargs: Any) -> None:

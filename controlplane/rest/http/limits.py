@@ -7,8 +7,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the HTTP interface, per client and in total."""
 
     body_max_bytes: int = 16_777_216
-    """Maximum bytes of a request body. Connect has no limit. A producer refuses records over 1 MiB,
-    and the offsets of many partitions in one request take some MiB."""
+    """Maximum bytes of a request body. Connect has no limit. On Kafka a config has at most 1 MiB,
+    the limit of a record. The offsets of many partitions in one request take some MiB."""
 
     body_discarded_bytes: int = 67_108_864
     """Bytes of a too large body that are read and dropped before the refusal. Most clients send a
@@ -25,7 +25,7 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time limit for the headers of a request, as in Jetty."""
 
     body_patience_ms: int = 30_000
-    """Time limit for the body, from the end of the headers."""
+    """Time limit for the body, from the moment at which the application begins to read it."""
 
     answer_patience_ms: int = 30_000
     """Time limit for the client to read a part of the answer."""
@@ -47,8 +47,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     the load of a guessing client."""
 
     verifications_waiting_max: int = 50
-    """Passwords waiting for verification, about one second's work; further ones get 503. A verified
-    password or a token does not wait."""
+    """Passwords in verification or waiting for it, about one second's work; further ones get 503. A
+    verified password or a token does not wait."""
 
     shutdown_ms: int = 1_000
     """Time limit for running answers when the service shuts down."""

@@ -78,13 +78,13 @@ class RequestInfo(NamedTuple):
     """The target, or the error by which the release's server refuses it."""
     profile: Profile
     compat: bool
-    """True if the request addresses a Kafka release and no endpoint of this project."""
+    """True if the path began with `/compat/{release}`, which has no endpoint of this project."""
     cacheability: Cacheability | None = None
     """Permission to cache the answer, which the application may give; None: it cannot be cached."""
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Decoded path without mount and dialect; a refused path matches no endpoint."""
+        """Decoded path below mount and `/compat/{release}`; a refused path matches no endpoint."""
         return _NOWHERE if isinstance(self.parsed, RestError) else self.parsed.segments
 
     @property
@@ -161,7 +161,7 @@ class Layer(ABC):
 # --- responses ------------------------------------------------------------------------------------
 
 RETRY_AFTER_S = 1
-"""Seconds for `Retry-After` while the log cannot be read; `Follower` retries as often."""
+"""Seconds for `Retry-After`, which every answer with 503 has."""
 
 PIECE_BYTES = 1 << 18
 """Maximum bytes of a body that are sent at once."""
@@ -180,7 +180,7 @@ def response(answer: Answer, method: str) -> Response:
 class _InPieces(Response):
     """Sends a long body in pieces, as fast as the client reads it.
 
-    The event loop would copy all bytes that the client has not read yet.
+    After one large write, the event loop would copy all bytes that the client has not read yet.
     """
 
     async def __call__(self, _: Scope, __: Receive, send: Send) -> None:

@@ -88,8 +88,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen again, with a long backlog.
 
-        uvicorn's own `backlog` is short. The event loop also uses it as the number of connections
-        to accept per turn.
+        `serving` gives uvicorn a short `backlog`, because the event loop accepts that many
+        connections per turn.
         """
         await super().startup(sockets)
         for listening in sockets or ():

@@ -63,7 +63,7 @@ class Metrics:
         )
         self._commands = Histogram(
             "controlplane_command_seconds",
-            "Duration of a command; outcome: done, or the reason of its refusal.",
+            "Duration of a command; outcome: done, or a word for its refusal or failure.",
             ("command", "outcome"),
             buckets=SECONDS,
             registry=self.registry,
@@ -151,7 +151,7 @@ class _CountingLogger:
 
     def exception(self, event: str, **facts: Any) -> None:
         self._metrics.count_event(event, facts)
-        self._logger.exception(event, **facts)  # noqa: LOG004 - the caller handles one
+        self._logger.exception(event, **facts)  # noqa: LOG004 - called in a handler
 
 
 class _AnswerCounter(Layer):

@@ -105,7 +105,7 @@ class HostGuard(Layer):
     async def handle(
         self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Pass a request on, or refuse it. Only HTTP/1.0 requests may lack the header."""
+        """Pass a request on, or refuse it. A request without `Host` (HTTP/1.0) passes."""
         header = request.request.headers.get("host", "")
         if await self._hosts.has(header):
             await self._app(scope, receive, send)

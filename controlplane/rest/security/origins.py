@@ -38,7 +38,7 @@ class CorsBehaviour(NamedTuple):
     """True if every answer has `Vary: Origin`; False if only answers to allowed origins do."""
     checks_headers: bool
     checks_method: bool = True
-    """True if a preflight for a method that is not allowed gets no headers."""
+    """True if a preflight for a method that is not allowed gets no CORS headers."""
 
 
 CORS_BEHAVIOURS: Mapping[str, CorsBehaviour] = {
@@ -133,7 +133,8 @@ class OriginGuard(Layer):
     def _is_foreign(self, headers: Headers) -> bool:
         """Return True if a browser sends the request for a page that is not allowed.
 
-        `Sec-Fetch-Site` decides if it is there: behind a proxy, `Host` may differ from the origin.
+        If the header `Sec-Fetch-Site` is sent, it decides. Behind a proxy, `Host` may differ from
+        the origin.
         """
         origin = headers.get("origin")
         if origin is None or (self._allowed is not None and self._allowed.has(origin)):

@@ -36,7 +36,7 @@ NEEDS: Mapping[EndpointKey, Role] = {
 }
 """Roles that do not follow from the method alone.
 
-A dry run needs the role of its command: it shows the records, and it may run a connector's hook.
+A dry run needs the role of its command, because it shows the records that would be written.
 """
 
 READING = ("GET", "HEAD", "OPTIONS")
