@@ -205,11 +205,18 @@ class KafkaLog(KafkaReader):
         if not records:
             return []
         await self._check_partitions(records)
-        # A separate task: after a cancelled call it still records the new ends in `_own_ends`.
-        task = asyncio.create_task(self._append(records, epoch))
-        self._appending.add(task)
-        task.add_done_callback(self._appended)
-        return await asyncio.shield(task)
+        try:
+            if epoch is not None:
+                return await self._claimed.append(records, epoch)
+            # A separate task: after a cancelled call it still notes the new ends.
+            task = asyncio.create_task(self._append_beside(records))
+            self._appending.add(task)
+            task.add_done_callback(self._appended)
+            return await asyncio.shield(task)
+        except LogError:
+            # The cache may be the reason: a topic may have been deleted or recreated.
+            self._partitions.clear()
+            raise
 
     async def check_writable(self, epoch: int | None = None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
@@ -234,28 +241,19 @@ class KafkaLog(KafkaReader):
         transactions = Transactions(
             self._cluster, transactional_id, writing, batches, self._read_back
         )
-        return AppendQueue(transactions, writing)
+        return AppendQueue(transactions, writing, self._note_ends)
 
-    async def _append(self, records: Sequence[Record], epoch: int | None) -> list[Position]:
-        try:
-            if epoch is None:
-                positions = await self._append_beside(records)
-            else:
-                positions = await self._claimed.append(records, epoch)
-        except LogError:
-            # The cache may be the reason: a topic may have been deleted or recreated.
-            self._partitions.clear()
-            raise
+    def _note_ends(self, positions: Sequence[Position]) -> None:
         for topic, partition, offset in positions:
             own_ends = self._own_ends.setdefault(topic, {})
             own_ends[partition] = max(own_ends.get(partition, 0), offset + 1)
-        return positions
 
     async def _append_beside(self, records: Sequence[Record]) -> list[Position]:
         """Append without an epoch; claim the object's own id again if a time-out has fenced it."""
         if len({(record.topic, record.partition) for record in records}) == 1:
             positions = await self._idempotent.append(records)
             if positions is not None:
+                self._note_ends(positions)
                 return positions
         for _ in range(_RECLAIMS):
             epoch = self._beside.epoch or await self._beside.claim()

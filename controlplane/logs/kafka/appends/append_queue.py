@@ -16,6 +16,9 @@ from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable
 
 QueueOperation = Callable[[], Awaitable[Any]]
 
+AppendListener = Callable[[Sequence[Position]], None]
+"""Called with the positions of each successful append, even if its caller has gone."""
+
 
 class _QueuedOperation:
     """An operation that waits for its turn, and the future that its caller awaits.
@@ -40,8 +43,14 @@ class AppendQueue:
     of another epoch are fenced.
     """
 
-    def __init__(self, transactions: Transactions, limits: WriteLimits) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        limits: WriteLimits,
+        appended: AppendListener = lambda _: None,
+    ) -> None:
         self.epoch = 0
+        self._appended = appended
         self._transactions = transactions
         self._limits = limits
         self._queue: deque[_QueuedOperation] = deque()
@@ -168,7 +177,7 @@ class AppendQueue:
 
     async def _run(self, group: list[_QueuedOperation]) -> None:
         if group and group[0].records is None:
-            await _run_for_caller(group[0], group[0].operation())
+            await self._run_for_caller(group[0], group[0].operation())
             return
         valid = [queued for queued in group if self._is_newest(queued.epoch)]
         for queued in group:
@@ -177,7 +186,7 @@ class AppendQueue:
         if len(valid) > 1:
             valid = await self._append_group(valid)
         for queued in valid:
-            await _run_for_caller(queued, self._transactions.append(queued.records or ()))
+            await self._run_for_caller(queued, self._transactions.append(queued.records or ()))
 
     async def _append_group(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
         """Append a group at once; return the appends that must be repeated one by one.
@@ -199,7 +208,7 @@ class AppendQueue:
             if isinstance(outcome, LogNotUsable | NotAppended):
                 repeated.append(queued)
             else:
-                _end(queued, outcome)
+                self._end(queued, outcome)
         return repeated
 
     async def _append_in_one(self, appends: Sequence[Sequence[Record]]) -> list[BatchOutcome]:
@@ -230,24 +239,25 @@ class AppendQueue:
             "claim the log before you write as its only writer"
         )
 
+    async def _run_for_caller(self, queued: _QueuedOperation, operation: Awaitable[Any]) -> None:
+        """Run an operation and pass its result, or its error, to the caller."""
+        try:
+            self._end(queued, await operation)
+        except LogError as failure:
+            self._end(queued, failure)
+
+    def _end(self, queued: _QueuedOperation, result: Any) -> None:
+        """Pass a result, or a `LogError` as the failure, to the caller if it still waits."""
+        if isinstance(result, LogError):
+            _fail(queued, result)
+            return
+        if queued.records is not None:
+            self._appended(result)
+        if not queued.result.done():
+            queued.result.set_result(result)
+
     async def _no_operation(self) -> None:
         """Placeholder operation of an append: `_run` appends its records instead."""
-
-
-async def _run_for_caller(queued: _QueuedOperation, operation: Awaitable[Any]) -> None:
-    """Run an operation and pass its result, or its error, to the caller."""
-    try:
-        _end(queued, await operation)
-    except LogError as failure:
-        _end(queued, failure)
-
-
-def _end(queued: _QueuedOperation, result: Any) -> None:
-    """Pass a result, or a `LogError` as the failure, to the caller if it still waits."""
-    if isinstance(result, LogError):
-        _fail(queued, result)
-    elif not queued.result.done():
-        queued.result.set_result(result)
 
 
 def _fail(queued: _QueuedOperation, failure: Exception) -> None:
