@@ -27,12 +27,14 @@ def address_options(command: Decorated) -> Decorated:
         "--port",
         type=WholeNumber(0, LAST_PORT),
         metavar="N",
-        help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
+        help="Port to listen on; 0: any free one. "
+        "[default: from `listeners` or `rest.port`, else 8083]",
     )
     host = click.option(
         "--host",
         metavar="ADDRESS",
-        help="Address to listen on. [default: from `listeners`, or 127.0.0.1]",
+        help="Address to listen on. "
+        "[default: from `listeners` or `rest.host.name`, else 127.0.0.1]",
     )
     return host(port(command))
 

@@ -31,11 +31,11 @@ def is_spark(choice: EngineChoice, queries: Sequence[StateQuery]) -> bool:
 def _chosen(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, str]:
     """Name of the chosen engine, and the reason in words."""
     if choice.is_spark:
-        return SPARK, f"a task for each cluster at {choice.where.master}"
+        return SPARK, f"in tasks at {choice.where.master}"
     rows = sum(part.rows for query in queries for part in query.plan.busy)
     if choice.engine == AUTO and rows >= WORTH_IT and len(queries) > 1:
         at = choice.where.master
-        return SPARK, f"a task for each cluster at {at}, because {rows:,} rows must be read"
+        return SPARK, f"in tasks at {at}, because {rows:,} rows must be read"
     return HERE, "in this process: no JVM is started"
 
 

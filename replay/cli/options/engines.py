@@ -87,7 +87,7 @@ class ExecutorChoice(NamedTuple):
     def named(self) -> tuple[str, str]:
         """Name of the engine, and its way of working."""
         if self.choice.is_spark:
-            return SPARK, f"by tasks at {self.choice.where.master}"
+            return SPARK, f"in tasks at {self.choice.where.master}"
         processes = "this process" if self.jobs == 1 else f"{self.jobs} processes"
         return HERE, f"in {processes}: no JVM is started"
 

@@ -33,4 +33,4 @@ def test_tasks_find_the_store(store: Bucket, spark: SparkSession, tmp_path: Path
         assert result.code == code
     result = call("state", where, "--engine", "spark", "--explain", *conf)
     assert (result.code, store.secret in result.out + result.err) == (0, False)
-    assert "a task for each cluster at local[*]" in result.out
+    assert "in tasks at local[*]" in result.out

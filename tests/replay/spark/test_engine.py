@@ -197,7 +197,7 @@ def test_both_engines_print_the_same(spark: SparkSession, folder: Path) -> None:
         call("state", folder, "--explain", "--engine", engine) for engine in ("local", "spark")
     ]
     assert [result.out.splitlines()[2].split()[1] for result in results] == ["local", "spark"]
-    assert "a task for each cluster at local[*]" in results[1].out
+    assert "in tasks at local[*]" in results[1].out
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
