@@ -1,8 +1,8 @@
 """Commands to a control plane, one value per command.
 
-A command states the goal; `decide` answers with a `Plan` or a refusal. A `CommandRequest` adds the
-principal, the time and the id. Names are those of Connect's REST API. Brackets hold the KIP that
-introduced the command.
+A command states the goal; `decide` answers with a `Plan`, a question or a refusal. A
+`CommandRequest` adds the principal, the time and the id. Names are those of Connect's REST API.
+Brackets hold the KIP that introduced the command.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
     """Restore a connector to an earlier moment. Our own command; `undo.restoration` builds it.
 
     `config` None: the connector did not exist at that moment, so it is deleted. `offsets` None:
-    every offset stays; otherwise offsets of all other partitions are removed.
+    every offset stays. Otherwise these offsets are set, and those of other partitions removed.
     """
 
     config: Properties | None
@@ -212,7 +212,10 @@ def size_of_config(config: Config) -> int:
 
 
 class CommandRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Command with its principal, time (ms since 1970) and id. An id runs at most once."""
+    """Command with its principal, time (ms since 1970) and id.
+
+    An id runs at most once, as long as the state has its command (`ClusterState.commands`).
+    """
 
     command: AnyCommand
     command_id: str

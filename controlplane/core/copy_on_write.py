@@ -51,7 +51,7 @@ class LayeredDict(MutableMapping[K, V]):
         return LayeredDict(self._base, self._written.copy(), self._removed.copy())
 
     def merged(self) -> dict[K, V]:
-        """Return the items of all layers as one new dict."""
+        """Return the base, with the writes of the layer applied, as one new dict."""
         items = self._base.copy()
         for key in self._removed:
             del items[key]

@@ -26,7 +26,7 @@ LastValues = MutableMapping[bytes | None, bytes | None]
 
 
 class Position(NamedTuple):
-    """Position of one record: topic, partition, offset. Printed `config@57` where unambiguous."""
+    """Position of one record: topic, partition, offset. Text form: `moments.position_text`."""
 
     topic: str
     partition: int

@@ -1,6 +1,6 @@
 """Points in time as text: a record, a time, or a vector of end offsets.
 
-This module only parses the text; `order.ends_at` finds the place in a log.
+This module parses and formats the text; `order.ends_at` finds the place in a log.
 """
 
 import re
@@ -27,7 +27,7 @@ TEXT_SHOWN = 60
 """Most characters of a text that a message quotes."""
 
 CLOCKS_DIFFER_MS = 10_000
-"""Tolerance for a client's clock that runs ahead: later times count as the future."""
+"""Tolerance for a client's clock that runs ahead. Only a time beyond it counts as the future."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)

@@ -1,8 +1,8 @@
-"""The one order between partitions, and points in time within it.
+"""Total order of the records of all partitions (*the one order*), and points in time within it.
 
 Kafka orders records within a partition only. Sometimes the order between partitions decides what a
 worker sees (edge 20 of `tests/core/test_edges.py`). The project orders records by the running
-maximum of the timestamp within the partition, then by partition, then by offset. This order is
+maximum of the timestamp within the partition, then by partition, offset and topic. This order is
 close to the order of writing, and the same on every reading. Clocks of several writers differ, so
 timestamps can run backwards; their running maximum cannot.
 
@@ -58,15 +58,16 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may follow earlier records of this order, whose timestamps are unknown here. Only
-    entries in the partition of the last earlier record can then have too low a rank. Such entries
-    come first, as they would with the right rank.
+    The entries may be the rest of a log whose earlier records are unknown here. A running
+    maximum that stems from such a record is then missing. This lowers ranks only in partitions with
+    the number of the last earlier record's. Their entries come first all the same. Only records of
+    two topics may change places, and no fold depends on that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 
 class EntrySorter:
-    """Sorts the entries of a log into the one order, in steps that are each short.
+    """Sorts the entries of a log into the one order; no single call sorts the whole log.
 
     Partitions come in any order, the entries of each by offset. Rank every entry, even one that is
     not kept: its timestamp affects later ranks.

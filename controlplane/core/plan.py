@@ -2,8 +2,8 @@
 
 A plan is a sequence of named steps. Each step is one atomic batch of records or one outside action.
 A step's `read_back` names topics. Before the next step begins, these must have been read up to the
-last record that the plan has written. The gap after every step is a crash point with the step's
-name.
+last record that the plan has written. A leader may die in the gap after any step. Such a gap is a
+*crash point* with the step's name; scenarios crash a worker there (`crash w1 after=tasks`).
 """
 
 from collections.abc import Callable, Mapping
@@ -211,8 +211,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """Refusal to answer with, in a release that writes the records and then refuses."""
     release: str | None = None
     """Release that answers. `decide.with_complete_outcome` sets it and the two fields below when
-    the command is carried out. The answer then depends on this outcome alone. None: outcome of a
-    plan, or stored by an earlier version of this program."""
+    the command is carried out. The answer then depends on this outcome alone. None: decided
+    without `complete`, stored without the answer, or stored by an earlier version."""
     connector: ConnectorAfterCommand | None = None
     """Connector in the answer; None: the answer shows none."""
     status: LeftStatus | None = None

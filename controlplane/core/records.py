@@ -9,8 +9,8 @@ it. Its records are of three sorts:
   complete. Until the commit, task configs are *deferred* and invisible. A commit that does not find
   all of 0..n-1 among the deferred ones leaves the connector *inconsistent*. Compaction keeps the
   last record of each key, so a log can lose a part of a set. A later commit heals that.
-* **Requests to workers, or between them**: `TaskCount` (fencing zombies), `SessionKey`,
-  `RestartRequest`, `LoggerLevel`. The last two are events and never state: replaying them would
+* **Coordination of workers**: `TaskCount` (fencing zombies), `SessionKey`, `RestartRequest`,
+  `LoggerLevel`. The last two are events and never state: replaying a `RestartRequest` would
   restart connectors at every start of a worker.
 
 The status topic holds reports of workers. The offsets topics hold the progress of source
@@ -187,7 +187,7 @@ class SourcePartition(Fact, frozen=True):
 
 
 class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
-    """Acceptance of a command, written before its first step.
+    """Acceptance of a command, written before its first step or in one batch with it.
 
     `plan`: the decided `Plan` as JSON data; None: one atomic batch, which cannot be half done.
     """
@@ -201,7 +201,7 @@ class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
 
 
 class CommandFinished(Fact, frozen=True, tag="finished", tag_field="type"):
-    """End of a command, written after its last step."""
+    """End of a command, written after its last step or in one batch with it."""
 
     command_id: str
     at_ms: int

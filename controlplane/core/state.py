@@ -158,8 +158,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     offsets: Mapping[str, OffsetState] = {}
     """Offsets by topic: the worker's own topic and those that connectors have."""
     commands: Mapping[str, CommandTrace] = {}
-    """Commands by id, in order of acceptance: all unfinished ones, and the last `ENDED_KEPT` that
-    ended. A command that ends moves to the back."""
+    """Commands by id: all unfinished ones, and the last `fold.commands.ENDED_KEPT` that ended.
+    Unfinished ones are in order of acceptance; a command that ends moves to the back."""
     ends: Mapping[tuple[str, int], int] = {}
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}
@@ -169,10 +169,10 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(connector, aspect, item) → position of the record that changed it last. Offsets: see
     `causes`."""
     unreadable: Mapping[Position, str] = {}
-    """Unusable records with the reason: the first `UNREADABLE_KEPT` of each topic."""
+    """Unusable records with the reason: the first `fold.UNREADABLE_KEPT` of each topic."""
     unreadable_counts: Mapping[str, int] = {}
-    """Number of unusable records by topic. `bulk` skips offsets and statuses that later records
-    replace, so it does not count them."""
+    """Number of unusable records by topic. `fold.bulk` skips offsets and statuses that later
+    records replace, so it does not count them."""
 
     @property
     def unreadable_count(self) -> int:

@@ -19,4 +19,7 @@ def is_legal(name: str) -> bool:
 
 
 GROUPS_TOPIC = "connect-group-offsets"
-"""Topic of an embedded log with the committed offsets of its consumer groups: one partition."""
+"""Topic with one partition: committed offsets of the consumer groups of an embedded log.
+
+An embedded log works without brokers.
+"""

@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | Invalid | None:
-    """Decode a record of the command topic; None: a tombstone, written by manual retention."""
+    """Decode a record of the command topic; None: a tombstone, which removes its command."""
     if value is None:
         return None
     try:
@@ -143,7 +143,7 @@ def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) 
     """Record that the command was refused and wrote nothing.
 
     Refusals must not be able to fill the log. So a record of more than `most` bytes is shortened.
-    It keeps an excerpt of the command, the size that it had, and the beginning of the reason.
+    It keeps an excerpt of the command, the whole record's size, and the beginning of the reason.
     """
     command, reason = msgspec.to_builtins(request.command), rejected.sentence
     record = CommandRefused(request.command_id, request.at_ms, request.principal, command, reason)

@@ -1,4 +1,4 @@
-"""Effect of a plan: the state after it, and assumptions in place of facts from a cluster."""
+"""Effect of a plan: the state after it, and the assumptions that no cluster has confirmed."""
 
 from collections.abc import Iterable, Iterator
 
@@ -67,7 +67,7 @@ def _entries(state: ClusterState, drafts: Iterable[Draft]) -> Iterator[Entry]:
 
 
 IMPORT_AGAIN = "`import` of that dump with --partitions {}=N sets the number"
-"""Advice on how to state the number of partitions of a topic that a dump was copied from."""
+"""Advice for a log that was imported from a dump: how to state a topic's number of partitions."""
 
 
 def hook_assumption(question: AskHook) -> str:

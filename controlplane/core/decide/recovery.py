@@ -7,11 +7,11 @@ are five exceptions:
    run.
 2. A command that would be refused now, because the connector has changed since, is given up.
 3. An undo (`RestoreConnector`) is decided anew. It describes a goal, so the present state
-   determines what is left to do. Its offsets must not be written if the connector has been started
-   since.
+   determines what is left to do. If the connector has been started since, the new plan stops it
+   before it writes offsets.
 4. A restart is never repeated. It is an event, and its client, which got no success, may repeat it.
-5. A creation with initial offsets is decided anew, because it removes all other offsets, including
-   later ones. It is taken back (KIP-995) in two cases:
+5. A creation with initial offsets is decided anew: it must also remove the offsets that were
+   written since. It is taken back (KIP-995) in two cases:
    - No such connector exists, and the creation would be refused now, for example because its class
      is gone.
    - No leader died: the log was unavailable for so long that the client got an error.
@@ -122,15 +122,18 @@ _EVENTS = (commands.RestartConnector, commands.RestartTask)
 """Commands that recovery never repeats (exception 4)."""
 
 _CHANGED_BY_WORKERS = (commands.ResetTopics,)
-"""Commands whose records workers may follow with others of the same keys."""
+"""Commands whose records a worker may replace at any time, by records of the same keys."""
 
 
 def may_end_later(request: CommandRequest, plan: Plan) -> bool:
     """True if a command may be answered before its end is recorded.
 
-    If the leader dies in between, `recover` must repeat or finish the command without any effect.
-    So the plan has no actions outside of the log. Until the next command, no worker replaces its
-    records. With an idempotency key, the answer itself must be in the log, too.
+    If the leader dies in between, `recover` repeats or finishes the command, which must then have
+    no further effect. So three kinds of commands return False:
+
+    - Plans with an action outside of the log, or with a best-effort step.
+    - Restarts, and commands whose records a worker may replace before the next command.
+    - Commands with an idempotency key: their answer must be in the log, too.
     """
     if request.keyed or isinstance(request.command, (*_EVENTS, *_CHANGED_BY_WORKERS)):
         return False

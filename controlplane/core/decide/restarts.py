@@ -34,7 +34,7 @@ def restart(state: ClusterState, command: RestartConnector, context: Context) ->
 
 
 def restart_task(state: ClusterState, command: RestartTask, context: Context) -> Plan | Rejected:
-    """Restart one task, in any state."""
+    """Restart one task, whatever its state. `kip` refuses while it is being restarted."""
     name, task, profile = command.connector, command.task, context.profile
     if not profile.restarts:
         return Rejected(Reason.NOT_OFFERED, None)

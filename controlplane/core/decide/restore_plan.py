@@ -1,11 +1,12 @@
 """Decides an undo: a sequence of the commands that put a connector back as it was.
 
-The order keeps one invariant: a connector never runs while it is only half restored. Commands that
-make it do less (stop, pause) come first. Commands that make it do more (resume, or pause after a
-stop) come last. Between them comes the config, and then the offsets, because the config determines
-where they are stored. The gaps between the steps are crash points, named after command and step:
+The order keeps one invariant: a connector never runs while it is only half restored. Exception: a
+release without KIP-980 creates a connector only as STARTED (`_assumptions`). Commands that make it
+do less (stop, pause) come first. Commands that make it do more (resume, or pause after a stop) come
+last. Between them comes the config, and then the offsets, because the config determines where they
+are stored. The gaps between the steps are crash points (`core.plan`), named after command and step:
 
-    stop-tasks, stop-state | pause-state   less activity; none if offsets are restored
+    stop-tasks, stop-state | pause-state   less activity; no activity if offsets are restored
     put-config | create-config             config restored; activity as before
     offsets-write, …                       offsets restored; still no activity
     pause-state | resume-state             target state restored

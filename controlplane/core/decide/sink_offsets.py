@@ -107,7 +107,7 @@ class SinkOffsets:
         return (msgspec.structs.replace(step, undo=undo),)
 
     def _negative_number(self, parsed: Mapping[TopicPartition, int | None]) -> Rejected | None:
-        """Refuse negative partitions and offsets; None: there are none."""
+        """Refuse negative offsets, and under `kip` negative partitions; None: nothing to refuse."""
         for (topic, partition), offset in parsed.items():
             if self._profile.rest_bad_body_is_client_error and min(partition, offset or 0) < 0:
                 where = f"partition {partition} of topic {topic}"

@@ -1,9 +1,10 @@
 """Offsets of source connectors: records in the worker's offsets topic or the connector's own.
 
 A connector may store its offsets in an offsets topic of its own. The worker's topic then holds a
-copy, in case that setting is removed. Readers fall back to the copy for a missing partition, so
-the order of writes matters (KAFKA-15018). Removals go to the copy first, or else a crash would
-revive an old offset. Values go there last, as best effort.
+copy, in case that setting is removed. By KIP-618, readers fall back to the copy for a missing
+partition; only `kip` does (`Profile.own_offsets_fall_back`). So the order of writes matters
+(KAFKA-15018). Removals go to the copy first (`Profile.writes_removals_first`), or else a crash
+would revive an old offset. Values go there last, as best effort.
 
 The profile decides the key bytes of a partition's record. Releases serialise the parsed key again,
 in the order of Java's maps. So they miss a record whose key has its fields in another order. `kip`
@@ -161,7 +162,7 @@ class SourceOffsets:
         return ordered_part(self._name, offsets, self._profile)
 
     def _step(self, name: str, topic: str, offsets: Offsets, *, best_effort: bool = False) -> Step:
-        """Step that writes to one topic. With exactly-once support it is one transaction."""
+        """Step that writes to one topic; on another cluster, an action does it."""
         drafts = tuple(self._draft(topic, *pair) for pair in self._keyed(topic, offsets))
         if is_remote(topic):
             return Step(name, action=self._remote_write(topic, drafts) if drafts else None)

@@ -1,4 +1,7 @@
-"""Steps of plans: their names, which are the crash points, and the drafts of their records."""
+"""Steps of plans: their names and the drafts of their records.
+
+A crash point (`core.plan`) has the name of the step before it.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -39,7 +39,7 @@ class Fold:
 
     - `exactly_once`: the worker runs with exactly-once support, so it does not see records of
       aborted transactions (KIP-618).
-    - `live`: start-up is over, so fates carry the listener calls that make a worker act.
+    - `live`: start-up is over, so fates carry the listener calls by which Kafka's worker acts.
     - `trace`: the fold also keeps the position of each key's last record in the offsets topics and
       the command topic.
 

@@ -286,7 +286,7 @@ class ConfigFold:
     def _announced(
         self, deferred: TaskConfigs | None, name: str, *, complete: bool
     ) -> frozenset[tuple[str, int]]:
-        """Task ids for the listener; empty if the commit is incomplete or nothing was deferred."""
+        """Task ids for the listener; empty if the commit is incomplete or no config ever came."""
         if not complete or deferred is None:
             return frozenset()
         if self.profile.announces_all_task_ids:

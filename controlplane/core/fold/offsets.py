@@ -20,7 +20,8 @@ class OffsetFold:
 
     A tombstone removes the parsed partition from the list of a connector's partitions
     (`OffsetUtils#processPartitionKey`). A record under another spelling of the same key may still
-    have a value. Such partitions are stored as hidden. `take` parses keys only if it must.
+    have a value. So the fold notes each removed partition as hidden. `take` parses keys only if it
+    must.
     """
 
     def __init__(self, profile: Profile) -> None:

@@ -24,12 +24,12 @@ class FateKind(Enum):
 
 
 class ListenerCall(NamedTuple):
-    """Call of Kafka's `ConfigBackingStore.UpdateListener`, by which a worker learns to act.
+    """Call of Kafka's `ConfigBackingStore.UpdateListener`: Kafka's worker learns of changes by it.
 
     `name` is the kind of call, `subject` its connector, namespace, key or task ids, `detail` a
     further argument. A fold reports calls only while `live`: records read at start-up are state,
-    not news. `tests/oracle` compares them with Kafka's calls, and scenarios show them. The worker
-    runtime does not read them: it follows published states.
+    not news. `tests/oracle` compares them with Kafka's calls, and scenarios show them. This
+    project's worker does not read them: it follows published states.
     """
 
     name: str
@@ -53,7 +53,8 @@ ACCEPTED = RecordFate(FateKind.ACCEPTED)
 UNSEEN = RecordFate(FateKind.IGNORED, "of an aborted transaction")
 
 _LOSE_BATCH = ("ConnectException", "DataException")
-"""Kafka exceptions that `KafkaBasedLog#poll` catches; any other one ends the thread."""
+"""Kafka exceptions that `KafkaBasedLog#poll` catches. Any other one ends the log thread, unless
+`Profile.log_thread_survives`."""
 
 
 def fate(invalid: Invalid) -> RecordFate:

@@ -49,7 +49,7 @@ def _role(topics: Topics, topic: str) -> str:
 
 
 def kind_of(fold: Fold, topic: str) -> str:
-    """Text that is equal for folds which read the topic to the same state."""
+    """Text that is equal only for folds that read the topic to the same state."""
     profile_crc = zlib.crc32(msgspec.json.encode(fold.profile))
     visible = "all" if fold.sees_aborted(topic) else "committed"
     traced = ", traced" if fold.trace else ""

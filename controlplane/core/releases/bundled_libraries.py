@@ -40,7 +40,7 @@ def _oldest(version: str, page: ErrorPageStyle) -> Jetty:
 
 
 def _nine(version: str, home: str = _ECLIPSE, *, takes_user: bool = True) -> Jetty:
-    """Jetty from 9.4.44 on."""
+    """Jetty 9 from 9.4.44 on."""
     return Jetty(version, "table", home, takes_user=takes_user)
 
 

@@ -46,7 +46,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     json_negative_zero: bool
     """`-0.0` keeps its sign; elsewhere it is 0.0."""
     json_limits: bool
-    """JSON with more than 1000 levels, 1000 digits or 50 000 bytes of a name is undecodable."""
+    """JSON is undecodable with more than 1000 levels, 1000 digits of a number, 50 000 bytes of a
+    name or 20 000 000 characters of a string."""
     json_parser_recurses: bool
     """Deep nesting overflows the stack even if the JSON is cut off later."""
     json_huge_exponent: HugeExponent
@@ -406,8 +407,8 @@ class ResolvedProfile(NamedTuple):
 def resolve(name: str) -> ResolvedProfile:
     """Find the profile for a name that a person gives.
 
-    A line means its last patch. A newer patch or line than all known ones means the newest known
-    one, with a warning.
+    A line means its last patch. An unknown patch of a known line means the last known one of that
+    line. A line newer than all known ones means `NEWEST`. Both give a warning.
 
     Raises:
         UnknownRelease: any other name.

@@ -1,1 +1,1 @@
-"""Owners of keys, topics and keys of source offsets, Kafka's partitioner."""
+"""Placement of records: connector of a key, topics and keys of source offsets, partitioner."""

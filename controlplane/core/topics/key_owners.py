@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 
 ANY_CONFIG = b'{"properties":{},"tasks":0,"task-count":0,"state":"STARTED"}'
-"""A value valid for every key of the config topic; the owner does not depend on it."""
+"""Value that is valid for every kind of key with a connector's name, so that the key decides."""
 
 
 def owner(topic: str, key: bytes | None, topics: Topics, profile: Profile) -> str | None:

@@ -38,7 +38,7 @@ class Danger(Enum):
     READ_FAILS = "makes reads fail"
     """Requests for the connector's tasks fail, including those of rebalances."""
     OFFSETS_DISAGREE = "keeps members from agreeing"
-    """Config offsets of members differ: the group rebalances until all can read a new record."""
+    """Config offsets of members differ: the group rebalances until all can read a later record."""
     PARTITION_ORDER = "depends on the order between partitions"
     """Two workers that read the same log may permanently have different states."""
     OFFSET_UNREACHABLE = "cannot be reached by its key"
