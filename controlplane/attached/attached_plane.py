@@ -96,8 +96,8 @@ class AttachedPlane:
         self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
         limits = around.limits
-        # The longest case: the request is retried in vain, then sent but not answered. It is
-        # looked up in a log that cannot be read.
+        # The longest case of one request: attempts in vain, then no answer, then a look-up in a log
+        # that cannot be read.
         longest_ms = 2 * limits.patience_ms + limits.answer_timeout_ms + limits.records_ms
         self._patience_s = longest_ms / 1_000
 
@@ -125,7 +125,7 @@ class AttachedPlane:
             await plane._close(*endings)
 
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
-        """Wait for commands whose requests were sent."""
+        """Refuse new commands; wait for all others, also for those that wait for a lock."""
         self._closed = True
         self._cut_off.close()
         self._idle.begin()

@@ -34,8 +34,8 @@ class IdentifiedCluster(NamedTuple):
 
     workers: tuple[WorkerInfo, ...]
     profile: Profile
-    """The oldest release of a worker: any worker may lead, and the oldest one's records are read
-    by all."""
+    """Release that the user names, or else the oldest release of a worker. Any worker may lead, and
+    all workers can read the oldest one's records."""
     notes: tuple[str, ...] = ()
     """Sentences about workers that differ, or that do not answer."""
 
@@ -54,6 +54,7 @@ async def identify_cluster(
 
     Raises:
         NoWorkerAnswers: no worker has answered.
+        UnknownRelease: a worker reports an unknown release, even if `release` overrides it.
         LogNotUsable: a URL is of no Connect worker, or the workers are of several clusters.
     """
     answers, silent = await client.ask_each(on_silence)

@@ -24,7 +24,7 @@ CLUSTER_TOPIC = "attached-cluster"
 """Topic of the trail's cluster: one record, with the names by which the cluster is known."""
 
 REFUSAL_MAX_BYTES = 16_384
-"""Size of a refused command's record; a larger one is kept as an excerpt."""
+"""Maximum size of a refused command's record; a larger one is kept as an excerpt."""
 
 COMMON_COMMIT_S = 0.02
 """Longest time in seconds that the record *finished* waits for the next record: one commit is

@@ -274,9 +274,9 @@ def _target(url: httpx.URL, answer: httpx.Response) -> httpx.URL:
 
 
 def _is_not_ready(answer: httpx.Response) -> bool:
-    """True if the worker has not executed a request because it starts, or stops.
+    """True if the worker has not executed a request because it, or its leader, starts or stops.
 
-    The first start in a cluster answers 500 until the herder runs.
+    It answers 404 with a page, or 500 with `_SHUTTING_DOWN` or `_REFUSED_FORWARD`.
     """
     if not answer.is_server_error:
         return _is_error_page(answer)

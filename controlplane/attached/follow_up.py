@@ -155,8 +155,8 @@ class LogFollowUp:
         """Compare a plan with recent records up to the end of the log; None: some are not kept.
 
         Only the config topic can hold records that were not planned. So once the planned records
-        are there, the ends of the other topics do not matter. A tail marks no records of aborted
-        transactions, so a difference must be read again.
+        are there, the ends of the other topics do not matter. Recent records come from a tail,
+        which does not mark those of aborted transactions. So a difference must be read again.
         """
         topics = topics_of(plan, self.present.topics)
         read_to_end = topics

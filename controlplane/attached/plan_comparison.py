@@ -157,7 +157,7 @@ def _disordered(matched: Sequence[Entry], topics: Topics) -> Iterator[str]:
 def _foreign(
     pool: Iterable[Entry], matched: Sequence[Entry], topics: Topics, connector: str
 ) -> Iterator[str]:
-    """Changes of the same connector's config or target state that the plan does not have."""
+    """Requests about the same connector that are not in the plan: configs, states, restarts."""
     keys = {f"{prefix}-{connector}".encode("utf-8", "replace") for prefix in _REQUESTS}
     planned = {entry.position for entry in matched}
     for entry in pool:

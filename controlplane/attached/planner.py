@@ -54,7 +54,10 @@ class WorkerGroups(NoExternalSystems):
         self._connector = connector
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """Committed offsets of the connector's group; the worker knows group and brokers."""
+        """Committed offsets of the connector's group; the worker knows group and brokers.
+
+        Empty also if the worker answers with an error.
+        """
         del group, admin
         try:
             shown = await self._client.get(connector_path(self._connector, "offsets"))

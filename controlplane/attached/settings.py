@@ -18,7 +18,7 @@ class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Bearer token for the workers, or @FILE with one."""
 
     ca_file: str | None = None
-    """PEM file with CA certificates that are trusted besides the system's."""
+    """PEM file with CA certificates that are trusted, and no others. None: those of `certifi`."""
 
     trail: str | None = None
     """Embedded log of our own that records every command: sqlite:///trail.db. None: in memory."""

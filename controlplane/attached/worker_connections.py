@@ -1,7 +1,7 @@
 """HTTP/1.1 connections to one worker, kept open between requests.
 
-A client of httpx takes some 2 ms of a core per request. Most of it lies before the worker gets the
-request, and after its answer. These connections speak to the socket with h11 alone. They know
+A client of httpx takes some 2 ms of a core per request. Most of this time delays the request or its
+answer. These connections speak to the socket with h11 alone. They know
 neither proxies nor redirects: `ConnectClient` leaves both to httpx.
 
 Errors are those of httpx: `ConnectError`, `ConnectTimeout` and `PoolTimeout` show that nothing was

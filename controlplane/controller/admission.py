@@ -43,8 +43,9 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     than `request_timeout_ms`, so the caller learns the reason."""
 
     end_delay_ms: int = 5
-    """Longest time for which the end of an answered command waits for the next command, to share
-    its append. It saves one of three appends to Kafka; embedded logs append both at once."""
+    """Longest time for which the "finished" record of an answered command waits for the next
+    command, to share its append. On Kafka this saves one of three appends per command. Logs without
+    fast batches (`HasFastBatches`) never delay the record: it is part of the last batch."""
 
     refusal_max_bytes: int = 16_384
     """Maximum size of a refused command's record; a larger one is cut to an excerpt. At 600 records

@@ -1,9 +1,10 @@
 """Ends of commands that have been answered: each "finished" record waits for the next append.
 
-On a log with fast batches, "finished" is a batch of its own. The answer does not need it: the steps
-of the command have been read back. So the record shares the batch of the next command's "accepted"
-record. If no command follows, it is written soon after the answer. Both records have one partition,
-so no step of a later command precedes the end of an earlier one.
+On a log with fast batches, an append to one partition is much faster than to several. There,
+"finished" is a batch of its own. The answer does not need it: the steps of the command have been
+read back. So the record shares the batch of the next command's "accepted" record. If no command
+follows, it is written soon after the answer. Both records have one partition, so no step of a later
+command precedes the end of an earlier one.
 
 A crash may lose a waiting record. Then `recover` ends the command again, with the same result
 (`may_end_later`).
@@ -52,7 +53,7 @@ class CommandEnds:
         return await self._append(ends, first) if ends else await self._writer.append(first)
 
     async def flush(self) -> Sequence[Position]:
-        """Write the ends that wait; return the positions of all ends that were not written yet."""
+        """Write the ends that wait, and await the appends under way; return all their positions."""
         under_way = [*self._under_way]
         positions: list[Position] = []
         if ends := self._take():

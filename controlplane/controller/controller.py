@@ -68,11 +68,11 @@ PROBE_S = 1.0
 
 
 class TimedOut(Exception):
-    """The caller has waited for `request_timeout_ms`. The command goes on and may still succeed."""
+    """The caller has waited for its maximum time. The command goes on and may still succeed."""
 
 
 class Closed(LogUnavailable):
-    """The controller was closed before the command had ended."""
+    """The control plane is closed: the command is refused, or cancelled before it began."""
 
 
 class NotWritten(LogUnavailable):
@@ -249,8 +249,8 @@ class Controller:
     ) -> Plan | Rejected:
         """Plan a command as `execute` would; write nothing.
 
-        Like Kafka, it calls the plugins' hooks first, and a hook may change another system. With
-        `believe_hooks`, hooks that run code of plugins are assumed to agree instead.
+        Planning calls the plugins' hooks, as Kafka does before it writes. A hook may change another
+        system. With `believe_hooks`, hooks that run code of plugins are assumed to agree instead.
         """
         self._check_open()
         state = await self._state_for(command, profile)
@@ -275,6 +275,7 @@ class Controller:
             Fenced: another writer has taken over, and this controller has stepped down (`claim`).
                 The other writer ends commands that had begun.
             NotWritten: the log could not be written; a command that had begun is ended later.
+            LogError: the log could not be read, or refuses a record.
         """
         self._check_open()
         job = self._running.get(request.command_id)
@@ -400,7 +401,7 @@ class Controller:
             raise NotWritten(message) from failure
 
     async def _record_refusal(self, request: CommandRequest, rejected: Rejected) -> None:
-        """Record a command that has written nothing, if its record is wanted and admitted."""
+        """Record a refused command, if the log has a command topic and the quota admits it."""
         if self._traced and self._refusals.admits(request.at_ms):
             await self._execution.refuse(request, rejected, self._limits.refusal_max_bytes)
 

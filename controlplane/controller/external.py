@@ -102,7 +102,7 @@ class HasRemoteOffsets(Protocol):
 
     @property
     def reads_remote(self) -> bool:
-        """False: there is no such cluster, so the log has the offsets of every source."""
+        """False: no other cluster is read; only the offsets in the log are known."""
         ...
 
     async def remote_offsets(self, question: AskRemoteOffsets, profile: Profile) -> OffsetState:
@@ -231,6 +231,6 @@ class NoExternalSystems:
             )
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """Return no offsets. Only a worker reads those of the groups in an embedded log."""
+        """Return no offsets. An embedded log may have groups, but only a worker reads them."""
         del group, admin
         return ()

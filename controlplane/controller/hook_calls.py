@@ -15,7 +15,10 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Longest wait of a closing controller for calls, as for tasks that stop."""
+"""Longest wait in seconds of a closing controller for calls.
+
+A worker waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
+"""
 
 
 class HookCalls:

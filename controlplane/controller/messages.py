@@ -1,6 +1,6 @@
-"""Connect's messages for a command that does not end in time.
+"""Messages for commands that do not end in time, or cannot be written; most are Connect's.
 
-Source: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
+Source of these: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
 """
 
 from collections.abc import Mapping

@@ -4,9 +4,10 @@ The first batch includes the "accepted" record of the command, the last batch it
 Batches are atomic, so a plan of one batch is never half done. Each step is read back before the
 next one. A crash may follow any step; `recover` then decides the missing steps.
 
-On a log with fast batches (`HasFastBatches`), the two records of the command are batches of their
-own. A crash may follow these, too, so "accepted" always includes the plan there. Most commands are
-answered before "finished" is written (`CommandEnds`).
+On a log with fast batches (`HasFastBatches`), an append to one partition is much faster than to
+several. There, "accepted" and "finished" are batches of their own. A crash may follow these, too,
+so "accepted" always includes the plan. Most commands are answered before "finished" is written
+(`CommandEnds`).
 """
 
 import asyncio
@@ -65,7 +66,7 @@ class WriterEnvironment(NamedTuple):
 
 
 class ExecutionHooks(NamedTuple):
-    """Callbacks between two steps of a plan."""
+    """Callbacks before and after the steps of a plan."""
 
     stepped: StepListener = no_listener
     connector_exists: ConnectorExists = _no_other_writer
@@ -134,7 +135,7 @@ class LateEnds(Protocol):
         ...
 
     async def flush(self) -> Sequence[Position]:
-        """Write the ends that wait; return the positions of all ends that were not written yet."""
+        """Write the ends that wait, and await the appends under way; return all their positions."""
         ...
 
 

@@ -21,8 +21,7 @@ ACCESS_HELP = {
     "user": "Credentials for basic authentication; prompts for a missing password. "
     "[CONTROLPLANE_USER]",
     "token": "Bearer token for authentication. [CONTROLPLANE_TOKEN]",
-    "ca_file": "Trust the CA certificates in FILE (PEM) as well as the system's. "
-    "[CONTROLPLANE_CA_FILE]",
+    "ca_file": "Trust only the CA certificates in FILE (PEM). [CONTROLPLANE_CA_FILE]",
 }
 """Help texts of the options about a cluster, by parameter; they may also precede the command."""
 

@@ -91,7 +91,7 @@ def test_the_files_of_a_directory_are_read_in_name_order(tmp_path: Path) -> None
         ("{", "cannot be parsed"),
         ("[1]", "it is no map of settings"),
         ("# nothing", "it is no map of settings"),
-        ('{"a": "b"}', "it has no name: add one to the file, or give -n NAME"),
+        ('{"a": "b"}', "it has no name: add one to the file (`apply` also takes -n NAME)"),
         ('{"name": "a", "b": [1]}', "the value of 'b' is no text"),
         ('{"name": "a", "config": {"name": "b"}}', "its name is a, but its config names it b"),
         ('{"a": {}}', "'a' has no config"),

@@ -1,1 +1,1 @@
-"""Commands about a cluster: one file per verb, and their shared parts."""
+"""Commands about a cluster: the verbs, related ones in one file, and their shared parts."""

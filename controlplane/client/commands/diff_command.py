@@ -30,7 +30,7 @@ class DiffSubject(NamedTuple):
 
 
 class ConnectorDifference(NamedTuple):
-    """A difference in one fact about a connector; None: absent."""
+    """A difference in one fact about a connector; an absent value is None."""
 
     connector: str
     fact: DiffSubject

@@ -128,8 +128,8 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 ) -> None:
     """Restore the config and target state of a connector, and with --offsets its offsets.
 
-    A connector that did not exist at that moment is deleted. Shows the records first, and asks for
-    confirmation. Kafka's workers do not support it.
+    A connector that did not exist at that moment is deleted. Shows the records and asks for
+    confirmation, unless --yes is given. Kafka's workers do not support it.
     """
     api.need("undo", in_its_log=False)
     path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
@@ -179,7 +179,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
     click.option(
         "--outcome",
         metavar="OUTCOME",
-        help="List only this outcome: done, failed, refused or unfinished.",
+        help="List only this outcome: done, failed, refused, unfinished or unknown.",
     ),
     click.option("--since", metavar="TIME", help="List only commands from this time on."),
     click.option(

@@ -110,8 +110,8 @@ def migrate(  # noqa: PLR0913 - click gives one argument per option
     everything is undone, unless the copy has processed records. --user, --token and --ca-file are
     for --from only.
 
-    Shows the steps first, and asks for confirmation. A sink needs the same topics in the other
-    cluster.
+    Asks for confirmation. With -o table, the steps are shown first. A sink needs the same topics in
+    the other cluster.
     """
     check_name(name)
     places = (

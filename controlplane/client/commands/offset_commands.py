@@ -276,7 +276,10 @@ def _to_be_stopped(name: str, state: str, advice: str) -> str:
 
 @asynccontextmanager
 async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
-    """With `stop`, stop the connector within this context; then restore its target state."""
+    """With `stop`, stop the connector within this context; then restore its target state.
+
+    After a failure the connector stays stopped.
+    """
     connector_summary = await summary(api, name) if stop else None
     before = STOPPED if connector_summary is None else await target_state(api, connector_summary)
     if before == STOPPED:

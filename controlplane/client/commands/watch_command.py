@@ -1,7 +1,7 @@
 """`watch`: follow changes as they happen, until Ctrl-C. Kafka's workers do not have it.
 
-The command reconnects after a broken connection, and loses no change: the server resumes after the
-last id.
+The command reconnects after a broken connection, and the server resumes after the last id. Without
+`--after`, the first change brings the first id. Changes during an outage before it are missed.
 """
 
 import asyncio

@@ -6,6 +6,7 @@
 | `{"name": …, "config": {…}}` | the body of `POST /connectors`; fields of an answer are skipped |
 | `connector.class=…` | Java's `.properties` |
 | `{"orders": {"info": {…}}}` | `GET /connectors?expand=info`, and `controlplane get -o json` |
+| `{"connectors": {"orders": {"config": {…}}}}` | a map by name, in the field `connectors` |
 | `[…]` | several of the above |
 
 YAML is recognised by the file's suffix, JSON and `.properties` by the text.
@@ -153,7 +154,9 @@ class _Literal(float):
 
 
 class _Yaml(yaml.SafeLoader):
-    """Loader of YAML with JSON's types: a date is a text, and numbers keep their text.
+    """Loader of YAML with JSON's types: a date is a text, and `1.50` keeps its text.
+
+    Integers are decimal in the config: `0x1F` becomes `31`.
 
     Aliases are expanded, as JSON has none; the number of values that they add is limited.
     """
@@ -285,7 +288,7 @@ def _flat(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
         raise _NoConnector(f"its name is {name}, but its config names it {inside}: make them equal")
     chosen = inside or name
     if not chosen:
-        raise _NoConnector("it has no name: add one to the file, or give -n NAME")
+        raise _NoConnector("it has no name: add one to the file (`apply` also takes -n NAME)")
     check_name(chosen)
     return DeclaredConnector(chosen, {**config, "name": chosen})
 

@@ -127,7 +127,7 @@ class Api:
         log.
 
         Raises:
-            Unsupported: the server is a worker of Kafka's. The message says what to do.
+            Unsupported: the server is a worker of Kafka's.
         """
         if not self.server.ours:
             hint = ": read its log with --cluster kafka://BROKER:9092" if in_its_log else ""

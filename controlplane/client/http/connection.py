@@ -99,7 +99,10 @@ def _base(where: str) -> httpx.URL:
 
 
 def _trust(cluster: ClusterAddress) -> ssl.SSLContext | bool:
-    """TLS context that trusts the system's certificates and those of `--ca-file`."""
+    """TLS context that trusts only the certificates of `--ca-file`; True: those of httpx.
+
+    By default, httpx trusts the CA certificates of the package `certifi`.
+    """
     if cluster.ca_file is None:
         return True
     try:

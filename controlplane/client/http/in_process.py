@@ -130,7 +130,7 @@ async def _opened_for_writing(where: str, settings: Configuration) -> AsyncItera
 async def _has_changes(log: SqliteLog, topics: Topics) -> bool:
     """True if a log has a record of a change.
 
-    The topic of commands does not count: it has refused commands, too.
+    The topic of commands does not count: refused commands are recorded there, too.
     """
     ends = await log.ends([topics.config, topics.offsets, topics.status])
     return any(any(partitions) for partitions in ends.values())

@@ -31,7 +31,7 @@ class Declined(click.ClickException):
 
 
 class Unsupported(Declined):
-    """The cluster lacks an endpoint or feature. The message says what to do instead."""
+    """The cluster lacks an endpoint or feature. If there is another way, the message has it."""
 
 
 class Unavailable(click.ClickException):

@@ -48,7 +48,7 @@ class OffsetsMoved(click.ClickException):
 
 
 async def _nothing(_: str) -> None:
-    """Do nothing at a crash point."""
+    """Do nothing in a gap (the default)."""
 
 
 class MigrationRun:
@@ -266,7 +266,7 @@ class MigrationRun:
     # --- undoing ------------------------------------------------------------------------------
 
     async def _undo(self, failure: click.ClickException) -> None:
-        """Undo every step that has begun.
+        """Undo the steps that have begun; the original stays stopped while the copy may run.
 
         Raises:
             ClickException: always; it has the message of `failure`, and says what is undone.
