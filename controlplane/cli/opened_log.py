@@ -37,7 +37,7 @@ class InputLog(msgspec.Struct, frozen=True):
     stop: Ends
     problems: tuple[str, ...] = ()
     cluster_id: str | None = None
-    """Kafka's cluster id; None: the log is no cluster."""
+    """Id of the cluster or of the embedded log; None: the log has none, such as a dump."""
     assumed: frozenset[str] = frozenset()
     """Topics that may have more partitions than the log shows (`OpenedLog.assumed`)."""
 
@@ -126,7 +126,7 @@ async def opened(
         problems = (*cut.notices, *opened_log.problems)
         cluster_facts = opened_log.cluster_id, opened_log.assumed
         yield InputLog(where, log, topics, exactly_once, stop, problems, *cluster_facts)
-        # Printed only after a result: a refusal already names the problem.
+        # Only if the block ends without an exception: most refusals already name the problem.
         _print_problems(where, problems)
     finally:
         await log.close()

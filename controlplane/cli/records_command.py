@@ -39,7 +39,7 @@ TOPICS_NAMED = 20
 @output_option
 @log_options
 def records(log: str, name: str, reading: LogOptions, last: int, output: str) -> None:
-    """Show the last records of TOPIC in LOG, as a sink would read them.
+    """Show the last records of TOPIC in LOG, as a read_committed sink reads them.
 
     Records of aborted transactions are left out, and values of fields that look like secrets are
     hidden. Exit code 2: LOG cannot be read, or has no such topic.

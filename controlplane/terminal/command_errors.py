@@ -88,7 +88,10 @@ def exit_codes_for_errors(program: str) -> Iterator[None]:
 
 @contextmanager
 def _reporting_full_disks() -> Iterator[None]:
-    """Report a full disk while click prints a help text: click's error does not name the output."""
+    """Report a full disk as `NotPrinted`, mainly for click's help texts.
+
+    The error that click raises does not name the output.
+    """
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Exit codes that mean the same in every command of both programs."""
+"""Exit codes that mean the same in every command of both programs, `controlplane` and `replay`."""
 
 FOUND = 1
 """Done, but the result needs attention: differences, findings, lost lines."""

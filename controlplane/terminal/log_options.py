@@ -40,7 +40,7 @@ __all__ = [
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """Options about a log: a worker's settings and a dump's form."""
+    """Options about a log: a worker's settings, and the form of a dump (a file of records)."""
 
     configuration: Configuration = Configuration()
     settings: WorkerSettings = WorkerSettings()
@@ -64,7 +64,7 @@ class LogOptions(msgspec.Struct, frozen=True):
         return renamed(self.topics) | {topic for topic, (key, _) in keys if key in flags}
 
     def opening(self, *, exactly_once: bool = True) -> OpenOptions:
-        """Options for opening the log; `exactly_once`: aborted records are skipped."""
+        """Options for opening the log; `exactly_once`: up to a cluster's last stable offset."""
         return OpenOptions(
             self.topics, self.configuration, exactly_once, self.form, self.named, NAMING
         )
@@ -76,7 +76,7 @@ NAMING = "topics are named by --config-topic and the like, or by --worker-proper
 def log_options(command: Decorated) -> Decorated:
     """Add the options about a log; the command gets them as one argument, `reading: LogOptions`.
 
-    Prints a warning about settings that have no meaning.
+    Prints warnings about unknown keys and empty values.
     """
 
     @functools.wraps(command)
@@ -186,7 +186,8 @@ def plugins_option(command: Decorated) -> Decorated:
         type=FILE,
         metavar="FILE",
         help="File of connector classes: the output of GET /connector-plugins or of `plugins "
-        "harvest`. [default: the file of `plugins.catalogue`, or only Kafka's own classes]",
+        "harvest`. Kafka's own classes and those of installed packages are always known. "
+        "[default: the file of `plugins.catalogue`]",
     )(command)
 
 

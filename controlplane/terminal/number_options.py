@@ -30,7 +30,7 @@ class Number(click.FloatRange):
     """Number in a range, with decimals."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the number, as click does."""
+        """Parse the number, as click does; refuse infinity and NaN."""
         try:
             number = super().convert(value, param, ctx)
         except click.BadParameter:

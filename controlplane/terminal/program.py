@@ -34,8 +34,8 @@ class LossyStream(io.TextIOWrapper):
 def run(name: str, module: str) -> NoReturn:
     """Import the commands of a program, run the one that `sys.argv` names, and end the process.
 
-    `module`: the module with the click group, called `main`. The imports take a tenth of a second.
-    Ctrl-C ends the process during the imports just as it does later.
+    `module`: name of the module that defines the click group `main`. The imports take a tenth of a
+    second. Ctrl-C ends the process during the imports just as it does later.
     """
     _prepare_streams()
     try:
@@ -48,7 +48,7 @@ def run(name: str, module: str) -> NoReturn:
 
 
 def _prepare_streams() -> None:
-    """Give each standard stream a file, so that no log gets the descriptor of a closed one.
+    """Open /dev/null for each closed standard stream; otherwise a log could get its descriptor.
 
     A closed standard input is empty, a closed standard error drops its lines. A closed standard
     output stays None: commands refuse it before they change something.

@@ -56,7 +56,7 @@ class ProgramGroup(click.Group):
                 formatter.write_dl([(name, entry.about) for name, entry in commands.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the words in front of the command; a reader that closes the pipe is no error."""
+        """Parse the words in front of the command, or print the help; errors get exit codes."""
         with exit_codes_for_errors(self.program):
             return super().make_context(*given, **more)
 

@@ -13,7 +13,7 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 
 WORTH_A_BAR_RECORDS = 100_000
-"""Least number of records for a bar: fewer are read at once."""
+"""Least number of records for a bar: the reading of fewer records is short."""
 
 
 class LogWithProgress:

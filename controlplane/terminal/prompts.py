@@ -16,7 +16,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask for confirmation, unless `yes`.
 
     Raises:
-        Abort: the answer is no, or there is no terminal.
+        Abort: the answer is no, or the input ends without an answer.
         KeyboardInterrupt: Ctrl-C instead of an answer.
     """
     if yes:
@@ -34,7 +34,7 @@ def password(prompt: str, *, twice: bool = False) -> str:
     """Ask for a password, without an echo; `twice` for a new one.
 
     Raises:
-        Abort: there is no terminal.
+        Abort: the input ends without an answer.
         KeyboardInterrupt: Ctrl-C instead of an answer.
     """
     with _ended_by_ctrl_c():

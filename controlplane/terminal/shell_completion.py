@@ -1,4 +1,4 @@
-"""Shell completion of both commands: the script that a shell reads, and file names."""
+"""Shell completion of `controlplane` and `replay`: the script for a shell, and file names."""
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class

@@ -1,4 +1,4 @@
-"""Limits of tables in both programs: the width of a table, and the length of a cell.
+"""Limits of tables in `controlplane` and `replay`: width of a table, and length of a cell.
 
 The width is that of the terminal, or `COLUMNS`. In a pipe or a file it is unlimited. `--wide` lifts
 both limits.

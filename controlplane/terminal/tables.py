@@ -23,7 +23,7 @@ LONGEST_WORD = 24
 """Longest word that is never broken; longer ones, such as a hash or compact JSON, may be."""
 
 RICH_ROWS = 1_000
-"""Rich arranges every table of at most so many rows. It takes about 1 ms per row."""
+"""Number of rows up to which Rich arranges every table; Rich takes about 1 ms per row."""
 
 INDENT = "  "
 """Indentation of the lines of a block."""

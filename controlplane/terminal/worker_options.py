@@ -214,7 +214,7 @@ def _flag(name: str) -> str:
 def configured(
     file: Path | None, flags: Mapping[str, str | None], overrides: tuple[str, ...]
 ) -> Configuration:
-    """Configuration from flags, the environment and a worker's file, in this order.
+    """Configuration from flags, the environment and a worker's file; an earlier source wins.
 
     Raises:
         SettingsError: the file, an override or a variable is invalid.
@@ -264,7 +264,10 @@ def _imported(place: str) -> type[msgspec.Struct]:
 
 
 def unknown_keys(configuration: Configuration) -> list[UnknownSetting]:
-    """Keys that are set and that no class of settings has."""
+    """Keys that are set and that neither a class of settings nor Kafka has.
+
+    From the environment, only misspelt keys are listed.
+    """
     setting_tables = tables(_used_prefixes(configuration))
     known_keys = chain.from_iterable(keys(*table) for table in setting_tables.items())
     return unknown(configuration.values, known_keys)

@@ -78,7 +78,7 @@ def copy(
     which these topics are empty or missing. Topics keep their names, unless --to-worker-properties
     or --to-…-topic give them others. Records keep their bytes, times and headers. In Kafka, their
     offsets may change: the output lists the old and the new ones. Stop the control plane of FROM
-    first. After a failure, the same command continues.
+    first. After a failure, the same command continues a copy to Kafka.
     """
     _check_kinds(source, target)
     settings = to.settings(reading.configuration)

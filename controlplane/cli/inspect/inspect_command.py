@@ -101,7 +101,9 @@ class ViewRequest(msgspec.Struct, frozen=True):
         await change_list.show(source, self.profiles[0], self.options.output, name)
 
     async def rest(self, source: InputLog) -> None:
-        """Print status and body of every read endpoint; `-o json` shows secrets, as a worker does.
+        """Print the answers of `/` and of every endpoint that reads connectors.
+
+        `-o json` shows secrets, as a worker does.
 
         An endpoint that the release lacks is listed with the 404 of its workers.
         """
@@ -158,7 +160,8 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
 @click.option(
     "--rest",
     is_flag=True,
-    help="Print the answer of every read endpoint as JSON; -o json shows secrets, as Connect does.",
+    help="Print the answers of / and of every endpoint that reads connectors, as JSON; -o json "
+    "shows secrets, as Connect does.",
 )
 @exactly_once_option
 @plugins_option
@@ -204,7 +207,7 @@ async def _show(
 
 
 def _view(options: InspectOptions) -> ViewFunction:
-    """The selected view; `--connector` alone is a view, with another view it is a filter."""
+    """The selected view. `--connector` is a filter of `--compare` and `--hazards`, else a view."""
     names = ("compare", "history", "hazards", "rest")
     views = [f"--{name}" for name in names if getattr(options, name)]
     if options.connector and not {*views} & {"--compare", "--hazards"}:

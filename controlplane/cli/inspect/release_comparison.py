@@ -73,7 +73,7 @@ async def _compared(
 ) -> tuple[dict[str, ClusterState], list[ReleaseDifference]]:
     """State by release, and the differences.
 
-    Tracing the causes of offsets is slow, so it is done only if an offset differs.
+    Tracing the causes of offsets is slow. A second pass does it if a difference has no cause yet.
     """
     for trace in (False, True):
         by_release = {

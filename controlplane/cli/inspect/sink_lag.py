@@ -64,7 +64,7 @@ def _document(progress: GroupProgress) -> dict[str, Any]:
 
 
 def print_group(shown: Mapping[str, Any]) -> None:
-    """Print the offsets of a group, with the lag in sum."""
+    """Print the offsets of a group, and the sum of the lags."""
     if "problem" in shown:
         say(f"its consumer group cannot be asked: {shown['problem']}")
         return

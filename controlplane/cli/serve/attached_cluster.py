@@ -1,4 +1,7 @@
-"""Opening of the service of an attached cluster, for `serve`."""
+"""Opening of the service of an attached cluster, for `serve`.
+
+Commands go to the workers of that cluster. The trail is a log of our own with every such command.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -48,6 +51,7 @@ async def attached(  # noqa: PLR0913 - parts, by name
 
     Raises:
         LogError: brokers, workers or trail cannot be used, or are not of one cluster.
+        InputRefused: a URL, the credentials or the certificates cannot be used.
     """
     settings = options.settings
     async with AsyncExitStack() as stack:

@@ -85,7 +85,7 @@ def attached_settings(
     """Settings of the attached cluster; flags beat the configuration. None: not attached.
 
     Raises:
-        InputRefused: the log is no cluster, or credentials come without a URL.
+        InputRefused: the log is no cluster, or there are flags but no URL.
         SettingsError: a setting is invalid.
     """
     changes: dict[str, Any] = dict(flags)

@@ -65,7 +65,7 @@ def _by_plainness(names: Sequence[str]) -> list[str]:
 
 
 def _has_offsets(state: ClusterState, name: str) -> bool:
-    """True if a connector has source offsets, but not too many for an example."""
+    """True if a connector has source offsets, and the log has not too many to search."""
     offsets = sum(len(part.values) for part in state.offsets.values())
     many = offsets > SEARCHED_RECORDS
     return state.profile.rest_offsets and not many and bool(views.source_offsets(state, name))
@@ -105,7 +105,7 @@ def _named(entry: Entry, topics: Topics) -> list[str]:
 
 
 def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
-    """The first path of these connectors whose answers have one status but different bodies."""
+    """The first path of these connectors whose answers differ, but have the same HTTP status."""
     states = [fold.snapshot() for fold in folds]
     for name in names:
         for endpoint in ("status", "tasks"):

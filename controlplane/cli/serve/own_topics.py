@@ -19,7 +19,7 @@ from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.kafka_clients import BrokerCluster
 
 HOSTS_SHOWN = 3
-"""Number of members that a message names by their hosts."""
+"""Maximum number of hosts that the message about the members of a group names."""
 
 
 @asynccontextmanager

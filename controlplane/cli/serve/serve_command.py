@@ -74,7 +74,8 @@ from controlplane.terminal.writable_log import open_writable
     former=("--dialect", "--profile"),
     default=KIP,
     metavar="RELEASE",
-    help="Release to answer as, for requests without profile=. [default: kip]",
+    help="Release to answer as, for requests without profile=. [default: kip; with --connect-url: "
+    "that of the workers]",
 )
 @exactly_once_option
 @click.option(
@@ -257,7 +258,7 @@ async def _open_read_only(
 
 
 def _creation_advice(service: ServeOptions) -> str:
-    """Advice on how `serve` creates a log at this path; empty if it creates none."""
+    """End of the error about a missing log: how `serve` creates one, or why it does not."""
     where = service.where
     if service.read_only or not service.follow:
         return ". --read-only and --no-follow create no log" if where.startswith(SQLITE) else ""

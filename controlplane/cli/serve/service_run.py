@@ -181,7 +181,7 @@ SWITCH_S = 0.001
 """Longest time in seconds that a busy thread keeps the interpreter from the event loop."""
 
 QUIET_LIBRARIES = ("aiokafka", "uvicorn", "httpx")
-"""Libraries whose information is left out; a request to `/admin/loggers` can turn it on."""
+"""Libraries whose INFO messages are left out; a request to `/admin/loggers` can turn them on."""
 
 
 def _configured_loggers(service: ServeOptions) -> Loggers:

@@ -1,10 +1,10 @@
 """Files of connectors that a standalone worker creates (`ConnectStandalone`, KIP-980, KIP-995).
 
-| form | where it is from |
+| content | meaning |
 |---|---|
-| `{"connector.class": …}` | a flat map; it has the name |
+| `{"name": …, "connector.class": …}` | a config |
 | `{"name": …, "config": {…}}` | the body of `POST /connectors`; unknown fields are ignored |
-| `connector.class=…` | Java's `.properties` |
+| `name=…`, `connector.class=…` | a config in Java's `.properties` |
 """
 
 import re

@@ -77,7 +77,8 @@ async def open_worker(
 def settings_in_memory(settings: Settings) -> Settings:
     """Return the settings of a plane whose log lies in memory.
 
-    Superseded records and commands are kept for a shorter time, unless a retention is configured.
+    Superseded records and commands are kept for a shorter time, unless a retention other than the
+    default is configured.
     """
     retention, default = settings.upkeep.retention, RetentionSettings()
     if retention.superseded_ms == default.superseded_ms:

@@ -62,7 +62,7 @@ def storage_of(settings: WorkerSettings) -> WorkerStorage:
 
 
 def _embedded(where: str) -> str:
-    """Return the name of an embedded log; a path is one, too.
+    """Return the name of an embedded log with `sqlite://`, from such a name or from a path.
 
     Raises:
         SettingsError: it names another kind of log.

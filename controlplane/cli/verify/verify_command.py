@@ -195,8 +195,8 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
 
     With STORY: answers to requests that change something are counted, not compared.
 
-    With --against, every read endpoint of every worker is compared with the state of the log, until
-    both stand still. The record behind each difference is named.
+    With --against, every endpoint that reads connectors is compared on every worker. The comparison
+    goes on until log and workers stand still. The record behind each difference is named.
 
     Secrets are hidden; secrets that differ are marked. Exit code 1: there are differences; 2: there
     is nothing to compare; 4: a worker gave no answer; 5: the cluster never stood still.
@@ -324,9 +324,9 @@ def _text(topic: str, partition: int, offset: int) -> str:
 
 
 def _marker_allowance(positions: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:
-    """Number of offsets at the end of a partition that may be no records: 1 if the log has gaps.
+    """Number of offsets at the end of a partition that may lack a record: 1 if the log has gaps.
 
-    The marker that ends a transaction takes an offset, and no log file has it.
+    The marker that ends a transaction takes an offset, and log files do not contain markers.
     """
     return 1 if len(positions) < sum(ends.values()) else 0
 

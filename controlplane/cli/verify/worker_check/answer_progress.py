@@ -45,7 +45,7 @@ class AnswerProgress:
     def __init__(self) -> None:
         self.standing = Agreement.UNKNOWN
         self.reason = ""
-        """Reason for silence."""
+        """Reason for silence, or for leaving the answer out."""
         self.is_gone = False
         """True if the worker did not answer at all."""
         self.last: ComparedAnswers | None = None

@@ -64,7 +64,7 @@ class CheckReport(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """1: a worker differs; 4: a worker gave no answer; 5: something never stood still."""
+        """1: a worker differs; 4: a worker is not reachable; 5: any other missing result."""
         if self.differences:
             return FOUND
         unsettled = self.unsettled.values()

@@ -60,7 +60,7 @@ def check(options: CheckOptions) -> int:
 
     Raises:
         LogError: the log cannot be read.
-        InputRefused, Declined, Unavailable: a worker cannot be compared.
+        InputRefused, UnknownRelease, Declined, Unavailable: a worker cannot be compared.
     """
     with counting(f"asking {len(options.access.urls)} workers") as progress:
         report = asyncio.run(_Check(options).run(progress))

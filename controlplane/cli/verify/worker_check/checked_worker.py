@@ -131,7 +131,7 @@ async def connected_workers(access: WorkerAccess) -> AsyncIterator[list[CheckedW
     """Connect to every worker and identify it.
 
     Raises:
-        InputRefused: a URL, the credentials, or a worker's release cannot be used.
+        InputRefused, UnknownRelease: a URL, the credentials, or a release cannot be used.
         Declined, Unavailable: a server is no Connect worker, or does not answer.
     """
     async with AsyncExitStack() as stack:
@@ -177,7 +177,8 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
     """Profile that a worker is compared as: of `--release`, else of its own version.
 
     Raises:
-        InputRefused: the version is none of Kafka's, or has no exactly-once support.
+        InputRefused: the version is none of Kafka's.
+        UnknownRelease: `--release` is unknown, or the release has no exactly-once support.
     """
     if release is not None:
         return read_profile(release, exactly_once=exactly_once)
@@ -196,7 +197,10 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
 
 
 def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | None) -> None:
-    """Raise `Declined` if a worker belongs to another Kafka cluster than the log."""
+    """Raise `Declined` if a worker reports another cluster id than the log has.
+
+    An embedded log has an id of its own; a dump has none.
+    """
     for worker in workers:
         if None not in (worker.cluster_id, cluster_id) and worker.cluster_id != cluster_id:
             raise Declined(

@@ -1,4 +1,4 @@
-"""Explanations of differences: the record from which on a worker's state differs from its log.
+"""Explanations of differences: the record after which a worker's state differs from its log.
 
 The kinds of causes, in the order in which they are tried:
 
@@ -66,7 +66,10 @@ class DifferingPart(NamedTuple):
 
 
 class _Course:
-    """Course of a fold, as far as it concerns the answer about one connector."""
+    """Fold of the records about one connector.
+
+    Notes the records that may explain why the worker's answer differs.
+    """
 
     def __init__(self, connector: str, matches: Callable[[ClusterState], bool], fold: Fold) -> None:
         """`matches` is True for a state that gives the worker's answer."""
@@ -109,7 +112,7 @@ class _Course:
 
 
 class Explainer:
-    """Records of a log, searched for explanations as a worker of one release reads them."""
+    """Searches the records of a log, read as by a worker of one release, for explanations."""
 
     def __init__(
         self,
@@ -275,7 +278,10 @@ class Explainer:
 
 
 def differing_part(path: str, worker: RecordedAnswer, log: RecordedAnswer) -> DifferingPart | None:
-    """The first differing connector of a list, as an answer about this connector alone."""
+    """The whole answer if it is about one connector; of a list, the first part that differs.
+
+    None: the answers are no lists of one kind, or do not differ in a connector.
+    """
     name = endpoint_parts(path).connector
     if name is not None:
         return DifferingPart(name, path, worker, log)
@@ -339,7 +345,7 @@ def _concerns_tasks(part: DifferingPart) -> bool:
 def is_needed(
     entry: Entry, topics: Topics, profile: Profile, names: Collection[str | None]
 ) -> bool:
-    """True for a record that explanations read: all but offsets of connectors not in `names`."""
+    """True for a record that explanations read: configs, statuses, and offsets of `names`."""
     if entry.topic in (topics.config, topics.status):
         return True
     subject = decode_partition(entry.key, profile)
