@@ -67,6 +67,8 @@ class _QueuedRequest:
     def __init__(self, request: CommandRequest) -> None:
         self.request = request
         self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
+        self.begun = False
+        """True once it has the connector's lock: from then on, a request may be sent."""
         self.since_ms = request.at_ms
         self.took_ms = 0
         """Time in ms from the moment at which it has the connector's lock to its answer."""
@@ -125,8 +127,11 @@ class AttachedPlane:
             await plane._close(*endings)
 
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
-        """Refuse new commands; wait for all others, also for those that wait for a lock."""
+        """Refuse new commands, and cancel those that have not begun; wait for the others."""
         self._closed = True
+        for job in self._running.values():
+            if not job.begun:
+                job.task.cancel()
         self._cut_off.close()
         self._idle.begin()
         tasks = [job.task for job in self._running.values()]
@@ -250,6 +255,7 @@ class AttachedPlane:
         """
         request, queue = job.request, queue_of(job.request.command)
         async with self._locks.turn(queue):
+            job.begun = True
             job.since_ms = self._around.now_ms()
             plan = await self._planned(request.command)
             refused = await self._own_refusal(request, plan)

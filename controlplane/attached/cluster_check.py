@@ -54,7 +54,7 @@ async def identify_cluster(
 
     Raises:
         NoWorkerAnswers: no worker has answered.
-        UnknownRelease: a worker reports an unknown release, even if `release` overrides it.
+        UnknownRelease: a worker reports an unknown release, and `release` does not override it.
         LogNotUsable: a URL is of no Connect worker, or the workers are of several clusters.
     """
     answers, silent = await client.ask_each(on_silence)
@@ -69,14 +69,18 @@ async def identify_cluster(
             f"The workers are of different Kafka clusters ({shown}): name those of one cluster "
             "with --connect-url"
         )
-    versions = sorted({worker.version for worker in workers}, key=_age)
+    reported = {worker.version for worker in workers}
+    if release is not None:  # the workers may be a fork, whose versions are no releases
+        if len(reported) > 1:
+            planned = f"commands are planned as {release.release}"
+            notes.append(f"the workers run {', '.join(sorted(reported))}: {planned}")
+        return IdentifiedCluster(workers, release, tuple(notes))
+    versions = sorted(reported, key=_age)
     if len(versions) > 1:
         notes.append(
             f"the workers run {', '.join(versions)}: commands are planned as {versions[0]}; "
             "--release names another"
         )
-    if release is not None:
-        return IdentifiedCluster(workers, release, tuple(notes))
     resolved = resolve(versions[0])
     if resolved.warning is not None:
         notes.append(resolved.warning)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
+from controlplane.attached.connect_client import ConnectClient, ConnectRequest, NoWorkerAnswers
 from controlplane.attached.worker_requests import validation_request
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActionFailed, NoExternalSystems
@@ -56,13 +56,21 @@ class WorkerGroups(NoExternalSystems):
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of the connector's group; the worker knows group and brokers.
 
-        Empty also if the worker answers with an error.
+        Empty if the worker lacks the endpoint (before 3.5) or the connector.
+
+        Raises:
+            ExternalActionFailed: no worker answers, or it answers with another error.
         """
         del group, admin
+        request = ConnectRequest("GET", connector_path(self._connector, "offsets"))
         try:
-            shown = await self._client.get(connector_path(self._connector, "offsets"))
+            answer = await self._client.send(request)
         except NoWorkerAnswers as failure:
             raise ExternalActionFailed(str(failure)) from None
+        if not (answer.is_success or answer.is_missing or answer.is_unsupported):
+            why = answer.message or "no message"
+            raise ExternalActionFailed(f"a worker answers {answer.status}: {why}")
+        shown = answer.json() if answer.is_success else None
         listed = shown.get("offsets", []) if isinstance(shown, dict) else []
         return tuple(_group_offset(item) for item in listed if item.get("offset") is not None)
 

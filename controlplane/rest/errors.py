@@ -106,6 +106,11 @@ class WorkerAnswer(NamedTuple):
         """True if the worker knows no such connector, task or path."""
         return self.status == NOT_FOUND
 
+    @property
+    def is_unsupported(self) -> bool:
+        """True if the worker's release has the path, but not for this method."""
+        return self.status == METHOD_NOT_ALLOWED
+
     def json(self) -> Any:
         """Body as JSON; None if it is no JSON."""
         try:

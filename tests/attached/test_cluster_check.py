@@ -8,7 +8,7 @@ import pytest
 from controlplane.attached.cluster_check import check_brokers, identify_cluster
 from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
 from controlplane.attached.settings import ConnectSettings
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.releases.profiles import Profile, UnknownRelease
 from controlplane.logs.log import LogNotUsable
 
 BRIEF = ConnectSettings(patience_ms=20, retry_ms=1)
@@ -55,6 +55,17 @@ async def test_a_named_release_wins() -> None:
     """`--release` wins over the release of the workers."""
     cluster = await identify_cluster(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
     assert cluster.profile is Profile.of("3.4.1")
+
+
+async def test_a_named_release_stands_for_a_fork() -> None:
+    """A fork's version is no release; with `--release`, the notice names the planned release."""
+    workers = {"http://w1": root("7.5.0-ccs"), "http://w2": root("3.9.1")}
+    with pytest.raises(UnknownRelease):
+        await identify_cluster(client(workers))
+    cluster = await identify_cluster(client(workers), Profile.of("3.5"))
+    assert cluster.profile is Profile.of("3.5")
+    (note,) = cluster.notes
+    assert note == "the workers run 3.9.1, 7.5.0-ccs: commands are planned as 3.5.2"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from controlplane.attached.connect_client import (
     NoWorkerAnswers,
     OutcomeUnknown,
 )
+from controlplane.attached.planner import WorkerGroups
 from controlplane.attached.settings import ConnectSettings
+from controlplane.controller.external import ExternalActionFailed
+from controlplane.core.plan import GroupOffsets
 from tests.client.client_calls import error
 
 PAUSE = ConnectRequest("PUT", "/connectors/orders/pause")
@@ -101,6 +104,35 @@ async def test_a_change_without_an_answer_is_not_sent_again(
     with pytest.raises(OutcomeUnknown):
         await client_of(first, second).send(PAUSE)
     assert (len(first.requests), second.requests) == (1, [])
+
+
+GROUP = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "offsets"),
+    [
+        (httpx.Response(200, json={"offsets": [GROUP]}), (("t", 0, 5),)),
+        (error(404, "Connector orders not found"), ()),
+        (httpx.Response(405, html="<html>Method Not Allowed</html>"), ()),
+    ],
+    ids=["offsets", "no connector", "no endpoint"],
+)
+async def test_group_offsets_are_a_workers(
+    client_of: Callable[..., ConnectClient], reply: httpx.Response, offsets: GroupOffsets
+) -> None:
+    """A sink's offsets are those of a worker; none if it has no such connector or endpoint."""
+    groups = WorkerGroups(client_of(WorkerScript(reply)), "orders")
+    assert await groups.group_offsets("connect-orders") == offsets
+
+
+async def test_a_workers_error_about_offsets_is_raised(
+    client_of: Callable[..., ConnectClient],
+) -> None:
+    """An error of the worker does not look like a group without offsets."""
+    groups = WorkerGroups(client_of(WorkerScript(error(500, "Failed to list offsets"))), "orders")
+    with pytest.raises(ExternalActionFailed, match="a worker answers 500: Failed to list offsets"):
+        await groups.group_offsets("connect-orders")
 
 
 async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> None:
