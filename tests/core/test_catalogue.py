@@ -7,7 +7,8 @@ import pytest
 
 from controlplane.core.configdef.definition import Definition, check, embedded
 from controlplane.core.configdef.key_definition import ConfigKey
-from controlplane.core.configdef.value_parser import JavaClass
+from controlplane.core.configdef.validators import check_valid
+from controlplane.core.configdef.value_parser import InvalidValue, JavaClass
 from controlplane.core.plugins import (
     CatalogueError,
     KafkaPlugins,
@@ -103,6 +104,25 @@ def test_a_key_needs_only_name_and_type() -> None:
     """A key needs only a name and a type; `at_least` gives its least value."""
     (key,) = keys_of([{"name": "rows", "type": "INT", "at_least": 1}])
     assert key == ConfigKey(name="rows", type="INT", valid=("[1,...]",), display_name="rows")
+
+
+@pytest.mark.parametrize(
+    ("least", "words"),
+    [
+        (1_000_000, "[1000000,...]"),
+        (1_234_567, "[1234567,...]"),
+        (2**53 + 1, "[9007199254740993,...]"),
+        (0.5, "[0.5,...]"),
+        (1e-5, "[1.0E-5,...]"),
+    ],
+)
+def test_a_least_value_keeps_its_digits(least: float, words: str) -> None:
+    """`at_least` gives the words of Kafka's range, which refuses smaller numbers only."""
+    (key,) = keys_of([{"name": "rows", "type": "DOUBLE", "at_least": least}])
+    assert key.valid == (words,)
+    check_valid("rows", key.valid, least)
+    with pytest.raises(InvalidValue, match="Value must be at least"):
+        check_valid("rows", key.valid, least - 2)
 
 
 def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -> None:

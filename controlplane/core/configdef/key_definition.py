@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from controlplane.core.configdef.release_spans import EarlierFields, ReleaseSpan, as_of
+from controlplane.core.java.json_values import value_text
 from controlplane.core.releases.profiles import Profile
 
 Type = Literal["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
@@ -92,12 +93,12 @@ class WrittenKey(ConfigKey, frozen=True, kw_only=True):
     """Name of `default` in the REST API."""
     order_in_group: int | None = None
     """Name of `order` in the REST API of newer releases."""
-    at_least: float | None = None
+    at_least: int | float | None = None
     """Shorthand for `valid: ["[N,...]"]`."""
 
     def plain(self) -> ConfigKey:
         """Return the key as a `ConfigKey`, in which each field has only one name."""
-        least = () if self.at_least is None else (f"[{self.at_least:g},...]",)
+        least = () if self.at_least is None else (f"[{value_text(self.at_least)},...]",)
         return ConfigKey(
             since=self.since,
             until=self.until,
