@@ -67,12 +67,13 @@ class Silent:
 
 
 ORDERS = f"{__name__}.Orders"
+KIP = Profile.of("kip")
 
 
 def context(*connectors: type[Connector]) -> Context:
     """Context of a worker with these connectors in Python."""
     plugins = catalogued(more=map(described, connectors))
-    return Context(profile=Profile.of("kip"), plugins=plugins)
+    return Context(profile=KIP, plugins=plugins)
 
 
 # --- Kafka's own --------------------------------------------------------------------------------
@@ -82,12 +83,32 @@ def test_kafkas_own_connectors_have_hooks() -> None:
     """Kafka's own connectors have hooks, each with its own check."""
     plugins = catalogued()
     for name in ("FileStreamSource", "MirrorSource", "MirrorHeartbeat", "MirrorCheckpoint"):
-        hook = plugins.hook(name)
+        hook = plugins.hook(name, KIP)
         assert hook is not None
         assert isinstance(hook({"name": "x", "file": "/a"}, ((None, {"offset": 1}),)), HookFailure)
-    sinks = plugins.hook("FileStreamSink")
+    sinks = plugins.hook("FileStreamSink", KIP)
     assert sinks is not None
     assert sinks({}, ()) == HookSuccess(definite=True)
+
+
+@pytest.mark.parametrize(
+    ("tool", "types"),
+    [
+        ("VerifiableSink", ["source", "sink", "unknown", "unknown"]),
+        ("VerifiableSource", ["source", "source", "unknown", "unknown"]),
+        ("MockSink", ["sink", "sink", "unknown", "unknown"]),
+    ],
+)
+def test_a_class_has_the_type_of_the_workers_release(tool: str, types: list[str]) -> None:
+    """A worker answers `unknown` for a class that its release lacks.
+
+    `VerifiableSinkConnector` extended `SourceConnector` until 3.2.
+    """
+    plugins = catalogued()
+    profiles = [Profile.of(release) for release in ("3.0.2", "3.4.1", "3.6.2", "kip")]
+    assert [plugins.type_of(tool, profile) for profile in profiles] == types
+    hooks = [plugins.hook(tool, profile) is None for profile in profiles]
+    assert hooks == [plugin_type == "unknown" for plugin_type in types]
 
 
 def test_words_of_all_releases_are_understood() -> None:
@@ -105,7 +126,7 @@ def test_words_of_all_releases_are_understood() -> None:
 def test_a_connector_in_python_is_a_plugin_among_others() -> None:
     """A connector in Python is found by its class, and its config is validated."""
     where = context(Orders)
-    assert where.plugins.type_of(ORDERS) == "source"
+    assert where.plugins.type_of(ORDERS, KIP) == "source"
     config = {"name": "x", "connector.class": ORDERS}
     assert refusal({**config, "table": "orders"}, where) is None
     refused = refusal(config, where)
@@ -174,7 +195,7 @@ def test_only_an_interrupt_in_the_main_thread_is_ctrl_c() -> None:
 def test_a_connector_without_a_hook_gives_no_definite_answer() -> None:
     """A connector without a hook behaves as Kafka's base class: no definite answer."""
     plugin = described(Silent)
-    hook = catalogued(more=[plugin]).hook(plugin.class_name)
+    hook = catalogued(more=[plugin]).hook(plugin.class_name, KIP)
     assert hook is not None
     assert hook({}, ()) == HookSuccess(definite=False)
 
@@ -193,7 +214,7 @@ def changing_hook(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
 def test_a_hook_receives_copies() -> None:
     """A hook receives copies: the published config and the planned offsets stay unchanged."""
     plugin = Plugin(class_name="m.Meddler", type="source", hook=changing_hook)
-    hook = catalogued(more=[plugin]).hook("m.Meddler")
+    hook = catalogued(more=[plugin]).hook("m.Meddler", KIP)
     assert hook is not None
     config = {"table": "orders", "nested": {"list": []}}
     offsets = (({"p": 1}, {"o": 2}),)
@@ -207,7 +228,7 @@ def test_a_hook_is_called_with_deeply_nested_values() -> None:
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]
-    hook = catalogued(more=[described(Orders)]).hook(ORDERS)
+    hook = catalogued(more=[described(Orders)]).hook(ORDERS, KIP)
     assert hook is not None
     assert hook({"alter": "accept", "deep": deep}, ()) == HookSuccess(definite=True)
 
@@ -299,9 +320,9 @@ def test_declared_connectors_are_not_all_there_are(
     declare(monkeypatch, tmp_path, a="declared:A")
     catalogue = b'[{"class": "org.example.Listed", "type": "sink"}]' if listed else b"[]"
     plugins = catalogued(catalogue, in_python())
-    where = Context(profile=Profile.of("kip"), plugins=plugins)
-    assert plugins.type_of("declared.A") == plugins.type_of("A") == "source"
-    assert plugins.type_of("FileStreamSource") == ("unknown" if listed else "source")
+    where = Context(profile=KIP, plugins=plugins)
+    assert plugins.type_of("declared.A", KIP) == plugins.type_of("A", KIP) == "source"
+    assert plugins.type_of("FileStreamSource", KIP) == ("unknown" if listed else "source")
     assert refusal({"name": "x", "connector.class": "org.example.Other"}, where) is not None
 
 

@@ -105,11 +105,12 @@ class Decider:
                 case Plan() | Rejected():
                     return decision
                 case AskHook():
-                    if believe_hooks and context.plugins.may_block(decision.connector_class):
+                    blocks = context.plugins.may_block(decision.connector_class, context.profile)
+                    if believe_hooks and blocks:
                         believed.append(decision)
                         outcome: HookOutcome = HookSuccess(definite=False)
                     else:
-                        outcome = await self._call_hook(decision)
+                        outcome = await self._call_hook(decision, context)
                     hooks = (*context.hooks, outcome)
                     context = msgspec.structs.replace(context, hooks=hooks)
                 case AskGroup():
@@ -143,12 +144,12 @@ class Decider:
             return context
         return msgspec.structs.replace(context, profile=profile)
 
-    async def _call_hook(self, question: AskHook) -> HookOutcome:
-        plugins, connector_class = self.context.plugins, question.connector_class
-        hook = plugins.hook(connector_class)
+    async def _call_hook(self, question: AskHook, context: Context) -> HookOutcome:
+        plugins, connector_class = context.plugins, question.connector_class
+        hook = plugins.hook(connector_class, context.profile)
         if hook is None:
             return HookSuccess(definite=False)
-        if not plugins.may_block(connector_class):
+        if not plugins.may_block(connector_class, context.profile):
             call = partial(hook, question.config, question.offsets)
             return await in_thread_if_large(call, len(question.config) + len(question.offsets))
         return await self._hook_calls.outcome(hook, question)

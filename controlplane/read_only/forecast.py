@@ -26,7 +26,7 @@ from controlplane.core.plan import (
     Plan,
     Rejected,
 )
-from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
+from controlplane.core.plugins import UNKNOWN_TYPE
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import Change, diff
 from controlplane.failure_text import shortened
@@ -72,7 +72,7 @@ def forecast(  # noqa: PLR0913 - options, by name only
             if isinstance(decision, Plan):
                 after = predicted_state(state, decision)
                 assumed += decision.assumed
-                assumed += _class_assumption(command, after, context.plugins, advises=advises)
+                assumed += _class_assumption(command, after, context, advises=advises)
             return Forecast(command, decision, state, after, tuple(dict.fromkeys(assumed)))
         if isinstance(decision, AskRemoteOffsets):
             return Forecast(command, decision.refusal, state, state)
@@ -80,33 +80,35 @@ def forecast(  # noqa: PLR0913 - options, by name only
             assumed.append(_group_assumption(decision.group, group, advises=advises))
             context = msgspec.structs.replace(context, group=group or ())
             continue
-        if believe_hooks and context.plugins.may_block(decision.connector_class):
+        blocks = context.plugins.may_block(decision.connector_class, context.profile)
+        if believe_hooks and blocks:
             outcome: HookOutcome = HookSuccess(definite=False)
             assumed.append(hook_assumption(decision))
         else:
-            outcome = _hook_outcome(decision, context.plugins)
+            outcome = _hook_outcome(decision, context)
             assumed.append(_hook_report(decision, outcome))
         context = msgspec.structs.replace(context, hooks=(*context.hooks, outcome))
 
 
-def _hook_outcome(question: AskHook, plugins: Plugins) -> HookOutcome:
+def _hook_outcome(question: AskHook, context: Context) -> HookOutcome:
     """Return the outcome of a connector's hook: from its catalogue, or from its Python class.
 
     An unknown hook is assumed to return false: it does not promise that the offsets are used.
     """
-    hook = plugins.hook(question.connector_class)
+    hook = context.plugins.hook(question.connector_class, context.profile)
     if hook is None:
         return HookSuccess(definite=False)
     return hook(question.config, question.offsets).excerpted(shortened)
 
 
 def _class_assumption(
-    command: AnyCommand, after: ClusterState, plugins: Plugins, *, advises: bool
+    command: AnyCommand, after: ClusterState, context: Context, *, advises: bool
 ) -> Iterator[str]:
     """Yield the assumption about an unknown connector class, if the config names one."""
     if isinstance(command, _WITH_CONFIG):
         name = after.config.connectors.get(command.connector, {}).get("connector.class")
-        if name is not None and plugins.type_of(name) == UNKNOWN_TYPE:
+        plugin_type = context.plugins.type_of(name, context.profile)
+        if name is not None and plugin_type == UNKNOWN_TYPE:
             advice = "; check it with --plugins" if advises else ""
             yield f"{name} exists and accepts this config{advice}"
 

@@ -154,8 +154,8 @@ class Verifier:
         if parts[-1] != "offsets" or not isinstance(recorded.answer, dict):
             return False
         config = state.config.connectors.get(unquote(parts[2]), {})
-        sink = self._plugins.type_of(config.get("connector.class")) == "sink"
-        return sink and "offsets" in recorded.answer
+        plugin_type = self._plugins.type_of(config.get("connector.class"), state.profile)
+        return plugin_type == "sink" and "offsets" in recorded.answer
 
 
 def same(recorded: RecordedAnswer, folded: RecordedAnswer) -> bool:

@@ -41,22 +41,22 @@ def keys_of(written: list[dict[str, Any]]) -> tuple[ConfigKey, ...]:
 def test_any_name_of_a_class_gives_its_type(name: str) -> None:
     """The class, its simple name, and the simple name without `Connector` name the type."""
     plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
-    assert plugins.type_of(name) == "source"
+    assert plugins.type_of(name, NEWEST) == "source"
 
 
 @pytest.mark.parametrize("name", ["Jdbc", "jdbcsource", " JdbcSource", "", None, 1])
 def test_other_names_mean_nothing(name: object) -> None:
     """Names are not trimmed, and case matters."""
     plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
-    assert plugins.type_of(name) == "unknown"
-    assert plugins.hook(name) is None
+    assert plugins.type_of(name, NEWEST) == "unknown"
+    assert plugins.hook(name, NEWEST) is None
 
 
 def test_an_alias_of_two_classes_names_neither() -> None:
     """An alias of two classes is none; both then need their full names."""
     plugins = parsed({"class": "a.Jdbc", "type": "source"}, {"class": "b.Jdbc", "type": "sink"})
-    assert plugins.type_of("Jdbc") == "unknown"
-    assert plugins.type_of("b.Jdbc") == "sink"
+    assert plugins.type_of("Jdbc", NEWEST) == "unknown"
+    assert plugins.type_of("b.Jdbc", NEWEST) == "sink"
 
 
 def test_two_plugins_with_one_short_name_have_no_alias() -> None:
@@ -73,7 +73,7 @@ def test_two_plugins_with_one_short_name_have_no_alias() -> None:
 
 def test_a_connector_that_is_neither_source_nor_sink_is_of_unknown_type() -> None:
     """Kafka once shipped such a connector."""
-    assert parsed({"class": "a.Mock", "type": "connector"}).type_of("a.Mock") == "unknown"
+    assert parsed({"class": "a.Mock", "type": "connector"}).type_of("a.Mock", NEWEST) == "unknown"
 
 
 # --- content of a catalogue ----------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_malformed_catalogues_are_refused(text: bytes, message: str) -> None:
 
 def test_unknown_fields_are_ignored() -> None:
     """A catalogue may have fields that this project does not know."""
-    assert parsed({"class": "a.B", "type": "sink", "vendor": "c"}).type_of("a.B") == "sink"
+    assert parsed({"class": "a.B", "type": "sink", "vendor": "c"}).type_of("a.B", NEWEST) == "sink"
 
 
 # --- Kafka's own --------------------------------------------------------------------------------

@@ -72,3 +72,17 @@ async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(bas
         assert reset.status_code == 500
         assert reset.json()["message"].startswith(UNKNOWN_CLASS)
         assert (await client.delete(path)).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("base", "plugin_type"),
+    [("", "unknown"), ("/compat/4.3.0", "unknown"), ("/compat/3.4.1", "sink")],
+)
+async def test_a_class_that_later_releases_lack_keeps_its_type(base: str, plugin_type: str) -> None:
+    """Kafka had `VerifiableSinkConnector` until 3.6; workers of those releases show its type."""
+    name = "org.apache.kafka.connect.tools.VerifiableSinkConnector"
+    config = {"connector.class": name, "topics": "t"}
+    async with asking(MemoryLog(), trust_unknown_classes=True) as client:
+        posted = await client.post("/connectors", json={"name": "a", "config": config})
+        assert posted.status_code == 201
+        assert (await client.get(f"{base}/connectors/a")).json()["type"] == plugin_type

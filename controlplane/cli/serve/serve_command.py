@@ -278,7 +278,7 @@ def _note_unknown_classes(service: ServeOptions, plugins: Plugins, state: Cluste
     """Warn of connectors whose configs cannot be changed, as their classes are not declared."""
     configs = state.config.connectors.values()
     used = {str(config.get("connector.class")) for config in configs}
-    unknown = sorted(name for name in used if plugins.type_of(name) == UNKNOWN_TYPE)
+    unknown = sorted(name for name in used if plugins.type_of(name, state.profile) == UNKNOWN_TYPE)
     if unknown and not plugins.trusting:
         ellipsis = "" if len(unknown) <= CLASSES_NAMED else ", …"
         note(

@@ -239,7 +239,8 @@ def _offsets_part(state: ClusterState, undo: _Undo) -> UndoPart | Rejected | Non
     name, config = undo.connector, state.config.connectors.get(undo.connector, {})
     if undo.command.offsets is None:
         return None
-    if undo.context.plugins.type_of(config.get("connector.class")) == "sink":
+    context = undo.context
+    if context.plugins.type_of(config.get("connector.class"), context.profile) == "sink":
         return Rejected(Reason.INVALID, _SINK_REFUSED.format(name))
     changes = tuple(_offset_changes(state, undo.command))
     return AlterOffsets(name, changes) if changes else None

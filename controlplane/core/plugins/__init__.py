@@ -27,7 +27,7 @@ from controlplane.core.plugins.descriptions import (
     with_descriptions,
 )
 from controlplane.core.plugins.offset_hooks import Hook, declines, isolated, unsupported
-from controlplane.core.releases.profiles import NEWEST, Profile
+from controlplane.core.releases.profiles import Profile
 
 __all__ = [
     "CONNECTORS",
@@ -54,7 +54,7 @@ __all__ = [
 class Plugins:
     """The plugins of a worker.
 
-    A class that is not among them has the type `unknown`. So has a class that the newest release
+    A class that is not among them has the type `unknown`. So has a class that the worker's release
     lacks.
     """
 
@@ -94,10 +94,6 @@ class Plugins:
         return class_path
 
     @cached_property
-    def _newest(self) -> ClassPath:
-        return self.at(Profile.of(NEWEST))
-
-    @cached_property
     def _kafka_plugins(self) -> tuple[Plugin, ...]:
         """Kafka's own plugins that a worker has besides those of the catalogue.
 
@@ -116,30 +112,34 @@ class Plugins:
             self.listed, self.own, self.added, trusting=True, running_here=self.running_here
         )
 
-    def type_of(self, connector_class: Any) -> str:
-        """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""
-        plugin = self._connector(connector_class)
+    def type_of(self, connector_class: Any, profile: Profile) -> str:
+        """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`).
+
+        The answer is that of a worker of the profile's release. Kafka:
+        `AbstractHerder#connectorType`.
+        """
+        plugin = self._connector(connector_class, profile)
         if plugin is None or plugin.type not in {"source", "sink"}:
             return UNKNOWN_TYPE
         return plugin.type
 
-    def hook(self, connector_class: Any) -> Hook | None:
-        """The connector's `alterOffsets` hook; None: the class is unknown.
+    def hook(self, connector_class: Any, profile: Profile) -> Hook | None:
+        """The connector's `alterOffsets` hook; None: the class is unknown in the release.
 
         The hook gets copies, so its changes are visible nowhere else.
         """
-        plugin = self._connector(connector_class)
+        plugin = self._connector(connector_class, profile)
         return None if plugin is None else isolated(plugin.hook or declines)
 
-    def may_block(self, connector_class: Any) -> bool:
+    def may_block(self, connector_class: Any, profile: Profile) -> bool:
         """True if the hook may be slow, so that an event loop must not call it."""
-        plugin = self._connector(connector_class)
+        plugin = self._connector(connector_class, profile)
         return plugin is not None and plugin.hook is not None and not plugin.hook_is_pure
 
-    def _connector(self, name: Any) -> Plugin | None:
+    def _connector(self, name: Any, profile: Profile) -> Plugin | None:
         if not isinstance(name, str):
             return None
-        plugin = self._newest.connector(name)
+        plugin = self.at(profile).connector(name)
         return plugin if isinstance(plugin, Plugin) else None
 
 

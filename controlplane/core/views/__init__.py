@@ -96,7 +96,7 @@ def connector(state: ClusterState, name: str, plugins: Plugins) -> ConnectorView
 def connector_type(state: ClusterState, name: str, plugins: Plugins) -> str:
     """`source`, `sink` or `unknown`; a connector without config is also `unknown`."""
     config = state.config.connectors.get(name, {})
-    return plugins.type_of(config.get("connector.class"))
+    return plugins.type_of(config.get("connector.class"), state.profile)
 
 
 def task_ids(state: ClusterState, name: str) -> range:

@@ -127,7 +127,7 @@ class CheckedLog:
     def is_sink(self, state: ClusterState, name: str) -> bool:
         """True if the plugins know a connector as a sink."""
         config = state.config.connectors.get(name, {})
-        return self._plugins.type_of(config.get("connector.class")) == "sink"
+        return self._plugins.type_of(config.get("connector.class"), state.profile) == "sink"
 
 
 class ComparisonRounds:
