@@ -144,6 +144,8 @@ def test_the_catalogue_of_the_recorded_clusters_checks_its_key(histories: Any) -
         (b"[1]", "Expected `object`"),
         (b"[{}]", "missing required field `class`"),
         (b"[\xff]", "invalid character"),
+        (b'[{"class": "a", "vendor": ' + b"[" * 5_000, "nested too deeply"),
+        (b'{"plugins": [], "vendor": ' + b"[" * 5_000, "nested too deeply"),
         (b'[{"class": "a", "config": [{"name": "k", "type": "NUMBER"}]}]', "Invalid enum value"),
         (
             b'[{"class": "a", "config": [{"name": "k", "type": "INT", "valid": ["odd"]}]}]',

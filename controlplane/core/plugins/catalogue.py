@@ -212,12 +212,14 @@ def decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
     """Parse a JSON text to a type.
 
     Raises:
-        CatalogueError: the text is not JSON, or does not fit the type.
+        CatalogueError: the text is not JSON, does not fit the type, or is nested too deeply.
     """
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CatalogueError(f"not the JSON of a catalogue: {error}") from None
+    except RecursionError:
+        raise CatalogueError("not the JSON of a catalogue: it is nested too deeply") from None
 
 
 def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
