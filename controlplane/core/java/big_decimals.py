@@ -11,9 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from controlplane.core.java.java_library import decimal_layout, narrow_int, wrap_long
+from controlplane.core.java.java_library import decimal_layout, parse_int, wrap_long
 
-_NUMBER: Final = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d{1,10}))?")
+_NUMBER: Final = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
 _SCALES: Final = range(-(2**31) + 1, 2**31)
 """Scales that `new BigDecimal(text)` accepts."""
 _LONG_BITS: Final = 64
@@ -34,9 +34,11 @@ def parse_decimal(text: str) -> Decimal | None:
         return None
     sign, whole, fraction, only_fraction, exponent = number.groups()
     digits = f"{whole or ''}{fraction or ''}{only_fraction or ''}"
-    power = int(exponent or 0)
+    power = parse_int(exponent or "0")
+    if power is None:
+        return None
     scale = len(fraction or "") + len(only_fraction or "") - power
-    if scale not in _SCALES or narrow_int(power) != power:
+    if scale not in _SCALES:
         return None
     return without_negative_zero(Decimal(f"{sign}{digits}E{-scale}"))
 

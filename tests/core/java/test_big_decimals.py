@@ -31,6 +31,8 @@ FLOATS = st.integers(0, 2**32 - 1).map(lambda bits: struct.unpack(">f", bits.to_
         (".5", "0.5"),
         ("1e-3", "0.001"),
         ("1E+3", "1E+3"),
+        ("1E00000000001", "1E+1"),
+        ("15e-\u066000000000002", "0.15"),
         ("-0.0", "0.0"),
         ("\u0663", "3"),
         ("1" * 5000, "1" * 5000),
@@ -41,7 +43,10 @@ def test_decimals_are_parsed(text: str, number: str) -> None:
     assert str(parse_decimal(text)) == number
 
 
-@pytest.mark.parametrize("text", ["", "+", ".", "1e", "1_0", "NaN", " 1", "1e2147483648", "0x1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "+", ".", "1e", "1_0", "NaN", " 1", "1e2147483648", "1e00012345678901", "0x1"],
+)
 def test_other_texts_are_no_decimals(text: str) -> None:
     """A text that makes Java throw a NumberFormatException gives None."""
     assert parse_decimal(text) is None
