@@ -113,6 +113,15 @@ def test_standard_input_has_no_offsets() -> None:
     assert outcome_of("as FileStreamSourceConnector", (FILE, None), file="") == refused
 
 
+@pytest.mark.parametrize(
+    ("file", "text"), [("  ", STDIN), ("\t\x01", STDIN), (" /a ", None), ("\u00a0", None)]
+)
+def test_a_blank_file_is_standard_input(file: str, text: str | None) -> None:
+    """Kafka trims the name of the file as `String.trim` does."""
+    outcome = outcome_of("as FileStreamSourceConnector", (FILE, {"position": 3}), file=file)
+    assert outcome == outcome_with(text)
+
+
 WEST = {"cluster": "west", "topic": "orders", "partition": 0}
 SHOWN = "{cluster=west, partition=0, topic=orders}"
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from controlplane.core.java.java_library import hash_map_order, narrow_int
+from controlplane.core.java.java_library import hash_map_order, narrow_int, trim
 from controlplane.core.java.json_values import is_integer, value_text
 from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
 from controlplane.core.records import JsonObject
@@ -156,7 +156,8 @@ def _checked(check: _OffsetCheck, _config: JsonObject, offsets: Offsets) -> Hook
 
 
 def _file_stream_source(config: JsonObject, offsets: Offsets) -> HookOutcome:
-    if not config.get("file"):
+    # The connector parses its config, and `ConfigDef` trims texts.
+    if not trim(str(config.get("file") or "")):
         return HookFailure(
             "Offsets cannot be modified if the 'file' configuration is unspecified. This is "
             "because stdin is used for input and offsets are not tracked."
