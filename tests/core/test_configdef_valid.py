@@ -176,12 +176,21 @@ ERRORS = [
     ("a\\", "Unexpected internal error near index 2\na\\"),
     ("((a)", "Unclosed group near index 4\n((a)"),
     ("(?:a", "Unclosed group near index 4\n(?:a"),
+    ("(?x)a(", "Unclosed group near index 6\n(?x)a("),
+    ("(?-x)a#(", "Unclosed group near index 8\n(?-x)a#("),
+    ("\\c((", "Unclosed group near index 4\n\\c(("),
+    ("[\\c]", "Unclosed character class near index 3\n[\\c]\n   ^"),
     ("\U0001f600(", "Unclosed group near index 2\n\U0001f600(\n  ^"),
     ("\U0001f600\\", "Unexpected internal error near index 2\n\U0001f600\\\n  ^"),
 ]
 """Patterns that Java 17 refuses, with its messages."""
 
-PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b", "a{1}{2}", "^*"]
+PATTERNS = [
+    *("(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b", "a{1}{2}", "^*"),
+    *("\\c(", "\\c)", "\\c[", "[\\c[]", "a\\c\\", "[^^]", "[[^^]]"),
+    *("[\\Q[\\E]", "[\\Q]\\E]", "[\\Q\\E]]"),
+    *("(?x)a # (c", "(?x)a # [c\nb", "(?ix)a # )", "(?x:a#(\n)"),
+]
 """Patterns that Java 17 accepts."""
 
 

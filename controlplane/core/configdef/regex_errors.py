@@ -1,9 +1,10 @@
 r"""Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
 
 `pattern_error` detects unclosed or unopened groups and character classes, quantifiers with nothing
-to repeat, and a backslash at the end. Other invalid patterns are accepted. Few valid patterns are
-refused: brackets after `\c`, in a comment (flag `x`), or quoted by `\Q` within a class.
-`matching_error` also refuses patterns that this process cannot match.
+to repeat, and a backslash at the end. Other invalid patterns are accepted. So is the rest of a
+pattern that may have comments (flag `x`). No pattern that Java accepts is refused, except for
+some with `\c` before a quotation or white space. `matching_error` also refuses patterns that this
+process cannot match.
 """
 
 import re
@@ -54,6 +55,9 @@ def matches(pattern: str, text: str) -> bool:
 _PLAIN = re.compile(r"[^\\\[()|*+?]+")
 """Characters that the scanner skips outside of a class: none affects the errors that it detects."""
 
+_COMMENTED = re.compile(r"\?[a-zA-Z]*x[-a-zA-Z]*[:)]")
+"""Group with the flag `x`, which makes `#` begin a comment."""
+
 
 class _PatternScanner:
     """Scanner of a pattern's groups, classes and quantifiers.
@@ -66,6 +70,7 @@ class _PatternScanner:
         self._at = 0
         self._groups = 0
         self._repeatable = False
+        self._last_hash = pattern.rfind("#")
 
     def error(self) -> tuple[str, int | None] | None:
         """The error and the index that Java reports; None: no error."""
@@ -115,39 +120,62 @@ class _PatternScanner:
             self._at = skipped.end()
 
     def _escape(self, start: int) -> tuple[str, int | None] | None:
-        r"""Skip an escape, or a quotation `\Q…\E`."""
+        """Skip an escape, or a quotation."""
         if self._at == len(self._pattern):
             return "Unexpected internal error", start + 1
-        if self._pattern[self._at] == "Q":
-            end = self._pattern.find("\\E", self._at)
-            self._at = len(self._pattern) if end < 0 else end + len("\\E")
-        else:
-            self._at += 1
+        self._skip_escaped()
         self._repeatable = True
         return None
 
+    def _skip_escaped(self) -> bool:
+        r"""Skip what follows a backslash: the rest of `\Q…\E` or `\cX`, or one character.
+
+        Return False for an empty quotation.
+        """
+        if not self._pattern.startswith("Q", self._at):
+            self._at += 2 if self._pattern.startswith("c", self._at) else 1
+            return True
+        start = self._at + 1
+        end = self._pattern.find("\\E", start)
+        self._at = len(self._pattern) if end < 0 else end + len("\\E")
+        return end != start
+
     def _skip_group_kind(self) -> None:
-        """Skip the characters after `(` that mark the group's kind: their `?` is no quantifier."""
+        """Skip the characters after `(` that mark the group's kind: their `?` is no quantifier.
+
+        If comments may follow, skip the rest of the pattern.
+        """
         kind = re.compile(r"\?(?:<[=!]|<\w+>|[=!>:]|[-a-zA-Z]*[:)]?)").match(
             self._pattern, self._at
         )
-        if kind is not None:
-            self._groups -= kind[0].endswith(")")
-            self._at = kind.end()
+        if kind is None:
+            return
+        self._groups -= kind[0].endswith(")")
+        self._at = kind.end()
+        if self._at <= self._last_hash and _COMMENTED.fullmatch(kind[0]):
+            self._at, self._groups = len(self._pattern), 0
 
     def _class(self) -> tuple[str, int | None] | None:
         """Skip to the bracket that closes a character class; classes nest."""
         depth, first = 1, True
+        self._skip_negation()
         while depth and self._at < len(self._pattern):
             unit = self._pattern[self._at]
-            self._at += 2 if unit == "\\" else 1
+            self._at += 1
             if unit == "[":
                 depth, first = depth + 1, True
+                self._skip_negation()
+                continue
+            if unit == "\\":
+                first = not self._skip_escaped() and first
                 continue
             if unit == "]" and not first:
                 depth -= 1
-            first = unit == "^" and first
+            first = False
         if depth:
             return "Unclosed character class", len(self._pattern) - 1
         self._repeatable = True
         return None
+
+    def _skip_negation(self) -> None:
+        self._at += self._pattern.startswith("^", self._at)
