@@ -141,7 +141,10 @@ def date_text(milliseconds: int) -> str:
 
 
 def _calendar_day(day_number: int) -> tuple[int, int, int]:
-    """Year, month and day of a day's number (`_day_number`)."""
+    """Year of its era, month and day of a day's number (`_day_number`).
+
+    The year before the year 1 is 1, too: that of the era BC.
+    """
     gregorian = day_number >= _CUTOVER
     # An estimate by Gregorian years, which the loops correct.
     year = day_number * _CYCLE // _CYCLE_DAYS + 1
@@ -152,4 +155,5 @@ def _calendar_day(day_number: int) -> tuple[int, int, int]:
     month = 12
     while _first_of_month(year, month, gregorian=gregorian) > day_number:
         month -= 1
-    return year, month, day_number - _first_of_month(year, month, gregorian=gregorian) + 1
+    day = day_number - _first_of_month(year, month, gregorian=gregorian) + 1
+    return year if year > 0 else 1 - year, month, day

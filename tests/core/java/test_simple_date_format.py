@@ -68,6 +68,21 @@ def test_java_writes_the_day_of_the_week() -> None:
     assert date_text(-141_428 * DAY_MS) == "Thu Oct 04 00:00:00 UTC 1582"
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "day", "text"),
+    [
+        (-62_135_769_600_000, "0001-01-01", "Sat Jan 01 00:00:00 UTC 1"),
+        (-62_135_769_600_001, "0001-12-31", "Fri Dec 31 23:59:59 UTC 1"),
+        (-62_170_329_600_000, "0002-11-28", "Fri Nov 28 00:00:00 UTC 2"),
+        (-(2**63), "292269055-12-02", "Sun Dec 02 16:47:04 UTC 292269055"),
+    ],
+)
+def test_years_before_the_year_1_count_backwards(milliseconds: int, day: str, text: str) -> None:
+    """Java writes the year of the era BC, without the era."""
+    assert format_date(milliseconds, DATE_PATTERN) == day
+    assert date_text(milliseconds) == text
+
+
 @pytest.mark.parametrize("power", ["9999999", "99999999999999999999"])
 def test_a_year_with_a_huge_exponent_is_read_at_once(power: str) -> None:
     """A year beyond a long is the largest int, a year below 1 is 0: no digits are computed."""
