@@ -6,9 +6,9 @@ import pytest
 
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.plan import Reason, Rejected
-from controlplane.core.plugins import UNCHECKED
+from controlplane.core.plugins import UNCHECKED, parse_catalogue
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.validation import ValidationFailure, refusal, validate
+from controlplane.core.validation import Validation, ValidationFailure, refusal, validate
 from controlplane.plugins import catalogued
 from tests.validation.cases import SINK, SOURCE, ConfigBody
 
@@ -39,6 +39,25 @@ def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
     where = Context(profile=Profile.of(release), plugins=UNCHECKED)
     assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
     assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    "keys", [{}, {"connector.plugin.version": None, "value.converter.plugin.version": None}]
+)
+def test_a_catalogue_without_kafkas_definitions_validates_the_connectors_own_keys(
+    release: str, keys: dict[str, str | None]
+) -> None:
+    """Without Kafka's definitions, the answer has the connector's keys, and errors for null."""
+    plugin = {"class": "a.B", "type": "source", "config": [{"name": "size", "type": "INT"}]}
+    where = Context(
+        profile=Profile.of(release), plugins=parse_catalogue(json.dumps([plugin]).encode())
+    )
+    validation = validate({"name": "x", "connector.class": "a.B", "size": "7", **keys}, where)
+    assert isinstance(validation, Validation)
+    nulls = keys if where.profile.refuses_nulls else {}
+    assert {shown.value.name for shown in validation.configs} == {"size", *nulls}
+    assert validation.error_count == len(nulls)
 
 
 @pytest.mark.parametrize("release", RELEASES)

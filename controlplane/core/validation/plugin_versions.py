@@ -37,8 +37,9 @@ def version_default(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
 
 def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
     """Recommend the available converters, and the present versions of those in use."""
-    if not subject.profile.versioned_plugins:
-        # The release lacks version keys. If the config sets one to null, `checked` has its error.
+    if not (subject.profile.versioned_plugins and subject.path.definition("connector")):
+        # The release, or a catalogue without Kafka's definitions, lacks version keys. If the config
+        # sets one to null, `checked` has its error.
         return
     set_facts(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _CONVERTER_KINDS.items():
@@ -51,7 +52,7 @@ def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) ->
 def hide_unused(checked: KeyChecks) -> None:
     """Hide the key of a converter's version if there is no converter."""
     for name in _CONVERTER_KINDS:
-        if name + VERSION in checked:
+        if name in checked and name + VERSION in checked:
             set_facts(checked, name + VERSION, visible=checked[name].value is not None)
 
 
