@@ -296,8 +296,8 @@ def _changing_logger(command: writes.WriteRoute) -> Responder:
 
 
 _OWN: Mapping[EndpointKey, Responder] = {
-    ("PUT", ("connector-plugins", "{}", "config", "validate")): _by_workers(
-        worker_endpoints.validate
+    ("PUT", ("connector-plugins", "{}", "config", "validate")): worker_endpoints.without_past(
+        _by_workers(worker_endpoints.validate)
     ),
     ("GET", ("health",)): worker_endpoints.show_health,
     ("GET", LOGGER[:2]): worker_endpoints.show_loggers,

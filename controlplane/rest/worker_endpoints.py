@@ -1,7 +1,7 @@
 """Endpoints about the worker itself: validation, health (KIP-1017), loggers (KIP-495, KIP-976).
 
-No log holds their data, so they have no past. A GET with `as_of=` gets the present answer with a
-notice. A change of a logger with `as_of=` is refused. Validation ignores `as_of=`.
+No log holds their data, so they have no past. A GET or a validation with `as_of=` gets the present
+answer with a notice. A change of a logger with `as_of=` is refused.
 
 A Kafka worker is unhealthy if its herder does not answer in time. This service depends on its log
 instead: without the log it answers from old state.

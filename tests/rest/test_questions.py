@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.router import ENDPOINTS
+from controlplane.rest.errors import NOTICE
 from controlplane.rest.worker_endpoints import NO_PAST
 from tests.rest.settled_cluster import at_rest
 
@@ -51,6 +52,22 @@ async def test_every_endpoint_accepts_as_of() -> None:
             assert answer.status_code == (404 if path.endswith("/status") else 200), path
             timeless = path.startswith(NO_RECORDS)
             assert (NO_PAST in answer.headers.get("x-controlplane-notice", "")) is timeless, path
+
+
+@pytest.mark.parametrize("base", ["", "/compat/4.3.0"])
+async def test_validation_accepts_as_of_as_other_endpoints_of_plugins(base: str) -> None:
+    """Validation has no past and says so in a notice; a moment that the log lacks gets 400."""
+    path = f"{base}/connector-plugins/FileStreamSource/config/validate"
+    config = {"connector.class": "FileStreamSource", "name": "orders", "topic": "orders"}
+    async with at_rest() as scene:
+        present = await scene.client.put(path, json=config)
+        assert (present.status_code, NOTICE in present.headers) == (200, False)
+        answer = await scene.client.put(path, json=config, params={"as_of": "config@1"})
+        assert (answer.status_code, answer.headers[NOTICE]) == (200, NO_PAST)
+        assert answer.content == present.content
+        for moment in ("config@99", "yesterday"):
+            refused = await scene.client.put(path, json=config, params={"as_of": moment})
+            assert (refused.status_code, moment in refused.text) == (400, True)
 
 
 @pytest.mark.parametrize("question", [{"as_of": "yesterday"}, {"profile": "9x"}])
