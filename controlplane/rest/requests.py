@@ -119,6 +119,15 @@ def _decoded(part: str) -> str:
     return unquote(_ENCODED_SURROGATE.sub("%EF%BF%BD", part))
 
 
+_ZONE = re.compile(r"(T[^ ]+) (\d\d:?\d\d)$")
+"""Time whose zone lost its plus sign: in a URL, `+` means a space."""
+
+
+def with_zone(moment: str) -> str:
+    """Return a moment of a query with the plus sign of its zone, also if it was not escaped."""
+    return _ZONE.sub(r"\1+\2", moment)
+
+
 def matrix_names(raw: str) -> list[str]:
     """Return the names of a raw target's matrix parameters (`/stop;a=b`), which Connect ignores."""
     path = raw.partition("#")[0].partition("?")[0]
@@ -148,6 +157,11 @@ class Call(NamedTuple):
     def parameter(self, name: str) -> str | None:
         """Return the first value of a query parameter."""
         return self.query[name][0] if name in self.query else None
+
+    def moment(self, name: str) -> str | None:
+        """Return the first value of a query parameter that is a moment or a time."""
+        text = self.parameter(name)
+        return None if text is None else with_zone(text)
 
     def flag(self, name: str) -> bool:
         """Return True if a boolean query parameter of this project is true.

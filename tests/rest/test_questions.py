@@ -1,6 +1,7 @@
 """`as_of=` and `profile=`: every GET endpoint accepts both, and refuses invalid values."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 
 import httpx
 import pytest
@@ -52,6 +53,27 @@ async def test_every_endpoint_accepts_as_of() -> None:
             assert answer.status_code == (404 if path.endswith("/status") else 200), path
             timeless = path.startswith(NO_RECORDS)
             assert (NO_PAST in answer.headers.get("x-controlplane-notice", "")) is timeless, path
+
+
+@pytest.mark.parametrize("plus", ["+", "%2B"])
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/connectors?as_of="),
+        ("GET", "/diff?from="),
+        ("GET", "/commands?since="),
+        ("HEAD", "/watch?since="),
+        ("POST", "/connectors/orders/undo?dry_run=true&to="),
+    ],
+)
+async def test_every_time_may_have_a_zone_with_a_plain_plus(
+    method: str, target: str, plus: str
+) -> None:
+    """In a query, `+` means a space; the zone of a time is read as meant."""
+    async with at_rest() as scene:
+        now = datetime.now(timezone(timedelta(hours=1))).isoformat().replace("+", plus)
+        answer = await scene.client.request(method, f"{target}{now}")
+        assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("base", ["", "/compat/4.3.0"])

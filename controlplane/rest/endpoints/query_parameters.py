@@ -18,7 +18,7 @@ from typing import NamedTuple, get_args
 from controlplane.core.commands import AnyCommand
 from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, UnknownMoment, quoted, read_time_ms
 from controlplane.rest.errors import InvalidParameter
-from controlplane.rest.requests import Query
+from controlplane.rest.requests import Query, with_zone
 
 DRY_RUN = "dry_run"
 """Parameter that asks for the plan of a command instead of running it."""
@@ -96,7 +96,7 @@ def _is_number(value: str) -> bool:
 
 def _is_time(value: str) -> bool:
     try:
-        read_time_ms(value)
+        read_time_ms(with_zone(value))
     except UnknownMoment:
         return False
     return True

@@ -211,5 +211,5 @@ def _is_wanted(row: AuditRow, call: Call) -> bool:
 
 
 def _since_ms(call: Call) -> int:
-    time = call.parameter("since")
+    time = call.moment("since")
     return 0 if time is None else read_time_ms(time)

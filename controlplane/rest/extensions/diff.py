@@ -23,7 +23,7 @@ async def show_differences(call: Call) -> Answer:
         NotFound: neither state has the connector.
         UnknownMoment: the log has nothing at one of the moments.
     """
-    begin = call.parameter("from")
+    begin = call.moment("from")
     if not begin:
         raise InvalidParameter(
             "from= is missing: give the moment to compare with, such as from=config@57"

@@ -142,7 +142,7 @@ async def undo_command(call: Call) -> RestoreConnector:
         NotFound: the connector exists neither then nor now.
     """
     (name,) = call.names
-    moment = call.parameter("to")
+    moment = call.moment("to")
     if not moment:
         raise InvalidParameter("to= is missing: give the moment to restore, such as to=config@57")
     offsets = call.flag("offsets")

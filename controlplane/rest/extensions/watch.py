@@ -75,7 +75,7 @@ def _last_seen(call: Call) -> Ends | None:
 
 
 async def _since_moment(call: Call) -> Ends | None:
-    since = call.parameter("since")
+    since = call.moment("since")
     if since:
         past = await call.service.follower.state_at(since, call.profile)
         return past.state.ends_by_topic

@@ -22,13 +22,11 @@ from controlplane.rest.requests import (
     RequestTarget,
     parse_query,
     parse_target,
+    with_zone,
 )
 
 _ORIGIN = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 """Scheme and authority of an absolute target."""
-
-_ZONE = re.compile(r"(T[^ ]+) (\d\d:?\d\d)$")
-"""Time whose zone lost its plus sign: in a URL, `+` means a space."""
 
 
 def read_request(scope: Mapping[str, Any]) -> Request:
@@ -45,7 +43,7 @@ def read_request(scope: Mapping[str, Any]) -> Request:
     dialect, text = _dialect(path.decode("utf-8", "replace"))
     target = text + (f"?{query}" if query else "")
     parameters = {name: values[0] for name, values in parse_query(query).items()}
-    as_of = _ZONE.sub(r"\1+\2", parameters["as_of"]) if "as_of" in parameters else None
+    as_of = with_zone(parameters["as_of"]) if "as_of" in parameters else None
     headers = Headers(raw=list(scope["headers"]))
     host = headers.get("host", "localhost")
     client = scope.get("client")
