@@ -43,8 +43,8 @@ NOTICE = "x-controlplane-notice"
 """Response header of this project: notices about the request and the log, separated by `; `."""
 
 NOTICES_SHOWN = 5
-"""Maximum number of notices that one `with_notices` adds; the rest is only counted, to bound the
-header's length."""
+"""Maximum number of notices in the header; the rest is only counted, to bound the header's
+length."""
 
 
 NO_STORE = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store"})
@@ -66,21 +66,28 @@ class Answer(NamedTuple):
     """The body as a stream of chunks that may never end."""
     pure: bool = False
     """True if the answer depends only on the request and the current state."""
+    notices: tuple[str, ...] = ()
+    """All notices; the header lists the first `NOTICES_SHOWN`, and counts the rest."""
 
     def with_notices(self, notices: Sequence[str]) -> "Answer":
-        """Return the same answer with notices added to its header."""
+        """Return the same answer with notices added to its header.
+
+        If the header is full, earlier notices give way: a later one may report an outage.
+        """
         if not notices:
             return self
-        unlisted = len(notices) - NOTICES_SHOWN
-        added = [
-            *notices[:NOTICES_SHOWN],
+        added = [notice for notice in notices if notice not in self.notices]
+        room = max(NOTICES_SHOWN - len(added), 0)
+        ordered = (*self.notices[:room], *added, *self.notices[room:])
+        unlisted = len(ordered) - NOTICES_SHOWN
+        shown = [
+            *ordered[:NOTICES_SHOWN],
             *([f"and {unlisted} more notices"] if unlisted > 0 else []),
         ]
-        earlier = [self.headers[NOTICE]] if NOTICE in self.headers else []
         # A notice may quote a release with line breaks, or a host name with non-ASCII letters.
         # Neither is allowed in a header.
-        line = " ".join("; ".join(added).split()).encode("unicode_escape").decode()
-        return self._replace(headers={**self.headers, NOTICE: "; ".join([*earlier, line])})
+        line = " ".join("; ".join(shown).split()).encode("unicode_escape").decode()
+        return self._replace(headers={**self.headers, NOTICE: line}, notices=ordered)
 
 
 class WorkerAnswer(NamedTuple):

@@ -16,6 +16,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
 from controlplane.rest.errors import Answer
+from controlplane.rest.worker_endpoints import NO_PAST
 from tests.outages import FarAway, until
 from tests.rest.served_history import client_of, following, served, service_of, vector
 
@@ -297,14 +298,26 @@ VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
 async def test_gaps_of_a_vector_are_noticed(
     client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
 ) -> None:
-    """A header lists topics that a vector omits and offsets beyond the log."""
+    """A header lists topics that a vector omits and offsets beyond the log, up to five notices."""
     for path in ("/connectors", "/connectors/nix"):
         response = await client.get(f"{path}?as_of={vector(ends)}")
         notice = response.headers.get("x-controlplane-notice", "")
         assert notice == "; ".join(notices)
     newer = await client.get(f"/connectors?profile=9.0&as_of={vector(ends)}")
-    notice = newer.headers["x-controlplane-notice"]
-    assert notice == "; ".join([*notices, "release 9.0 is not known; read as 4.3.0"])
+    unknown = "release 9.0 is not known; read as 4.3.0"
+    is_full = len(notices) > 5
+    shown = [*notices[:4], unknown, "and 5 more notices"] if is_full else [*notices, unknown]
+    assert newer.headers["x-controlplane-notice"] == "; ".join(shown)
+
+
+async def test_a_notice_is_shown_once(client: httpx.AsyncClient) -> None:
+    """Endpoints without a past add no second copy of a notice about the moment."""
+    moment = vector({"connect-configs": [570], "connect-offsets": [0] * 5, "connect-status": [0]})
+    for path in ("/connector-plugins", "/connector-plugins/FileStreamSource/config"):
+        response = await client.get(f"{path}?as_of={moment}")
+        notices = response.headers["x-controlplane-notice"]
+        assert notices.count("connect-configs ends at 100") == 1
+        assert NO_PAST in notices
 
 
 async def test_as_of_ends_the_log_at_a_record(client: httpx.AsyncClient) -> None:
