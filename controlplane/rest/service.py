@@ -56,11 +56,6 @@ class States(Protocol):
 class Changes(Protocol):
     """Source of live changes of a log; implemented by `ChangeFeed`."""
 
-    @property
-    def watchers(self) -> int:
-        """Number of connected watchers; `GET /watch` bounds it by `WATCHERS_MOST`."""
-        ...
-
     def may_watch(self, profile: Profile) -> bool:
         """Return True if another client may watch with this release."""
         ...

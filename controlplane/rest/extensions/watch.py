@@ -24,10 +24,6 @@ from controlplane.projection.change_feed import RELEASES_WATCHED, ChangeEvent, T
 from controlplane.rest.errors import EVENTS, OK, Answer, InvalidParameter, NotReady
 from controlplane.rest.requests import Call
 
-WATCHERS_MOST = 10_000
-"""Maximum concurrent watchers; others must retry. Each watcher has a queue of pending changes: one
-reference per change, because the changes are shared."""
-
 SILENCE_S = 15
 """Seconds without a change after which a comment is sent. The comment detects clients that have
 left, and keeps proxies from closing the connection."""
@@ -42,8 +38,6 @@ async def watch(call: Call) -> Answer:
     if since is None:  # an empty id, `{}`, is a position, too: the beginning of the log
         since = await _since_moment(call)
     watching = call.service.watching
-    if watching.watchers >= WATCHERS_MOST:
-        raise NotReady(f"{WATCHERS_MOST} clients are watching, the maximum: try again later")
     if not watching.may_watch(call.profile):
         raise NotReady(
             f"{RELEASES_WATCHED} other releases are watched, the maximum: try again later"

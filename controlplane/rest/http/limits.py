@@ -37,7 +37,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Concurrent requests; further ones get 503. Each may hold a body and wait for the log."""
 
     watches_max: int = 10_000
-    """Concurrent watches (`GET /watch`): each costs some kB and lasts for hours."""
+    """Concurrent watches (`GET /watch`); further ones get 503. Each costs some kB and lasts for
+    hours. The changes that wait in its queue are shared with other watches."""
 
     connections_max: int = 12_000
     """Open connections, idle ones included; further ones get 503. Each is a file descriptor."""

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message
 
+from controlplane.core.releases.profiles import Profile
 from controlplane.projection.change_feed import RELEASES_WATCHED
-from controlplane.rest.extensions import watch
+from controlplane.rest.http.limits import HttpLimits
+from controlplane.rest.security.load_limits import LoadLimiter
 from tests.conftest import examples
 from tests.rest.plane import orders_plane
+from tests.rest.served_history import client_of
 
 WatchedEvent = dict[str, Any]
 
-WATCHERS = examples(500, proved=watch.WATCHERS_MOST)
-"""Watchers at the limit, which `make test` lowers."""
+WATCHERS = examples(500, proved=12_000)
+"""Watchers at the limit: more than its default, or fewer in `make test`."""
 
 
 @asynccontextmanager
@@ -184,11 +187,12 @@ async def test_a_closing_plane_sends_end() -> None:
 
 
 @pytest.mark.slow
-async def test_watchers_above_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watchers above the limit are refused at once; disconnected watchers are removed."""
-    monkeypatch.setattr(watch, "WATCHERS_MOST", WATCHERS)
-    async with orders_plane() as (plane, client), AsyncExitStack() as stack:
-        queues = [await stack.enter_async_context(watching(plane.app)) for _ in range(WATCHERS)]
+async def test_watchers_above_the_limit_get_503() -> None:
+    """The setting alone is the limit: more watchers are refused, disconnected ones are removed."""
+    async with orders_plane() as (plane, _), AsyncExitStack() as stack:
+        app = LoadLimiter(plane.app, HttpLimits(watches_max=WATCHERS), Profile.of("kip"))
+        client = await stack.enter_async_context(client_of(app))
+        queues = [await stack.enter_async_context(watching(app)) for _ in range(WATCHERS)]
         refused = await asyncio.gather(*(client.get("/watch") for _ in range(100)))
         assert {answer.status_code for answer in refused} == {503}
         assert "retry-after" in refused[0].headers
