@@ -7,6 +7,7 @@ import hmac
 import re
 from base64 import b64decode
 from collections.abc import Mapping
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from controlplane.core.records import SessionKey
@@ -28,8 +29,6 @@ _KNOWN_TO_JAVA = re.compile(
     re.IGNORECASE,
 )
 """Algorithms that Java provides. Java ignores their case; a worker does not."""
-
-_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 
 
 class Signature(NamedTuple):
@@ -66,15 +65,37 @@ def signature(headers: Mapping[str, str], key: SessionKey | None) -> Signature |
 
 
 def _decoded(text: str) -> bytes:
-    """Decode base64 as Java does. Raises `BadRequest` with Java's words."""
-    wrong = _NO_BASE64.search(text)
-    if wrong is not None:
-        raise BadRequest(f"Illegal base64 character {ord(wrong[0]):x}")
-    try:
-        # Java needs no padding.
-        return b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except ValueError:
-        raise BadRequest("Input byte array has wrong 4-byte ending unit") from None
+    """Decode base64 as Java 17 does; padding may be missing. Source: `java.util.Base64.Decoder`.
+
+    Raises:
+        BadRequest: with Java's message.
+    """
+    if len(text) == 1:
+        raise BadRequest("Input byte[] should at least have 2 bytes for base64 bytes")
+    end = len(text) - len(text.lstrip(_BASE64))
+    unpadded, left = text[:end], end % 4
+    if end < len(text):
+        if text[end] != "=":
+            raise BadRequest(f"Illegal base64 character {_signed(text[end]):x}")
+        padding = _PADDING[left]
+        if not padding or not text.startswith(padding, end):
+            raise BadRequest("Input byte array has wrong 4-byte ending unit")
+        end += len(padding)
+    if left == 1:
+        raise BadRequest("Last unit does not have enough valid bits")
+    if end < len(text):
+        raise BadRequest(f"Input byte array has incorrect ending byte at {end}")
+    return b64decode(unpadded + "=" * (-len(unpadded) % 4))
+
+
+_BASE64 = f"{ascii_letters}{digits}+/"
+_PADDING = ("", "=", "==", "=")
+"""Padding that Java reads after 0 to 3 digits of a unit."""
+
+
+def _signed(character: str) -> int:
+    """Return a character of a header as a signed byte of Java."""
+    return (ord(character) ^ 128) - 128
 
 
 _NOT_ACCEPTED = (

@@ -64,14 +64,21 @@ def test_wrong_signatures_are_forbidden(signed: str) -> None:
         (headers("HmacSHA384"), "This worker does not support the 'HmacSHA384' key signing"),
         (headers("hmacsha256"), "This worker does not support the 'hmacsha256' key signing"),
         (headers(signed="a b"), "Illegal base64 character 20"),
-        (headers(signed="AAAAA"), "Input byte array has wrong 4-byte ending unit"),
-        (headers("HmacMD5", signed="!"), "Illegal base64 character 21"),
+        (headers(signed="A"), "Input byte[] should at least have 2 bytes for base64 bytes"),
+        (headers(signed="AAAAA"), "Last unit does not have enough valid bits"),
+        (headers(signed="A="), "Last unit does not have enough valid bits"),
+        (headers(signed="YQ="), "Input byte array has wrong 4-byte ending unit"),
+        (headers(signed="AAAA="), "Input byte array has wrong 4-byte ending unit"),
+        (headers(signed="YQ==YQ=="), "Input byte array has incorrect ending byte at 4"),
+        (headers(signed="YWI=!"), "Input byte array has incorrect ending byte at 4"),
+        (headers(signed="\xe9AAA"), "Illegal base64 character -17"),
+        (headers("HmacMD5", signed="!A"), "Illegal base64 character 21"),
     ],
 )
 def test_unreadable_signatures_are_client_errors(
     request_headers: Mapping[str, str], text: str
 ) -> None:
-    """An unreadable signature, or another algorithm, is a client error."""
+    """An unreadable signature, or another algorithm, is a client error. The words are Java's."""
     message = refusal(request_headers)
     assert isinstance(message, BadRequest)
     assert str(message).startswith(text)
