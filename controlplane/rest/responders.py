@@ -267,20 +267,18 @@ def _by_workers(responder: Responder) -> Responder:
 
 @worker_endpoints.without_past
 async def _describe(call: Call) -> Answer:
-    """Describe the endpoints that this listener answers, as OpenAPI.
-
-    Endpoints that a read-only service answers only as a dry run are left out.
-    """
+    """Describe the endpoints that this listener answers, as OpenAPI."""
     service = call.service
     read_only = service.commands is None
+    lists_changes = not read_only or service.planner is not None
     offered = router.offered(call.profile, service.endpoint_set, compat=call.request.compat)
     endpoints = (
         endpoint
         for methods in offered.values()
         for endpoint in methods.values()
-        if not (read_only and endpoint.changes)
+        if lists_changes or not endpoint.changes
     )
-    return Answer(OK, openapi.document(endpoints, metrics=service.metrics))
+    return Answer(OK, openapi.document(endpoints, metrics=service.metrics, read_only=read_only))
 
 
 def _changing_logger(command: writes.WriteRoute) -> Responder:

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from controlplane.rest.endpoints.query_parameters import parameters, path_of
+from controlplane.rest.endpoints.query_parameters import (
+    AS_OF,
+    DRY_RUN,
+    PROFILE,
+    parameters,
+    path_of,
+)
 from controlplane.rest.endpoints.router import Endpoint
 from controlplane.rest.errors import (
     ACCEPTED,
@@ -21,12 +27,18 @@ from controlplane.rest.extensions.schemas import ANY, SCHEMAS, TEXT, ref
 _METRICS = "/metrics"
 
 
-def document(endpoints: Iterable[Endpoint], *, metrics: bool = False) -> dict[str, Any]:
-    """Return the document. `metrics`: a layer in front of the application serves `/metrics`."""
+def document(
+    endpoints: Iterable[Endpoint], *, metrics: bool = False, read_only: bool = False
+) -> dict[str, Any]:
+    """Return the document. `metrics`: a layer in front of the application serves `/metrics`.
+
+    `read_only`: commands are answered as a dry run only.
+    """
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         path, names = path_of(endpoint.template)
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, names)
+        shown = _operation(endpoint, path, names, only_plans=read_only and endpoint.changes)
+        paths.setdefault(path, {})[endpoint.method.lower()] = shown
     if metrics:
         operation = OPERATIONS["GET", _METRICS]
         answers = _answers(operation, "text/plain")
@@ -46,14 +58,22 @@ def document(endpoints: Iterable[Endpoint], *, metrics: bool = False) -> dict[st
     }
 
 
-def _operation(endpoint: Endpoint, path: str, names: Iterable[str]) -> dict[str, Any]:
+def _operation(
+    endpoint: Endpoint, path: str, names: Iterable[str], *, only_plans: bool
+) -> dict[str, Any]:
     operation = OPERATIONS[endpoint.method, path]
-    common = ("as_of" if endpoint.method == "GET" else "dry_run", "profile")
+    common = (AS_OF if endpoint.method == "GET" else DRY_RUN, PROFILE)
     own = parameters(endpoint.method, endpoint.template)
     in_path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
-    in_query = [{"name": name, "in": "query", "schema": TEXT} for name in (*own, *common)]
+    in_query: list[dict[str, Any]] = [
+        {"name": name, "in": "query", "schema": TEXT} for name in (*own, *common)
+    ]
+    if only_plans:
+        operation = operation._replace(answers={})
+        in_query = [row | _ONLY_TRUE if row["name"] == DRY_RUN else row for row in in_query]
+    has_key = endpoint.changes and not only_plans
+    parameter_list = [*in_path, *in_query, *([_KEY] if has_key else [])]
     answers = _answers(operation, endpoint.media_type, plans=endpoint.changes)
-    parameter_list = [*in_path, *in_query, *([_KEY] if endpoint.changes else [])]
     shown = _operation_object(operation, parameter_list, answers)
     if endpoint.reads_body:
         schema = operation.body or ANY
@@ -103,6 +123,11 @@ _MEANING = {
     NO_CONTENT: "Done",
     INTERNAL_ERROR: "The service failed",
     UNAVAILABLE: "The service is still starting",
+}
+_ONLY_TRUE = {
+    "required": True,
+    "schema": {"enum": ["true"]},
+    "description": "This service only reads its log: it answers with the plan of a command.",
 }
 _KEY = {
     "name": "Idempotency-Key",

@@ -11,9 +11,11 @@ from openapi_spec_validator import validate
 
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.observe import silent
+from controlplane.rest.app import App
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings import Configuration
+from tests.rest.served_history import client_of
 from tests.rest.settled_cluster import at_rest
 
 ENDLESS = "/watch"
@@ -127,3 +129,24 @@ async def test_answers_of_commands_keep_to_their_schemas(*, dry: bool) -> None:
             answered = await scene.client.request(method, target, json=body)
             operation = openapi["paths"][path][method.lower()]
             assert faults(openapi, operation, answered) == [], (target, answered.text)
+
+
+async def test_a_read_only_service_describes_dry_runs() -> None:
+    """A read-only service that plans lists every command, with `dry_run=true` as required."""
+    async with at_rest() as scene:
+        service = scene.plane.service._replace(commands=None)
+        async with client_of(App(service)) as client:
+            assert "/connectors/{connector}/pause" not in (await document(client))["paths"]
+        async with client_of(App(service._replace(planner=scene.plane))) as client:
+            openapi = await document(client)
+            validate(openapi)
+            assert openapi["paths"].keys() == (await document(scene.client))["paths"].keys()
+            for method, path, body in CHANGES:
+                operation = openapi["paths"][path][method.lower()]
+                if path.startswith("/connectors"):
+                    names = {row["name"] for row in operation["parameters"] if row.get("required")}
+                    assert "dry_run" in names
+                    assert operation["responses"].keys() == {"200", "default"}
+                target = path.format(**OPEN) + "?dry_run=true"
+                answered = await client.request(method, target, json=body)
+                assert faults(openapi, operation, answered) == [], (target, answered.text)
