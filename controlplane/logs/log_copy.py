@@ -325,14 +325,16 @@ async def _original_of(
     """Read on to the original of a copied record; None: there is none.
 
     Skipped originals must have been compacted in the copy. So a later record of the same key must
-    follow. `superseded` collects the keys whose later record has not come yet. Tombstones are
-    exempt, because Kafka removes them after a time.
+    follow. `superseded` collects the keys whose later record has not come yet. A tombstone counts
+    as a later record even if it is skipped, because Kafka removes it after a time.
     """
     async for original in originals:
         if _content(original) == _content(copy):
             superseded.discard(original.key)
             return original
-        if original.value is not None:
+        if original.value is None:
+            superseded.discard(original.key)
+        else:
             superseded.add(original.key)
     return None
 

@@ -95,6 +95,23 @@ async def test_compacted_records_may_be_missing() -> None:
         await copied(source, torn)
 
 
+async def test_compacted_tombstones_may_be_missing() -> None:
+    """A deleted key may be missing with its tombstone. A key whose tombstone may come may not."""
+    content = [
+        entry(TOPICS.offsets, 0, 0, "deleted"),
+        entry(TOPICS.offsets, 0, 1, "other"),
+        entry(TOPICS.offsets, 0, 2, "deleted", None),
+        entry(TOPICS.offsets, 0, 3, "last"),
+        entry(TOPICS.offsets, 0, 4, "more"),
+    ]
+    source = await log_of(*content)
+    target = await log_of(content[1], content[3])
+    assert (await copied(source, target)).runs.records == 3
+    torn = await log_of(content[1])
+    with pytest.raises(LogNotUsable, match="connect-offsets-0 already has records, and lacks some"):
+        await copied(source, torn)
+
+
 @pytest.mark.parametrize(
     "change", [{"value": b"["}, {"timestamp": 1}, {"key": b"other"}, {"headers": ()}]
 )
