@@ -65,6 +65,15 @@ async def test_the_loop_is_free_while_reading(log: SqliteLog) -> None:
     assert threading.get_ident() not in threads
 
 
+async def test_a_closed_log_is_not_writable(log: SqliteLog) -> None:
+    """A closed log is not writable, although a write was tested less than a second ago."""
+    epoch = await log.claim()
+    await log.check_writable(epoch)
+    await log.close()
+    with pytest.raises(LogUnavailable, match="is closed"):
+        await log.check_writable(epoch)
+
+
 async def test_a_closed_log_leaves_no_thread(path: Path) -> None:
     """A closed log leaves no thread and no companion file."""
     log = await SqliteLog.open(path)

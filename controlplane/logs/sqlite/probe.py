@@ -29,9 +29,12 @@ class WriteProbe:
         self._submit = submit
         self._trial: asyncio.Task[int] | None = None
         self._valid_until = 0.0
+        self._closed = False
 
     async def check(self, epoch: int | None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now."""
+        if self._closed:
+            raise LogUnavailable(f"The log {self._path} is closed: open it again")
         loop = asyncio.get_running_loop()
         trial = self._trial
         if trial is None or (trial.done() and loop.time() >= self._valid_until):
@@ -40,7 +43,8 @@ class WriteProbe:
         check_epoch(epoch, await asyncio.shield(trial))
 
     async def close(self) -> None:
-        """Wait for the trial transaction that is running, if any."""
+        """Refuse further checks, and wait for the trial transaction that is running, if any."""
+        self._closed = True
         if self._trial is not None:
             await asyncio.gather(self._trial, return_exceptions=True)
 
