@@ -101,7 +101,11 @@ async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
     if is_embedded(where):
         check_form(where, "sqlite", how.form)
         log = await _open_sqlite(where, how)
-        assumed = await log.assumed_partitions()
+        try:
+            assumed = await log.assumed_partitions()
+        except BaseException:
+            await log.close()
+            raise
         return OpenedLog(log, "sqlite", cluster_id=log.cluster_id, assumed=assumed)
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)

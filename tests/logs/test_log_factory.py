@@ -1,5 +1,7 @@
 """Opening any log by its name."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,10 +9,11 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.logs.dumps import read_dump
-from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.logs.log import LogCorrupt, LogNotUsable, ReadableLog
 from controlplane.logs.log_factory import open_log, partitions_of
 from controlplane.logs.names import is_embedded, path_of
 from controlplane.logs.sqlite import SqliteLog
+from tests.logs.folder import names
 
 
 async def every_entry(log: ReadableLog) -> list[Entry]:
@@ -63,6 +66,15 @@ async def test_a_log_that_was_opened_cannot_be_written(embedded: Path) -> None:
     with pytest.raises(LogNotUsable):
         await opened.log.create_topic("more", 1)
     await opened.log.close()
+
+
+async def test_a_damaged_log_is_closed_again(embedded: Path) -> None:
+    """A log that proves damaged while it is opened is closed: no companion file stays."""
+    with closing(sqlite3.connect(embedded)) as connection:
+        connection.execute("ALTER TABLE assumed_partitions RENAME TO other")
+    with pytest.raises(LogCorrupt, match="no such table"):
+        await open_log(str(embedded))
+    assert names(embedded.parent) == [embedded.name]
 
 
 @pytest.mark.parametrize(
