@@ -170,6 +170,18 @@ class LogContract(ReadingContract):
         assert config == offsets
         assert config >= {str(n).encode() for n in kept}
 
+    async def test_ends_decide_a_cancelled_append(self, log: Log) -> None:
+        """After a cancelled append the ends are final: its record lies before them, or nowhere."""
+        await make_topics(log)
+        appends = [asyncio.ensure_future(log.append([record("config", 0)])) for _ in range(20)]
+        await asyncio.sleep(0)
+        for appending in appends:
+            appending.cancel()
+        await asyncio.gather(*appends, return_exceptions=True)
+        ends = await log.ends(["config"])
+        await log.append([record("status", 0)])
+        assert dict(await log.ends(["config"])) == dict(ends)
+
     async def test_close_completes_or_refuses_appends(self, log: Log) -> None:
         """An append before `close` succeeds or raises `LogUnavailable`; a later one raises it."""
         await make_topics(log)

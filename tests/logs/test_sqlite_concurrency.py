@@ -148,6 +148,37 @@ async def test_a_lock_released_in_time_causes_no_error(
     assert await waiting == [Position("config", 0, 0)]
 
 
+async def cancelled_append(log: SqliteLog) -> None:
+    """Cancel an append that waits for the lock."""
+    appending = asyncio.create_task(log.append([record("config", 0)]))
+    await asyncio.sleep(0)
+    appending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await appending
+
+
+async def test_ends_count_a_cancelled_append(
+    log: SqliteLog, other_writer: sqlite3.Connection
+) -> None:
+    """`ends` waits until a cancelled append, which still waits for the lock, is committed."""
+    await cancelled_append(log)
+    ends = asyncio.create_task(log.ends(["config"]))
+    await asyncio.sleep(0.05)
+    assert not ends.done()
+    other_writer.execute("ROLLBACK")
+    assert dict(await ends) == {"config": [1]}
+
+
+async def test_ends_wait_until_a_cancelled_append_is_refused(
+    impatient: SqliteLog, other_writer: sqlite3.Connection
+) -> None:
+    """`ends` waits until a cancelled append is refused; the record never exists afterwards."""
+    await cancelled_append(impatient)
+    assert dict(await impatient.ends(["config"])) == {"config": [0]}
+    other_writer.execute("ROLLBACK")
+    assert await impatient.append([record("config", 0)]) == [Position("config", 0, 0)]
+
+
 @pytest.mark.parametrize(("room", "kept"), [(100, 50), (2, 2)])
 async def test_waiting_appends_are_kept_across_close(
     path: Path,

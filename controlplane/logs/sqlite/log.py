@@ -116,7 +116,9 @@ class SqliteLog:
         return await self._read(partial(reader.starts, topics=tuple(topics)))
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset after the last record, per partition."""
+        """Offset after the last record, per partition; cancelled writes are decided before."""
+        if self._writer is not None:
+            await self._writer.decided()
         ends = await self._read(reader.all_ends)
         return {topic: topic_in(ends, topic) for topic in topics}
 

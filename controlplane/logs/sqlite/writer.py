@@ -25,6 +25,7 @@ from controlplane.logs.sqlite.files import FileIdentity
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.watch import Watch
+from controlplane.logs.tail import ChangeCounter
 
 T = TypeVar("T")
 
@@ -76,6 +77,13 @@ class Writer:
         self._requests: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
         self._room = asyncio.Semaphore(settings.queued_appends)
         self._closed = False
+        self._queued = 0
+        """Number of requests that were ever put into the queue, which keeps their order."""
+        self._answered = 0
+        """Number of requests that were committed or refused: the first ones of the queue."""
+        self._abandoned = 0
+        """Number of the last request in the queue whose caller has gone."""
+        self._answers = ChangeCounter()
         # A daemon thread: a program that does not close the log must still be able to exit.
         self._thread = threading.Thread(target=self._run, name=f"log {path.name}", daemon=True)
         self._thread.start()
@@ -84,7 +92,7 @@ class Writer:
         """Perform a change in a transaction; return its result after the commit.
 
         A call that is cancelled while it waits for room has no effect. After that, a cancelled call
-        is still performed.
+        is still performed; `decided` waits for it.
 
         Raises:
             LogError: the change was refused, or the file cannot be written.
@@ -95,7 +103,22 @@ class Writer:
             raise LogUnavailable(f"The log {self._path} is closed: open it again")
         future: asyncio.Future[T] = self._loop.create_future()
         self._requests.put(WriteRequest(perform, future, records))
-        return await future
+        self._queued += 1
+        number = self._queued
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._abandoned = max(self._abandoned, number)
+            raise
+
+    async def decided(self) -> None:
+        """Wait until every request whose caller has gone is committed or refused.
+
+        The thread refuses a request that has waited `write_wait_ms` for the lock.
+        """
+        last = self._abandoned
+        while self._answered < last:
+            await self._answers.wait_for_change(self._answers.count)
 
     def append(
         self, records: Sequence[Record], epoch: int | None = None
@@ -194,6 +217,8 @@ class Writer:
         Tails come first: when `append` returns, the records are already in the queues of the tails.
         """
         self._watch.committed(group_result.appended, imported=group_result.imported)
+        self._answered += len(group_result.outcomes)
+        self._answers.note_change()
         for request, result, error in group_result.outcomes:
             self._room.release()
             if request.future.done():
