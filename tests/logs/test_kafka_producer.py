@@ -1,15 +1,20 @@
-"""The producer on aiokafka, without a broker."""
+"""The producer on aiokafka and its owner, without a broker."""
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, PolicyViolationError
 
-from controlplane.logs.kafka.appends.producer import KafkaProducer
+from controlplane.core.entry import Position
+from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
+from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.record_batches import RecordBatch
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.log import LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity
 
 PLACE = TopicPartition("t", 0)
@@ -31,3 +36,57 @@ async def test_a_batch_that_is_queued_again_is_dropped_quietly() -> None:
     with pytest.raises(KafkaError, match="was dropped"):
         await sent
     assert reports == []
+
+
+class PairBuilder:
+    """Batch builder that is full after two records."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def append(self, **_: object) -> object:
+        """Count a record; return None if the batch is full."""
+        self._size += 1
+        return self if self._size <= 2 else None
+
+
+class PairRefusingProducer:
+    """Producer whose brokers refuse each batch of two records, and append the others at 7."""
+
+    new_builder = PairBuilder
+
+    async def send_each(self, batches: Sequence[RecordBatch]) -> list[int | SendFailed]:
+        """Return the outcome of each batch."""
+        return [
+            SendFailed(batch.place, PolicyViolationError()) if len(batch.indexes) == 2 else 7
+            for batch in batches
+        ]
+
+    async def drop(self) -> None:
+        """Do nothing."""
+
+
+class AppendsWithOutage(IndependentAppends):
+    """Appends of a cluster that is away at the second start of a producer, and only then."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Cluster(addresses("127.0.0.1:1"), KafkaSecurity(), ReadLimits()), WriteLimits()
+        )
+        self._starts: Iterator[bool] = iter([True, False, True])
+
+    async def _running_producer(self) -> KafkaProducer:
+        if self._producer is None:
+            if not next(self._starts):
+                raise LogUnavailable("no broker answers")
+            self._producer = cast("KafkaProducer", PairRefusingProducer())
+        return self._producer
+
+
+async def test_an_outage_after_a_refusal_loses_no_position() -> None:
+    """Written records keep their positions; the others are appended again, in order."""
+    topics = ["written", *["refused"] * 4]
+    records = [Record(topic, 0, 1, b"k", b"v") for topic in topics]
+    written, *others = await AppendsWithOutage().append(records)
+    assert written == Position("written", 0, 7)
+    assert [type(outcome) for outcome in others] == [LogUnavailable] * 4

@@ -34,8 +34,7 @@ class IndependentAppends(ProducerOwner):
         Calls must not overlap. A call waits without end while a broker is away.
 
         Raises:
-            LogUnavailable: the producer cannot start. Append all records again; some may have been
-                appended, if a batch was refused before.
+            LogUnavailable: the producer cannot start. Nothing was appended.
             LogNotUsable: the brokers refuse the producer. Some records may have been appended.
         """
         producer = await self._running_producer()
@@ -50,23 +49,28 @@ class IndependentAppends(ProducerOwner):
             self._producer = None
             await producer.drop()
         outcomes: list[AppendOutcome] = [LogUnavailable("not sent")] * len(records)
+        refused: list[int] = []
         for batch, outcome in zip(batches, sent, strict=True):
             if len(batch.indexes) > 1 and _is_refused(outcome):
-                await self._append_singly(records, batch.indexes, outcomes)
+                refused += batch.indexes
                 continue
             for number, index in enumerate(batch.indexes):
                 outcomes[index] = _outcome(batch, outcome, number)
+        await self._append_singly(records, refused, outcomes)
         return outcomes
 
     async def _append_singly(
         self, records: Sequence[Record], indexes: Sequence[int], outcomes: list[AppendOutcome]
     ) -> None:
-        """Append records of one partition one by one, and set their outcomes.
+        """Append records one by one, and set their outcomes.
 
         After an outage the remaining records keep `LogUnavailable`: the caller appends them again.
         """
         for index in indexes:
-            (outcomes[index],) = await self.append([records[index]])
+            try:
+                (outcomes[index],) = await self.append([records[index]])
+            except LogUnavailable as outage:
+                outcomes[index] = outage
             if isinstance(outcomes[index], LogUnavailable):
                 return
 
