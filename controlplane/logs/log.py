@@ -199,7 +199,10 @@ class HasWriterLock(Protocol):
     """A log that several processes can write, but only one as its control plane."""
 
     def writer_lock(self) -> AbstractContextManager[None]:
-        """Hold the lock of the control plane. Raises `LogNotUsable` if another process holds it."""
+        """Hold the lock of the control plane.
+
+        Raises `LogNotUsable` if another process holds it, or if this user may not take it.
+        """
         ...
 
 

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import sqlite3
-import subprocess
-import sys
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +13,11 @@ import pytest
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, cluster_id, upgrade
-from tests.jars import ROOT
 from tests.logs.contract import make_topics, record
 from tests.logs.embedded_entries import read_all
 from tests.logs.folder import everything_below, names
 from tests.logs.reading_contract import SAMPLE, by_position, entries_of, everything
+from tests.logs.unprivileged_process import output_of_unprivileged_process
 
 
 async def make_log(path: Path) -> None:
@@ -156,12 +154,6 @@ async def test_an_end_below_its_entries_refuses_appends(tmp_path: Path) -> None:
     await log.close()
     sql(path, """UPDATE partition SET "end" = 8 WHERE topic = 'config'""")
     assert await read_all(path) == by_position(SAMPLE)
-
-
-def output_of_unprivileged_process(path: Path, how: str) -> str:
-    """Output of an unprivileged process that opens a log."""
-    command = [sys.executable, "-m", "tests.logs.unprivileged_process", str(path), how]
-    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,21 @@
 """Lock of the one control plane of an embedded log; a crash releases it."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from controlplane import ControlPlane
 from controlplane.logs.log import LogNotUsable
+from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import call, refusal, shell
+from tests.logs.unprivileged_process import output_of_unprivileged_process
 
 HOLDING = """
 import sys, time
@@ -20,6 +25,16 @@ with writer_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
+
+
+def make_shared_log(path: Path) -> None:
+    """Create a log that every user may write."""
+
+    async def make() -> None:
+        await (await SqliteLog.open(path)).close()
+
+    asyncio.run(make())
+    path.chmod(0o666)
 
 
 def test_another_process_is_refused(tmp_path: Path) -> None:
@@ -70,6 +85,27 @@ def test_a_link_in_place_of_the_companion_is_not_followed(tmp_path: Path) -> Non
     with symbolic, writer_lock(tmp_path / "state.db"):
         pass
     assert (tmp_path / "victim").read_text() == "victim"
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["companion", "folder"])
+def test_a_writer_without_access_to_the_companion_is_refused(*, is_there: bool) -> None:
+    """A user who may write the log, but cannot lock it, is refused; a reader is not."""
+    with TemporaryDirectory() as name:
+        folder, path = Path(name), Path(name, "state.db")
+        make_shared_log(path)
+        with closing(sqlite3.connect(path)) as connection:
+            # While this connection is open, other users need not create `-wal` and `-shm`.
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if is_there:
+                Path(f"{path}-writer").touch(0o000)
+            folder.chmod(0o755 if is_there else 0o555)
+            sentence = output_of_unprivileged_process(path, "writing")
+            assert sentence == (
+                f"The lock file {path}-writer cannot be opened (Permission denied): "
+                "check the access rights of the file and its directory"
+            )
+            assert output_of_unprivileged_process(path, "reading") == ""
+            folder.chmod(0o700)
 
 
 def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:

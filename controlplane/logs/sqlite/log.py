@@ -174,8 +174,12 @@ class SqliteLog:
         await self._watch.until_claimed(epoch)
 
     def writer_lock(self) -> AbstractContextManager[None]:
-        """Hold the lock of the control plane. Raises `LogNotUsable` if another process holds it."""
-        return writer_lock(self.path)
+        """Hold the lock of the control plane.
+
+        Raises:
+            LogNotUsable: another process holds it, or this user may write the log, but not lock it.
+        """
+        return writer_lock(self.path, read_only=self._writer is None)
 
     async def close(self) -> None:
         """Finish pending requests, then close the file. A second call does nothing."""

@@ -31,15 +31,15 @@ class LogHeld(LogNotUsable):
 
 
 @contextmanager
-def writer_lock(path: Path) -> Iterator[None]:
+def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     """Hold the lock of the log at a path, against this process and all others.
 
-    If the companion cannot be created or opened (no folder, no rights), nothing is locked. The
-    caller then usually fails to open the log, too, and that error reports the reason.
+    Nothing is locked if the folder is missing, or if its file system has no locks. The same holds
+    for a `read_only` log whose companion this user may not create or open.
 
     Raises:
         LogHeld: another process holds the lock.
-        LogNotUsable: the companion is a symbolic link.
+        LogNotUsable: the companion is a symbolic link, or this user may not create or open it.
     """
     companion = path.absolute().with_name(path.name + SUFFIX)
     try:
@@ -47,6 +47,12 @@ def writer_lock(path: Path) -> Iterator[None]:
     except OSError as failure:
         if failure.errno == errno.ELOOP:
             raise LogNotUsable(f"{path}{SUFFIX} is a symbolic link: remove it") from None
+        if isinstance(failure, PermissionError) and not read_only:
+            # A user who may write the log must not write beside its control plane.
+            raise LogNotUsable(
+                f"The lock file {path}{SUFFIX} cannot be opened ({failure.strerror}): "
+                "check the access rights of the file and its directory"
+            ) from failure
         yield
         return
     try:
