@@ -1,6 +1,7 @@
 """Lock of the one control plane of an embedded log; a crash releases it."""
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from controlplane.logs.log import LogNotUsable
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import call, refusal, shell
+from tests.file_modes import modes
 from tests.logs.unprivileged_process import output_of_unprivileged_process
 
 HOLDING = """
@@ -106,6 +108,37 @@ def test_a_writer_without_access_to_the_companion_is_refused(*, is_there: bool) 
             )
             assert output_of_unprivileged_process(path, "reading") == ""
             folder.chmod(0o700)
+
+
+def test_the_companion_has_the_mode_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The companion has the mode of new files for any umask, so that other users can lock it."""
+    monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "0666")
+    path = tmp_path / "state.db"
+    before = os.umask(0o077)
+    try:
+        with writer_lock(path):
+            assert modes(tmp_path) == {"state.db-writer": 0o666}
+    finally:
+        os.umask(before)
+
+
+def test_a_companion_in_a_foreign_folder_stays() -> None:
+    """A user who cannot remove the companion still holds and releases the lock without an error."""
+    with TemporaryDirectory() as name:
+        folder, path = Path(name), Path(name, "state.db")
+        make_shared_log(path)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            companion = Path(f"{path}-writer")
+            companion.touch()
+            companion.chmod(0o666)
+            folder.chmod(0o555)
+            assert output_of_unprivileged_process(path, "writing") == ""
+            folder.chmod(0o700)
+            with writer_lock(path):
+                pass
 
 
 def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(FileNotFoundError):
+        # A companion that this user may not remove does no harm: only its lock counts.
+        with suppress(FileNotFoundError, PermissionError):
             companion.unlink()  # before the release: afterwards another process may hold it
         os.close(lock_descriptor)
 
@@ -78,6 +79,9 @@ def _open_locked(companion: Path, path: Path) -> int:
             os.close(descriptor)
             raise LogHeld(path, process) from None
         if _is_at(companion, descriptor):
+            # Users who may write the log can also lock it, whatever the umask.
+            with suppress(PermissionError):  # the companion of a killed process of another user
+                os.fchmod(descriptor, file_mode())
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
             return descriptor
