@@ -17,6 +17,7 @@ from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
 from tests.kafka.claimed_logs import ID, T0, committed, keys, opened, put
 from tests.kafka.producer import NewTopic, admin
 from tests.kafka.real_kafka import SASL, USERS, Broker
+from tests.logs.reading_contract import entries_of
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -123,6 +124,31 @@ async def test_a_rival_is_not_fenced_by_a_renewed_producer(
         await log.append([put(topic, "zombie")], epoch)
     await rival.append([put(topic, "rival")], claimed[0])
     assert await keys(rival, topic) == ["rival"]
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_ends_decide_a_cancelled_transaction(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, claimed: bool
+) -> None:
+    """After a cancelled append, `ends` waits until its transaction is committed."""
+    epoch = await log.claim() if claimed else None
+    batch = [put(topic, "a"), put(topic, "b", 1)]
+    await log.append(batch, epoch)
+    committing, commit = asyncio.Event(), AIOKafkaProducer.commit_transaction
+
+    async def slow_commit(producer: AIOKafkaProducer) -> None:
+        committing.set()
+        await asyncio.sleep(0.2)
+        await commit(producer)
+
+    monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", slow_commit)
+    appending = asyncio.create_task(log.append(batch, epoch))
+    await committing.wait()
+    appending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await appending
+    ends = await log.ends([topic])
+    assert len(await entries_of(log.read([topic], stop=ends))) == 4
 
 
 async def test_check_writable_detects_another_claim(

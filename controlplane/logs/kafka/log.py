@@ -90,6 +90,8 @@ class KafkaLog(KafkaReader):
         self._own_ends: dict[str, dict[int, int]] = {}
         """Offset after the last record that this object has appended, by topic and partition."""
         self._appending: set[asyncio.Task[list[Position]]] = set()
+        self._abandoned: set[asyncio.Task[list[Position]]] = set()
+        """Appends under way whose caller was cancelled."""
 
     @classmethod
     async def connect(
@@ -212,7 +214,7 @@ class KafkaLog(KafkaReader):
             task = asyncio.create_task(self._append_beside(records))
             self._appending.add(task)
             task.add_done_callback(self._appended)
-            return await asyncio.shield(task)
+            return await self._result_of(task)
         except LogError:
             # The cache may be the reason: a topic may have been deleted or recreated.
             self._partitions.clear()
@@ -266,8 +268,17 @@ class KafkaLog(KafkaReader):
             "the brokers abort each transaction before its commit: look into their logs"
         )
 
+    async def _result_of(self, task: "asyncio.Task[list[Position]]") -> list[Position]:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                self._abandoned.add(task)
+            raise
+
     def _appended(self, task: "asyncio.Task[list[Position]]") -> None:
         self._appending.discard(task)
+        self._abandoned.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved here: the caller may have gone
 
@@ -289,6 +300,16 @@ class KafkaLog(KafkaReader):
             partition_in(range(self._partitions[topic]), topic, partition)
 
     async def _wait_for_decisions(self) -> None:
+        """Wait until every append whose caller has gone is decided.
+
+        Raises:
+            LogUnavailable: one is still undecided after `append_timeout_ms`.
+        """
+        if self._abandoned:
+            timeout_s = self._settings.writing.append_timeout_ms / 1_000
+            _, unknown = await asyncio.wait([*self._abandoned], timeout=timeout_s)
+            if unknown:
+                raise LogUnavailable("the outcome of an append is not known yet: try again")
         await self._claimed.decided()
         await self._beside.decided()
         await self._idempotent.decided()
