@@ -43,7 +43,7 @@ from replay.archive.manifest import (
     encoded,
     read_chain,
 )
-from replay.archive.merges.replaced_manifests import packed
+from replay.archive.merges.replaced_manifests import merged_manifests, packed
 from replay.archive.merges.retention import PlanMaker, RecordRemoval, segments_before
 from replay.archive.merges.segment_groups import groups
 from replay.archive.readings.archived_readings import ArchivedReadings, spans
@@ -256,7 +256,7 @@ class Merger:
         return max(monotonic() - running_s, time() - begun_s)
 
     def _commit(self, writer: str, rewrite: _Rewrite) -> Chain:
-        """Append the manifest to the present chain, and return the chain with it."""
+        """Append the manifest to the present chain, and return the chain after it."""
         chain, name = self.cluster.chain, self.cluster.name
         for _ in range(ATTEMPTS):
             if self._elapsed_s > LONGEST_S:
@@ -266,7 +266,7 @@ class Merger:
                 )
             made = self._manifest_written(writer, chain, rewrite)
             chain = read_chain(self._store, name)
-            if made is not None and chain.manifests[0] == made:
+            if made is not None and self._counts(made, chain):
                 return chain
             if made is not None:  # it took the name of a manifest that another merge has removed
                 self._store.remove(layout.manifest(name, made.number))
@@ -276,6 +276,10 @@ class Merger:
                     "changed nothing and removed its files"
                 )
         raise ArchiveBusy(f"others keep appending to the archive of {name}: merge it later")
+
+    def _counts(self, made: Manifest, chain: Chain) -> bool:
+        """True if a written manifest belongs to a chain; another merge may have replaced it."""
+        return chain.manifests[0] == made or made in merged_manifests(self._store, chain)
 
     def _manifest_written(self, writer: str, chain: Chain, rewrite: _Rewrite) -> Manifest | None:
         """Append the manifest to a chain; return None if another process has changed it."""
@@ -337,10 +341,16 @@ class Merger:
         return Retention(self._retention.cut_ms, self._retention.age_ms, tuple(rewrite.expired))
 
     def _discard(self, writer: str) -> None:
-        """Remove the files of this merge that do not count; no other writer can name them."""
+        """Remove the files of this merge that no manifest names; no other writer can name them.
+
+        The manifest of this merge may count, and another merge may have replaced it.
+        """
         with suppress(ReplayError):  # if the store fails, the first error is the one to report
             chain = read_chain(self._store, self.cluster.name)
             named = {file.file for file in chain.files}
+            if chain.base != self.cluster.chain.base:
+                for manifest in merged_manifests(self._store, chain):
+                    named |= {file.file for file in manifest.files}
             for file in self._store.walk(layout.folder(self.cluster.name)):
                 if writer in file and file not in named:
                     self._store.remove(file)

@@ -8,6 +8,7 @@ import pytest
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
+from replay.archive.manifest import Chain, read_chain
 from replay.archive.merges.merge import Merger
 from replay.archive.merges.unnamed_files import Removal, remove_replaced
 from replay.archive.stores.store import ArchiveStore
@@ -95,6 +96,35 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
         second.run(others_are_faster)
     assert after.items() >= held(store).items()
     assert sound_records(store) == len(ENTRIES)
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_merge_that_is_merged_again_keeps_its_files(
+    store: ArchiveStore, monkeypatch: pytest.MonkeyPatch, *, is_interrupted: bool
+) -> None:
+    """Another merge replaces the manifest before its writer, which may be interrupted, sees it.
+
+    The slower merge counts: replaced manifests name its file of manifests.
+    """
+    monkeypatch.setattr("replay.archive.merges.replaced_manifests.FILE_BYTES", 0)
+    slow = Merger(store, NAME, LARGER)
+    pausing = pytest.MonkeyPatch()
+
+    def after_another_merge(paused: ArchiveStore, name: str) -> Chain:
+        pausing.undo()
+        next_config(store)[0].commit()
+        merge(store)
+        if is_interrupted:
+            raise KeyboardInterrupt
+        return read_chain(paused, name)
+
+    pausing.setattr("replay.archive.merges.merge.read_chain", after_another_merge)
+    if is_interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            slow.run()
+    else:
+        assert slow.run().head == read_chain(store, NAME).head
+    assert sound_records(store) == 61
 
 
 @IN_A_FOLDER
