@@ -16,8 +16,15 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from replay.archive import layout
-from replay.archive.integrity import read_whole
-from replay.archive.manifest import Chain, Manifest, StoredFile, check_link, decoded
+from replay.archive.integrity import differing, read_whole
+from replay.archive.manifest import (
+    Chain,
+    Manifest,
+    StoredFile,
+    check_link,
+    decoded,
+    read_chain,
+)
 from replay.archive.segments.segment_files import EncodedFile
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.store import ArchiveStore
@@ -84,12 +91,19 @@ def replaced_files(store: ArchiveStore, chain: Chain) -> Iterator[ReplacedFile]:
     """Read the replaced manifests file by file, the latest file first, and check the chain.
 
     Raises:
+        ArchiveBusy: a merge has removed a file since the chain was read.
         ArchiveCorrupt: a file is missing or altered, or its manifests do not form the chain.
     """
     following = chain.manifests[0] if chain.manifests else None
     while following is not None and following.merge is not UNSET:
         stored = following.merge.replaced
-        manifests = _manifests_in(store, following.cluster, stored)
+        try:
+            manifests = _manifests_in(store, following.cluster, stored)
+        except ArchiveBusy:
+            # Only a replaced manifest names an earlier file. So without another merge, it counts.
+            if read_chain(store, following.cluster).base == chain.base:
+                raise differing(stored, "is missing") from None
+            raise
         if manifests[-1].sha256 != following.previous:
             raise ArchiveCorrupt(
                 f"{stored.file} does not end with the manifest before "
@@ -103,6 +117,7 @@ def merged_manifests(store: ArchiveStore, chain: Chain) -> Iterator[Manifest]:
     """Manifests that merges have replaced.
 
     Raises:
+        ArchiveBusy: as `replaced_files`.
         ArchiveCorrupt: as `replaced_files`.
     """
     for file in replaced_files(store, chain):

@@ -23,7 +23,7 @@ from tests.conftest import PROVE
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, cluster_in, replayed
 from tests.replay.archive.history_crashes import first_of
-from tests.replay.archive.merges import KIP, looks, merged
+from tests.replay.archive.merges import KIP, looks, merged, next_config
 from tests.replay.archive.test_damage import altered, manifest_altered, missing, segment
 from tests.replay.cli.replay_calls import call, content, refusal
 from tests.tidy.source import ROOT
@@ -245,6 +245,20 @@ def test_replaced_manifests_are_verified(small: Path) -> None:
     whole[len(whole) // 2] ^= 1
     packed.write_bytes(whole)
     assert f"{packed.name} was altered" in refusal(call("verify", small))
+    assert call("state", small).code == 0
+
+
+def test_an_earlier_missing_file_of_replaced_manifests_is_named(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`verify` names a missing file that only a replaced manifest names, and says to restore it."""
+    monkeypatch.setattr("replay.archive.merges.replaced_manifests.FILE_BYTES", 0)
+    merged(small)
+    next_config(FolderStore(str(small)))[0].commit()
+    merged(small)
+    first, _ = sorted((small / f"cluster={NAME}" / "_manifest").glob("replaced-*.tar.zst"))
+    first.unlink()
+    assert f"{first.name} is missing: restore it" in refusal(call("verify", small))
     assert call("state", small).code == 0
 
 

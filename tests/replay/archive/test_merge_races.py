@@ -10,6 +10,7 @@ from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
 from replay.archive.manifest import Chain, read_chain
 from replay.archive.merges.merge import Merger
+from replay.archive.merges.merge_proof import merged_records
 from replay.archive.merges.unnamed_files import Removal, remove_replaced
 from replay.archive.stores.store import ArchiveStore
 from replay.archive.verification import verified
@@ -182,6 +183,19 @@ def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: Archi
             reader.states(plan, KIP)
     again = LocalEngine(checked(open_cluster(store, NAME)), local.options)
     assert again.states(again.plan(None, KIP), KIP) == expected
+
+
+@IN_A_FOLDER
+def test_a_reader_of_replaced_manifests_says_that_the_archive_was_merged(
+    store: ArchiveStore,
+) -> None:
+    """A merge has replaced the file of replaced manifests since the archive was opened."""
+    merge(store)
+    opened = open_cluster(store, NAME)
+    next_config(store)[0].commit()
+    merge(store)
+    with pytest.raises(ArchiveBusy, match="fleet-1 was opened: run the command again"):
+        merged_records(opened)
 
 
 @IN_A_FOLDER
