@@ -95,7 +95,7 @@ class _Rewrite(NamedTuple):
 
 
 class Merger:
-    """Merges the archive of one cluster; `work` estimates the amount of work that `run` reports.
+    """Merges the archive of one cluster; `work` is the amount of work that `run` reports.
 
     With `retention`, records that are superseded at its cut are left out of the merged segments.
 
@@ -129,20 +129,18 @@ class Merger:
 
     @property
     def work(self) -> int:
-        """Compressed bytes of the segments to merge or to thin.
+        """Compressed bytes of the segments that `run` may merge or thin.
 
-        `run` reports them as progress. With a retention they are an estimate: a partition without
-        superseded records is not thinned.
+        `run` reports each of them once, also those that stay because no record is superseded.
 
         Raises:
             ArchiveCorrupt: the segment in which the cut of a retention lies is missing or damaged.
         """
-        total = 0
-        for place, part in self.cluster.parts.items():
-            old = self._before_cut(place)
-            grouped = self._groups(part.segments[len(old) :])
-            total += sum(segment.stored.bytes for group in (old, *grouped) for segment in group)
-        return total
+        return sum(
+            segment.stored.bytes
+            for place in self.cluster.parts
+            for segment in self._candidates(place)
+        )
 
     def run(self, advance: Advance = lambda _: None) -> MergeResult:
         """Merge, and return the numbers; `unnamed_files.remove_replaced` removes the originals.
@@ -171,6 +169,15 @@ class Merger:
             return ()
         return segments_before(self.cluster, place, self._retention.end_of(place))
 
+    def _candidates(self, place: PartitionId) -> Iterator[Segment]:
+        """Segments of a partition that the merge may thin or join, each once."""
+        segments, old = self.cluster.parts[place].segments, self._before_cut(place)
+        # The groups begin after the cut, or at the first segment if no record is superseded.
+        starts = {0, len(old)}
+        grouped = (group for start in starts for group in self._groups(segments[start:]))
+        files = {segment.stored.file for group in (old, *grouped) for segment in group}
+        return (segment for segment in segments if segment.stored.file in files)
+
     def _groups(self, segments: Sequence[Segment]) -> list[Sequence[Segment]]:
         return list(groups(segments, self._fresh, self._sizes))
 
@@ -185,6 +192,9 @@ class Merger:
                 rewrite.replacement.update({segment.stored.file: () for segment in group})
                 written = self._merged_segments(target, place, group, advance)
                 rewrite.replacement[group[0].stored.file] = written
+            for segment in self._candidates(place):
+                if segment.stored.file not in rewrite.replacement:  # it stays as it is
+                    advance(segment.stored.bytes)
         return rewrite
 
     def _thinned(

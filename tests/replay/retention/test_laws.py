@@ -4,6 +4,7 @@ A retention removes superseded records: no state at or after its cut (a time) de
 """
 
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -14,12 +15,15 @@ from controlplane.core.entry import Entry
 from controlplane.core.moments import time_text
 from controlplane.core.order import rank_entries, time_limit
 from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.merges.merge import Merger
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.engine.plans.moment_cut import ends_within
+from replay.engine.plans.retention_plan import older_than
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archive.archives import capture, cluster_in, lasting_days, log_of
+from tests.replay.archive.archives import NAME, capture, cluster_in, lasting_days, log_of
 from tests.replay.archive.merges import LARGER, looks, merged
 from tests.replay.retention.retention_archives import answers_from, doubts_at, retained, states_at
 
@@ -121,6 +125,24 @@ def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> Non
         assert answers_from(after, cut_ms) == answers_from(before, cut_ms)
         for moment in (None, str(cut_ms), str(cut_ms + 1)):
             assert states_at(after, moment) == states_at(before, moment)
+
+
+def test_progress_adds_up_to_the_announced_work(tmp_path: Path) -> None:
+    """A merge reports its work without and with a cut, also if nothing before the cut may go."""
+    log = recorded_entries("aborted-3.9")
+    looks(tmp_path / "archive", log[: len(log) // 2], 3)
+    merged(tmp_path / "archive")
+    capture(tmp_path / "archive", log_of(log))
+    cuts_ms = [entry.timestamp for entry in log[::10]]
+    expired = []
+    for at, retention in enumerate([None, *(older_than(0, cut_ms) for cut_ms in cuts_ms)]):
+        copy = copytree(tmp_path / "archive", tmp_path / str(at))
+        merger = Merger(FolderStore(str(copy)), NAME, LARGER, retention)
+        announced = merger.work
+        reported: list[int] = []
+        expired.append(bool(merger.run(reported.append).expired))
+        assert sum(reported) == announced > 0
+    assert {*expired[1:]} == {False, True}
 
 
 def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
