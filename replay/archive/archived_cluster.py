@@ -1,5 +1,6 @@
 """View of a cluster's archive: its partitions, their segments and gaps."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -122,7 +123,8 @@ def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:
     """Collect the partitions that the manifests describe.
 
     Raises:
-        ArchiveCorrupt: ranges overlap, or a partition is missing.
+        ArchiveCorrupt: ranges overlap, a segment begins or ends at an offset that was not read, or
+            a partition is missing.
     """
     reaches: dict[PartitionId, list[ReadRange]] = defaultdict(list)
     segments: dict[PartitionId, list[Segment]] = defaultdict(list)
@@ -159,13 +161,17 @@ def _part(reaches: list[ReadRange], segments: list[Segment]) -> ArchivedPartitio
     for earlier, later in pairwise(segments):
         if later.start < earlier.end:
             raise _overlap(later.topic, later.partition, range(later.start, earlier.end))
-    start, end = reaches[0].start, reaches[-1].end
-    for segment in segments[:1] + segments[-1:]:
-        if segment.start < start or segment.end > end:
-            raise ArchiveCorrupt(
-                f"{segment.stored.file} holds offsets that no manifest says were read: restore it"
-            )
-    return ArchivedPartition(start, end, tuple(segments), tuple(gaps))
+    starts = [reach.start for reach in reaches]
+    for segment in segments:
+        # A merged segment may extend over a gap, but its first and last offset were read.
+        for offset in (segment.start, segment.end - 1):
+            at = bisect_right(starts, offset) - 1
+            if at < 0 or offset >= reaches[at].end:
+                raise ArchiveCorrupt(
+                    f"{segment.stored.file} holds offsets that no manifest says were read: "
+                    "restore it"
+                )
+    return ArchivedPartition(starts[0], reaches[-1].end, tuple(segments), tuple(gaps))
 
 
 def _overlap(topic: str, partition: int, twice: range) -> ArchiveCorrupt:

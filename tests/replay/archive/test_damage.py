@@ -148,6 +148,18 @@ def archived_twice(folder: Path) -> None:
     path.write_bytes(msgspec.json.encode(document))
 
 
+def archived_in_a_gap(folder: Path) -> None:
+    """Let the last manifest say that it read from the start of its last config segment only."""
+    path = manifest(folder, 2)
+    document = msgspec.json.decode(path.read_bytes())
+    places = document["reaches"], document["segments"]
+    (reach,), segments = (
+        [each for each in place if each["topic"] == "connect-configs"] for place in places
+    )
+    reach["start"] = segments[-1]["start"]
+    path.write_bytes(msgspec.json.encode(document))
+
+
 def names_a_file_elsewhere(folder: Path) -> None:
     """Let the last manifest name a file outside of the archive."""
     path = manifest(folder, 2)
@@ -167,6 +179,7 @@ SEEN_BY_BOTH: list[tuple[Damage, str]] = [
     (manifest_torn, "0000000002.json is no manifest"),
     (from_the_future, "has format 99"),
     (archived_twice, "are archived twice"),
+    (archived_in_a_gap, "holds offsets that no manifest says were read"),
     (names_a_file_elsewhere, "names a file elsewhere"),
 ]
 
