@@ -207,7 +207,8 @@ def _config_part(state: ClusterState, undo: _Undo) -> UndoPart | None:
     if present is None:
         return CreateConnector(name, config, _initial_state(undo))
     # Foreign writers omit the name; a missing name alone is no reason to write the config.
-    is_back = dict(present) in (dict(undo.command.config), config)
+    past_configs = (frozen(dict(past)) for past in (undo.command.config, config))
+    is_back = frozen(dict(present)) in past_configs
     return None if is_back else PutConfig(name, config)
 
 

@@ -32,7 +32,7 @@ ACTIVITY = list(reversed(TARGETS))
 """Target states, ordered by the activity of a connector."""
 
 
-def made(**properties: str) -> tuple[str, str]:
+def made(**properties: Any) -> tuple[str, str]:
     """The config record of connector `a`, as a worker writes it."""
     config = {**PROPERTIES, "name": "a", **properties}
     return "connector-a", json.dumps({"properties": config}, separators=(",", ":"))
@@ -124,6 +124,14 @@ def test_a_missing_name_counts_as_unchanged() -> None:
 def test_a_config_comes_back() -> None:
     """Only the config is written if nothing else differs."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STARTED")) == {"put-config": [RECORD["old"]]}
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (["x"], "x"), ([0], [False])])
+def test_a_value_of_another_type_comes_back(old: Any, new: Any) -> None:
+    """Values of different types are different, as in Java, even if Python calls them equal."""
+    then, now = (life(made(x=value), "STARTED") for value in (old, new))
+    assert undone(now, then) == {"put-config": [" ".join(made(x=old))]}
+    assert undone(then, then) == {}
 
 
 def test_the_connector_stops_before_it_gets_its_old_config() -> None:
