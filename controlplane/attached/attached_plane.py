@@ -192,7 +192,7 @@ class AttachedPlane:
             if earlier is not None:
                 return earlier
             job = self._begin(request)
-        elif job.request.command != request.command:
+        elif not command_log.are_equal(job.request.command, request.command):
             return command_log.other_command(request)
         try:
             async with asyncio.timeout(self._patience_s):

@@ -285,7 +285,7 @@ class Controller:
             if answer is not None:
                 return answer
             job = self._begin(request, profile)
-        elif job.request.command != request.command:
+        elif not command_log.are_equal(job.request.command, request.command):
             return self._conflict(request)
         return await self._answer_of(job, profile or self._decider.context.profile)
 

@@ -1,5 +1,6 @@
 """Idempotency keys: a command runs once, whatever happens in between."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,7 @@ from controlplane.core.plugins import parse_catalogue
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.plane import Settings
+from controlplane.plane import Refusal, Settings
 from tests.controller.scene import COMMANDS, CONFIG, plane_on, written_texts
 from tests.laws.commands.execution import IMPATIENT
 from tests.laws.commands.storage import BreakingMemory, Outage
@@ -90,3 +91,18 @@ async def test_a_deletion_in_doubt_is_completed_under_its_key() -> None:
         await plane.execute(CreateConnector("orders", SOURCE))
     async with plane_on(log, settings, plugins=PLUGINS) as plane:
         assert views.connectors(plane.state) == ["orders"]
+
+
+async def test_a_key_is_of_one_command_of_equal_python_values() -> None:
+    """A partition `1` is not `true`, neither beside the running command nor after its end."""
+    altered, other = (
+        AlterOffsets("orders", (OffsetChange({"page": page}, {"row": 1}),)) for page in (1, True)
+    )
+    async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
+        await plane.execute(CREATE)
+        running = asyncio.create_task(plane.execute(altered, key="k"))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            with pytest.raises(Refusal, match="belongs to another command"):
+                await plane.execute(other, key="k")
+            assert await running == await plane.execute(altered, key="k")

@@ -55,3 +55,33 @@ def test_both_encoders_write_what_the_decoder_reads(text: str) -> None:
     record = CommandAccepted("id", 1, "ana", command)
     decoded = decode_command(*encode_command(record))
     assert decoded == CommandAccepted("id", 1, "ana", {**command, "list": list(command["list"])})
+
+
+ALIKE_IN_PYTHON = [
+    (OffsetChange({"p": 1}), OffsetChange({"p": True})),
+    (OffsetChange({"p": 1}), OffsetChange({"p": 1.0})),
+    (OffsetChange({"p": HALF}, {"o": [0]}), OffsetChange({"p": HALF}, {"o": [False]})),
+]
+
+
+@pytest.mark.parametrize(("first", "other"), ALIKE_IN_PYTHON)
+def test_commands_with_values_of_other_types_differ(
+    first: OffsetChange, other: OffsetChange
+) -> None:
+    """An id does not belong to a command whose JSON differs, even if Python's `==` is true."""
+    commands = [AlterOffsets("a", (change,)) for change in (first, other)]
+    assert commands[0] == commands[1]
+    request = CommandRequest(command=commands[0], command_id="id", at_ms=1)
+    draft = command_log.accepted("commands", request, None)
+    record = decode_command(draft.key, draft.value)
+    assert isinstance(record, CommandAccepted)
+    owned = [command_log.is_of(CommandTrace(record), command) for command in commands]
+    assert owned == [True, False]
+
+
+@pytest.mark.parametrize("text", ["", HALF])
+def test_the_order_of_keys_makes_no_other_command(text: str) -> None:
+    """Commands are equal if only the order of keys differs, also with the slow encoder."""
+    first, other = {"a": text, "b": 1}, {"b": 1, "a": text}
+    commands = [AlterOffsets("a", (OffsetChange(fields),)) for fields in (first, other)]
+    assert command_log.are_equal(*commands)

@@ -23,6 +23,7 @@ from controlplane.core.records import (
 
 _DECODER: msgspec.json.Decoder[CommandRecord] = msgspec.json.Decoder(CommandRecord)
 _ENCODER = msgspec.json.Encoder()
+_SORTING_ENCODER = msgspec.json.Encoder(order="deterministic")
 _VERSION = 1
 """Version of the format. New fields keep it; a change of meaning needs a new one."""
 
@@ -56,13 +57,18 @@ def _decoded(value: bytes) -> CommandRecord:
 
 def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
     """Encode a record of the command topic to key and value."""
-    key = record.command_id.encode("utf-8", "surrogatepass")
+    return record.command_id.encode("utf-8", "surrogatepass"), _encoded(record, _ENCODER)
+
+
+def _encoded(value: CommandRecord | AnyCommand, encoder: msgspec.json.Encoder) -> bytes:
+    """JSON of a record or a command; the encoder decides the order of keys."""
     try:
-        return key, _ENCODER.encode(record)
+        return encoder.encode(value)
     except UnicodeEncodeError:
         # msgspec cannot write half a surrogate pair; `json` writes it as an escape.
-        text = json.dumps(msgspec.to_builtins(record), separators=(",", ":"))
-        return key, text.encode("ascii")
+        sorts = encoder is _SORTING_ENCODER
+        text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), sort_keys=sorts)
+        return text.encode("ascii")
 
 
 # --- a request and its answer as records ----------------------------------------------------------
@@ -189,7 +195,13 @@ def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
     accepted = command_of(trace)
     if isinstance(command, RestoreConnector) and getattr(accepted, "moment", None) is None:
         command = msgspec.structs.replace(command, moment=None)  # earlier versions did not keep it
-    return accepted == command
+    return accepted is not None and are_equal(accepted, command)
+
+
+def are_equal(first: AnyCommand, other: AnyCommand) -> bool:
+    """True if two commands are equal as JSON, where 1, 1.0 and true differ."""
+    # `==` would call them equal; comparing members in Python would block the event loop for long.
+    return _encoded(first, _SORTING_ENCODER) == _encoded(other, _SORTING_ENCODER)
 
 
 def command_of(trace: CommandTrace) -> AnyCommand | None:
