@@ -5,10 +5,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controlplane.controller import CommandLimits, NotWritten
 from controlplane.core import views
+from controlplane.core.codec import encode_command
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -21,7 +23,8 @@ from controlplane.core.commands import (
 )
 from controlplane.core.plan import Step
 from controlplane.core.plugins import parse_catalogue
-from controlplane.core.records import Target
+from controlplane.core.records import CommandAccepted, CommandFinished, Target
+from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.plane import Refusal, Settings
@@ -106,3 +109,21 @@ async def test_a_key_is_of_one_command_of_equal_python_values() -> None:
             with pytest.raises(Refusal, match="belongs to another command"):
                 await plane.execute(other, key="k")
             assert await running == await plane.execute(altered, key="k")
+
+
+async def test_an_unusable_result_runs_no_second_time() -> None:
+    """The key of a command whose result a newer version wrote gets a failure, and runs nothing."""
+    log, command = MemoryLog(), StopConnector("orders")
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        await plane.execute(CREATE)
+        ended = {"ended": "failed", "reason": "of a newer version"}
+        for record in (
+            CommandAccepted("k", 1, "ana", msgspec.to_builtins(command)),
+            CommandFinished("k", 2, ended),
+        ):
+            await log.append([Record(COMMANDS, 0, 1, *encode_command(record))])
+        records = await written_texts(log, CONFIG, COMMANDS)
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        with pytest.raises(Refusal, match="The command k has ended"):
+            await plane.execute(command, key="k")
+    assert await written_texts(log, CONFIG, COMMANDS) == records

@@ -14,8 +14,8 @@ from controlplane.core.commands import (
     OffsetChange,
     PublishTasks,
 )
-from controlplane.core.plan import Draft, Plan, Step
-from controlplane.core.records import CommandAccepted, CommandTrace
+from controlplane.core.plan import Draft, Plan, Reason, Rejected, Step
+from controlplane.core.records import CommandAccepted, CommandFinished, CommandTrace
 
 HALF = "\ud801"
 """Half a surrogate pair: valid in Java's text, but not in UTF-8."""
@@ -85,3 +85,22 @@ def test_the_order_of_keys_makes_no_other_command(text: str) -> None:
     first, other = {"a": text, "b": 1}, {"b": 1, "a": text}
     commands = [AlterOffsets("a", (OffsetChange(fields),)) for fields in (first, other)]
     assert command_log.are_equal(*commands)
+
+
+UNUSABLE_RESULTS: list[dict[str, Any]] = [
+    {"ended": "failed", "reason": "of a newer version", "text": None},
+    {"ended": "failed"},
+    {"ended": "done", "message": 1},
+    {"ended": "done", "connector": 1},
+    {"ended": "done", "connector": {}},
+]
+
+
+@pytest.mark.parametrize("outcome", UNUSABLE_RESULTS)
+def test_a_result_of_a_newer_version_is_a_failure(outcome: dict[str, Any]) -> None:
+    """A command with an unusable result has ended: its key must not run it again."""
+    accepted = CommandAccepted("id", 1, "ana", {"command": "pause", "connector": "a"})
+    result = command_log.ended(CommandTrace(accepted, CommandFinished("id", 2, outcome)))
+    assert isinstance(result, Rejected)
+    assert result.reason is Reason.FAILED
+    assert "The command id has ended" in result.sentence

@@ -177,17 +177,36 @@ def _beginning(text: str, most: int) -> str:
 
 
 def ended(trace: CommandTrace) -> Outcome | Rejected | None:
-    """Result of a finished command; None while it is not finished."""
+    """Result of a finished command; None while it is not finished.
+
+    An unusable result of a newer version or another program becomes a failure. None would let a
+    repeated command run again.
+    """
     if trace.finished is None:
         return None
-    stored = dict(trace.finished.outcome)
+    try:
+        return _result(trace.finished.outcome, trace.accepted)
+    except msgspec.ValidationError:
+        text = _UNUSABLE_RESULT.format(trace.finished.command_id)
+        return Rejected(Reason.FAILED, text)
+
+
+def _result(outcome: Mapping[str, Any], accepted: CommandAccepted | None) -> Outcome | Rejected:
+    """Result of a command from its data; raises `ValidationError`."""
+    stored = dict(outcome)
     if stored.pop("ended", DONE) != DONE:
         return msgspec.convert(stored, Rejected)
-    connector = stored.get("connector")
-    if connector is not None and connector["config"] is None:  # equals the command's (`_answer`)
-        assert trace.accepted is not None
-        stored["connector"] = {**connector, "config": trace.accepted.command["config"]}
+    match stored.get("connector"):
+        case {"config": None, **others}:  # equals the command's (`_answer`)
+            assert accepted is not None
+            stored["connector"] = {**others, "config": accepted.command.get("config") or {}}
     return msgspec.convert(stored, Outcome)
+
+
+_UNUSABLE_RESULT = (
+    "The command {0} has ended, but this version cannot read its result, which a newer version or "
+    "another program wrote"
+)
 
 
 def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
