@@ -67,6 +67,13 @@ class Topics(msgspec.Struct, frozen=True):
                 return name
         return topic
 
+    def sees_aborted(self, topic: str, *, exactly_once: bool) -> bool:
+        """True if a worker sees aborted records of a topic.
+
+        A connector's own offsets topic is read with isolation level `read_committed` (KIP-618).
+        """
+        return not exactly_once and topic in msgspec.structs.astuple(self)
+
     @property
     def shared(self) -> tuple[str, str] | None:
         """Two fields with the same topic name; None: all four differ.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from controlplane.core import views
 from controlplane.core.entry import Batch, Entry, TopicPartition
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, Topics
 from controlplane.core.topics.source_partitions import plain_key_prefix
 from controlplane.core.views import OffsetView, SourceOffsetsView
 from controlplane.core.views.source_progress import (
@@ -26,8 +26,10 @@ class OffsetObserver:
     partitions (`core.order`). So it has no answer for a key in two partitions of a topic.
     """
 
-    def __init__(self, connector: str) -> None:
+    def __init__(self, connector: str, topics: Topics, *, exactly_once: bool) -> None:
         self._prefix = plain_key_prefix(connector)
+        self._topics = topics
+        self._exactly_once = exactly_once
         self._changes: dict[str, dict[TopicPartition, dict[OffsetKey, Entry]]] = {}
         """Changes by topic, then by partition; only of topics read from their first record."""
 
@@ -40,7 +42,9 @@ class OffsetObserver:
         partitions = self._changes.get(batch.topic)
         if partitions is not None:
             changes = partitions.setdefault((batch.topic, batch.partition), {})
-            note_changes(changes, batch.entries_under(self._prefix))
+            aborted = self._topics.sees_aborted(batch.topic, exactly_once=self._exactly_once)
+            entries = batch.entries_under(self._prefix)
+            note_changes(changes, (entry for entry in entries if aborted or not entry.aborted))
 
     def changes(self, topics: Iterable[str], offsets: Iterable[OffsetView]) -> LastChanges | None:
         """Return the last changes of offsets in these topics; None: the log must be searched."""

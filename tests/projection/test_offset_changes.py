@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from controlplane.projection.loader import load
 from controlplane.projection.offset_changes import OffsetObserver, read_source_progress
 from controlplane.projection.past_states import ends_now, read_offset_records
 from controlplane.projection.snapshot_writer import keep_snapshots
-from tests.core.logs import Pair, config, offsets, status
+from tests.core.logs import Pair, config, offsets, records, status
 from tests.laws.entries import NAMES, logs, profiles
 from tests.outages import Cable
 from tests.projection.loaded_state import state_of
@@ -77,14 +78,14 @@ async def progress(
     stop: Ends | None = None,
 ) -> list[SourceProgress]:
     """The progress by an observed load, which must equal that of a search of the log."""
-    observer = OffsetObserver(connector)
+    observer = OffsetObserver(connector, Topics(), exactly_once=exactly_once)
     fold = await load(log, profile, exactly_once=exactly_once, stop=stop, observer=observer)
     state = fold.snapshot()
     offsets_of = views.all_source_offsets(state, connector)
     observed = await read_source_progress(log, state, connector, offsets_of, observer)
-    records = await read_offset_records(log, state, connector)
+    searched = await read_offset_records(log, state, connector)
     topics = views.offsets_topics(state, connector)
-    assert observed == source_progress(offsets_of, topics, last_changes(records))
+    assert observed == source_progress(offsets_of, topics, last_changes(searched))
     return observed
 
 
@@ -158,6 +159,18 @@ async def test_the_topic_is_read_once(pairs: list[Pair], changed: list[int]) -> 
     log = await filled(offsets(*pairs))
     observed, reads = await observed_reads(log)
     assert (sorted(observed), reads) == (changed, 1)
+
+
+@pytest.mark.parametrize(("topic", "committed"), [(OFFSETS, 1), ("own", 0)])
+async def test_aborted_changes_count_if_the_worker_sees_them(topic: str, committed: int) -> None:
+    """The shown offset comes from the shown record, with and without exactly-once support."""
+    setting = OWN_TOPIC if topic == "own" else '{"properties":{}}'
+    written = records(topic, (KEY, '{"o":1}'), (KEY, '{"o":2}'))
+    written[1] = msgspec.structs.replace(written[1], aborted=True)
+    log = await filled(config(("connector-c", setting)), written)
+    for exactly_once, last in ((False, committed), (True, 0)):
+        (shown,) = await progress(log, "c", exactly_once=exactly_once)
+        assert (shown.offset.offset, shown.changed) == ({"o": last + 1}, written[last])
 
 
 async def test_a_topic_of_its_own_is_observed() -> None:

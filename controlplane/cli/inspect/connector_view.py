@@ -53,7 +53,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     Raises:
         InputRefused: the log has nothing about it.
     """
-    observer = OffsetObserver(name)
+    observer = OffsetObserver(name, source.topics, exactly_once=source.exactly_once)
     fold = await source.fold(profile, observer=observer)
     state = fold.snapshot()
     connectors = names(state)

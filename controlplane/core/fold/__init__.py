@@ -195,12 +195,8 @@ class Fold:
         return self.offsets[topic]
 
     def sees_aborted(self, topic: str) -> bool:
-        """True if the worker sees aborted records of a topic.
-
-        A connector's own offsets topic is read with isolation level `read_committed` (KIP-618).
-        """
-        is_folded = topic in self._parts or topic == self.topics.offsets
-        return is_folded and not self.exactly_once
+        """True if the worker sees aborted records of a topic."""
+        return self.topics.sees_aborted(topic, exactly_once=self.exactly_once)
 
     def _note_unreadable(self, position: Position, outcome: RecordFate) -> None:
         if self._unreadable_counts[position.topic] < UNREADABLE_KEPT:

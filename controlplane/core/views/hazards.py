@@ -116,13 +116,9 @@ class _OrderedLog(msgspec.Struct, frozen=True):
     def visible(self, topic: str) -> Iterator[Entry]:
         """Records of a topic that the worker sees."""
         entries = self.entries.get(topic, ())
-        if self.sees_aborted(topic):
+        if self.topics.sees_aborted(topic, exactly_once=self.exactly_once):
             return iter(entries)
         return (entry for entry in entries if not entry.aborted)
-
-    def sees_aborted(self, topic: str) -> bool:
-        """True if the worker sees aborted records of a topic, as in `Fold.sees_aborted`."""
-        return not self.exactly_once and topic in (*self._other_topics, self.topics.offsets)
 
     def offsets(self) -> Iterator[Entry]:
         """Records of all offsets topics that the worker sees."""

@@ -39,7 +39,7 @@ def source_progress(
 def last_changes(records: Iterable[Entry]) -> dict[OffsetKey, Entry]:
     """Return, per topic and key, the last record whose value differs from the one before it.
 
-    The records come in the order of the fold. Aborted records do not count.
+    `records` are those that the worker sees, in the order of the fold.
     """
     changes: dict[OffsetKey, Entry] = {}
     note_changes(changes, records)
@@ -51,7 +51,7 @@ def note_changes(changes: dict[OffsetKey, Entry], records: Iterable[Entry]) -> N
     for entry in records:
         key = entry.topic, entry.key
         last = changes.get(key)
-        if not entry.aborted and (last is None or last.value != entry.value):
+        if last is None or last.value != entry.value:
             changes[key] = entry
 
 

@@ -41,22 +41,16 @@ def test_partitions_are_in_the_order_of_a_worker(lines: int, orders: int, expect
         assert " ".join(order) == expected
 
 
-def entry(offset: int, value: bytes | None, *, aborted: bool = False) -> Entry:
+def entry(offset: int, value: bytes | None) -> Entry:
     """A record of one source partition."""
-    return Entry("offsets", 0, offset, offset, b"k", value, aborted=aborted)
+    return Entry("offsets", 0, offset, offset, b"k", value)
 
 
-def test_repeated_and_aborted_values_change_nothing() -> None:
-    """A record with the same value changes nothing; an aborted record does not count."""
-    records = [
-        entry(0, b"1"),
-        entry(1, b"2"),
-        entry(2, b"2"),
-        entry(3, b"9", aborted=True),
-        entry(4, b"2"),
-    ]
+def test_repeated_values_change_nothing() -> None:
+    """A record with the same value changes nothing; one after a tombstone does."""
+    records = [entry(0, b"1"), entry(1, b"2"), entry(2, b"2"), entry(3, b"2")]
     assert last_changes(records) == {("offsets", b"k"): records[1]}
-    records.append(entry(5, None))
-    records.append(entry(6, b"2"))
-    assert last_changes(records) == {("offsets", b"k"): records[6]}
+    records.append(entry(4, None))
+    records.append(entry(5, b"2"))
+    assert last_changes(records) == {("offsets", b"k"): records[5]}
     assert last_changes([]) == {}
