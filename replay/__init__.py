@@ -32,7 +32,7 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         clusters: only these clusters; by default all.
         spark: session in whose tasks clusters are folded; tables are then Spark data frames, and
             otherwise Arrow tables.
-        exactly_once: skip records of aborted transactions, as workers with exactly-once support do.
+        exactly_once: skip aborted configs and offsets, as workers with exactly-once support do.
         trust: do not compare the hashes of files.
         unreadable: for an unreadable cluster: `skip` leaves it out, `raise` ends the query.
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).

@@ -50,7 +50,7 @@ class FoldRequest(Protocol):
 
     @property
     def exactly_once(self) -> bool:
-        """True if the reader skips records of aborted transactions."""
+        """True if the reader skips aborted configs and offsets."""
         ...
 
 

@@ -37,8 +37,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """One record with its position.
 
     `timestamp` is in milliseconds since 1970 (-1: unknown). A `value` of None is a tombstone.
-    `aborted` marks a record of an aborted transaction. A worker without exactly-once support sees
-    it, because such a worker reads with isolation level `read_uncommitted`.
+    `aborted` marks a record of an aborted transaction (`Topics.sees_aborted`). A worker that reads
+    with isolation level `read_uncommitted` sees it.
     """
 
     topic: str

@@ -70,8 +70,12 @@ class Topics(msgspec.Struct, frozen=True):
     def sees_aborted(self, topic: str, *, exactly_once: bool) -> bool:
         """True if a worker sees aborted records of a topic.
 
-        A connector's own offsets topic is read with isolation level `read_committed` (KIP-618).
+        Exactly-once support sets `read_committed` for configs and offsets (KIP-618). Consumers of
+        connectors' own offsets topics always have this isolation level, those of statuses never.
+        Commands, which Kafka lacks, are read like configs.
         """
+        if topic == self.status:
+            return True
         return not exactly_once and topic in msgspec.structs.astuple(self)
 
     @property

@@ -49,7 +49,7 @@ class PastState(NamedTuple):
 class PastStates:
     """States of one log at past moments.
 
-    `exactly_once`: True if the workers read committed records only (KIP-618).
+    `exactly_once`: True if the workers skip aborted configs and offsets (KIP-618).
     """
 
     def __init__(

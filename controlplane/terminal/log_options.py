@@ -174,7 +174,7 @@ def exactly_once_option(command: Decorated) -> Decorated:
     return click.option(
         "--exactly-once",
         is_flag=True,
-        help="Act like a worker with exactly-once support: skip aborted records. "
+        help="Act like a worker with exactly-once support: skip aborted configs and offsets. "
         "[default: as `exactly.once.source.support` says]",
     )(command)
 

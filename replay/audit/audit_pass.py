@@ -35,7 +35,7 @@ class AuditSubject(NamedTuple):
     profile: Profile
     topics: Topics = Topics()
     exactly_once: bool = False
-    """True if workers run with exactly-once support and skip records of aborted transactions."""
+    """True if workers run with exactly-once support and skip aborted configs and offsets."""
     limits: Thresholds = Thresholds()
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""

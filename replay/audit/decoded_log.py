@@ -29,7 +29,7 @@ class ClusterLog(NamedTuple):
     profile: Profile
     topics: Topics = Topics()
     exactly_once: bool = False
-    """True if workers run with exactly-once support and skip records of aborted transactions."""
+    """True if workers run with exactly-once support and skip aborted configs and offsets."""
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     may_be_older: MayBeOlder = never_older

@@ -143,8 +143,9 @@ class LogEvidence:
 
     def _visible(self, topic: str) -> Iterator[EvidenceRecord]:
         profile = self.roll.newer
+        aborted = self.topics.sees_aborted(topic, exactly_once=self.exactly_once)
         for rank, entry in enumerate(self.entries):
-            if entry.topic == topic and not (entry.aborted and self.exactly_once):
+            if entry.topic == topic and (aborted or not entry.aborted):
                 content = _content(entry.value, profile)
                 yield EvidenceRecord(rank, entry, self._record(entry, profile), content)
 

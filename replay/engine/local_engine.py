@@ -41,7 +41,7 @@ class LocalOptions(NamedTuple):
     """Records that count, and files that may replace them."""
 
     exactly_once: bool = False
-    """Skip records of aborted transactions, as workers with exactly-once support do."""
+    """Skip aborted configs and offsets, as workers with exactly-once support do."""
     derived: bool = True
     """Allow snapshots and winners in place of the records they were made from."""
 

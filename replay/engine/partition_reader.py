@@ -121,6 +121,6 @@ class PartitionReader:
         ]
 
     def _sees_aborted(self, part: PartitionPlan) -> bool:
-        """Readers of a dedicated offsets topic never see aborted records (`Fold.sees_aborted`)."""
-        is_worker_topic = part.topic in (self._topics.offsets, self._topics.status)
-        return (is_worker_topic and not self._exactly_once) or not part.aborted
+        """True if the reader sees all rows of a partition (`Topics.sees_aborted`)."""
+        sees_aborted = self._topics.sees_aborted(part.topic, exactly_once=self._exactly_once)
+        return sees_aborted or not part.aborted

@@ -36,7 +36,7 @@ class ArchiveSource(msgspec.Struct, frozen=True, dict=True):
     trusted: bool = False
     """True if hashes of files are not compared."""
     exactly_once: bool = False
-    """Skip records of aborted transactions, as workers with exactly-once support do."""
+    """Skip aborted configs and offsets, as workers with exactly-once support do."""
     derived: bool = True
     """Allow snapshots and winners in place of the records they were made from."""
 

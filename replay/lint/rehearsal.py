@@ -42,7 +42,7 @@ def lint(
 
     Findings are ordered by connector, kind and records. A finding that appears while tombstones
     remain is not repeated for the time when they are gone. `exactly_once`: the workers do not see
-    records of aborted transactions.
+    aborted configs and offsets.
     """
     log, names = in_order(entries), topics or Topics()
 

@@ -2,10 +2,12 @@
 
 from itertools import combinations
 
+import msgspec
 import pytest
 
 from controlplane.core.state import SharedTopic, Topics, check_topics
 from controlplane.core.topic_names import is_legal
+from tests.core.logs import config, connector, offsets, read, report, status
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(Topics.__struct_fields__, 2)))
@@ -33,3 +35,17 @@ def test_valid_topic_names_are_accepted(name: str) -> None:
 def test_default_names_are_distinct() -> None:
     """The default topic names are distinct."""
     check_topics(Topics())
+
+
+def test_exactly_once_support_hides_no_aborted_status() -> None:
+    """Every worker obeys aborted statuses; exactly-once support hides aborted configs and offsets.
+
+    Kafka: `KafkaStatusBackingStore` sets no isolation level (edge 28 of docs/releases.md).
+    """
+    written = [*config(connector("a")), *offsets(("k", "1"))]
+    written += status(("status-connector-a", report("FAILED")))
+    aborted = [msgspec.structs.replace(entry, aborted=True) for entry in written]
+    state = read(aborted, exactly_once=True)
+    assert [*state.status.connectors] == ["a"]
+    assert not state.config.connectors
+    assert not state.offsets["connect-offsets"].values

@@ -31,7 +31,7 @@ class Case(NamedTuple):
     are of one topic. A batch never crosses the end of start-up. In a batch, an earlier record can
     keep a later one from being read. Empty: the worker reads each record alone."""
     exactly_once: bool = False
-    """The worker has exactly-once support enabled: all its consumers are `read_committed`."""
+    """The worker has exactly-once support enabled: configs and offsets are `read_committed`."""
 
     @property
     def visible_entries(self) -> tuple[Entry, ...]:
@@ -51,7 +51,8 @@ class Case(NamedTuple):
 
     def drops(self, entry: Entry) -> bool:
         """True if the topic's consumer drops the record."""
-        return entry.aborted and (self.exactly_once or entry.topic == OWN)
+        is_committed = self.exactly_once and entry.topic != TOPICS.status
+        return entry.aborted and (is_committed or entry.topic == OWN)
 
 
 def _cut(entries: tuple[Entry, ...], sizes: Iterator[int]) -> tuple[tuple[Entry, ...], ...]:

@@ -1,6 +1,7 @@
 """Edge cases that no store shows, as questions to other classes of Kafka (`Writing.java`)."""
 
 from collections.abc import Callable
+from itertools import product, starmap
 from typing import Any, NamedTuple
 
 from controlplane.core import views
@@ -52,25 +53,30 @@ def _fallback(owns: str) -> KafkaQuestion:
 
 FALLBACK = tuple(map(_fallback, CONFIGS))
 
-# --- 28: the isolation level of the config topic's consumer -------------------------------------
+# --- 28: the isolation level of the consumer of each topic --------------------------------------
 
 LEVELS = {"null": "read_uncommitted", "read_committed": "read_committed"}
 """Isolation level by the consumer's setting; without one it is Kafka's default."""
 
 
-def _isolation(support: str) -> KafkaQuestion:
+def _isolation(topic: str, support: str) -> KafkaQuestion:
     def kafka(answers: WrittenAnswers) -> str | None:
-        level = of_written("isolation", support)(answers)
+        level = of_written("isolation", f"{topic} {support}")(answers)
         return None if level is None else LEVELS[level]
 
     def ours(profile: Profile) -> str:
         worker = Fold(profile, exactly_once=support == "enabled")
-        return "read_uncommitted" if worker.sees_aborted(TOPICS.config) else "read_committed"
+        is_seen = worker.sees_aborted(getattr(TOPICS, topic))
+        return "read_uncommitted" if is_seen else "read_committed"
 
-    return KafkaQuestion(f"`exactly.once.source.support={support}`", kafka, ours)
+    return KafkaQuestion(f"{topic} topic, `exactly.once.source.support={support}`", kafka, ours)
 
 
-ISOLATION = tuple(map(_isolation, ("disabled", "preparing", "enabled")))
+ISOLATION = tuple(
+    starmap(
+        _isolation, product(("config", "offsets", "status"), ("disabled", "preparing", "enabled"))
+    )
+)
 
 # --- 30: who may write a status with `putSafe` --------------------------------------------------
 

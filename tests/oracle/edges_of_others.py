@@ -172,10 +172,11 @@ OTHER_EDGES = (
     ),
     Edge(
         28,
-        "`read_committed` holds only where exactly-once support is enabled.",
+        "`read_committed` needs exactly-once support, and never holds for statuses.",
         note="Exactly-once support exists from 3.3.0 on. Releases before 3.4 contact a broker "
         "before they set up the consumer, so this test omits them. The history "
-        "`aborted-3.9` shows the effect.",
+        "`aborted-3.9` shows the effect on configs and offsets. "
+        "`tests/kafka/test_aborted_statuses.py` asks real workers.",
         questions=ISOLATION,
     ),
     Edge(

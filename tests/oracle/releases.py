@@ -55,8 +55,8 @@ The columns:
 * **this project** – how the fold reads them with the profile of the release. *The same*: it agrees
   with Kafka's classes. A dash: not tested, or this project has no such function.
 
-The three edges with cases test other classes: `ConnectorOffsetBackingStore` (27), the consumer
-settings of `KafkaConfigBackingStore` (28) and `KafkaStatusBackingStore.CacheEntry` (30).
+The three edges with cases test other classes, or settings: `ConnectorOffsetBackingStore` (27), the
+consumer settings of the three stores (28) and `KafkaStatusBackingStore.CacheEntry` (30).
 
 `python -m tests.oracle.releases` writes this page, and a test keeps it current. Fates of a record:
 

@@ -37,8 +37,8 @@ UNREADABLE_KEPT = 1_000
 class Fold:
     """State of one worker while it reads: `apply` entries, then `snapshot()`.
 
-    - `exactly_once`: the worker runs with exactly-once support, so it does not see records of
-      aborted transactions (KIP-618).
+    - `exactly_once`: the worker runs with exactly-once support, so it does not see aborted configs
+      and offsets (`Topics.sees_aborted`).
     - `live`: start-up is over, so fates carry the listener calls by which Kafka's worker acts.
     - `trace`: the fold also keeps the position of each key's last record in the offsets topics and
       the command topic.

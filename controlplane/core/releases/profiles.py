@@ -117,7 +117,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- transactions -----------------------------------------------------------------------
     exactly_once_support: bool
-    """Workers may run with exactly-once support, which hides aborted records."""
+    """Workers may run with exactly-once support, which hides aborted configs and offsets."""
 
     # --- reading the offsets topics ---------------------------------------------------------
     offset_tombstone_removes: bool

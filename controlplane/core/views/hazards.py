@@ -64,7 +64,7 @@ def hazards(
 ) -> list[Hazard]:
     """Hazards of a log for a worker of this release, the worst first, then by position.
 
-    `exactly_once`: the worker does not see aborted transactions.
+    `exactly_once`: the worker does not see aborted configs and offsets.
     """
     ((_, listed),) = hazards_of_each(entries, [profile], topics=topics, exactly_once=exactly_once)
     return listed

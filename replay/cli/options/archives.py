@@ -223,7 +223,7 @@ _OPTIONS = (
     click.option(
         "--exactly-once",
         is_flag=True,
-        help="Read like workers with exactly-once support: skip aborted records.",
+        help="Read like workers with exactly-once support: skip aborted configs and offsets.",
     ),
     click.option("--trust", "trusting", is_flag=True, help="Skip the comparison of file hashes."),
 )

@@ -62,7 +62,7 @@ def _options() -> list[Callable[[Any], Any]]:
         click.option(
             "--exactly-once",
             is_flag=True,
-            help="Read like workers with exactly-once support: skip aborted records.",
+            help="Read like workers with exactly-once support: skip aborted configs and offsets.",
         ),
         *(
             click.option(

@@ -111,6 +111,18 @@ def test_a_connectors_own_topic_is_found(setting: str, encoding: str, tmp_path: 
     assert LocalEngine(not_captured_yet).own_topics([1]) == ["own"]
 
 
+@pytest.mark.parametrize("derived", [True, False])
+def test_every_reader_sees_aborted_statuses(tmp_path: Path, derived: bool) -> None:
+    """Statuses of aborted transactions count, also with exactly-once support."""
+    value = b'{"state":"FAILED","trace":null,"worker_id":"w","generation":1}'
+    key = b"status-connector-a"
+    log = [Entry("connect-status", 0, 0, 1, key, value, aborted=True)]
+    options = LocalOptions(exactly_once=True, derived=derived)
+    (state,) = replayed(archive(tmp_path, log), None, KIP, options)
+    assert [state] == served(log_of(log), None, KIP, exactly_once=True)
+    assert [*state.status.connectors] == ["a"]
+
+
 def spread(log: list[Entry]) -> list[Entry]:
     """Stretch a log over some days: each millisecond becomes a ninth of a day."""
     return [

@@ -133,9 +133,8 @@ class Explainer:
         self._log = log
         self._exactly_once = exactly_once
         statuses = (entry for entry in entries if entry.topic == topics.status)
-        visible = (entry for entry in statuses if not (exactly_once and entry.aborted))
         self._rivals: Mapping[tuple[str, int], TaskRivals] = {
-            (rivalry.connector, rivalry.task): rivalry for rivalry in task_rivals(visible, profile)
+            (rivalry.connector, rivalry.task): rivalry for rivalry in task_rivals(statuses, profile)
         }
         self._by_position = {entry.position: entry for entry in entries}
         fold = self._fold()

@@ -176,7 +176,7 @@ public final class Writing {
         return store.clusterState();
     }
 
-    // --- KafkaConfigBackingStore: the isolation level of its consumer ----------------------------
+    // --- the isolation level of each store's consumer --------------------------------------------
 
     private static Map<String, Object> isolation() throws Exception {
         Class<?> config = Fields.classNamed(RUNTIME + "distributed.DistributedConfig");
@@ -206,11 +206,28 @@ public final class Writing {
             Method setUp = store.getClass().getDeclaredMethod(
                 "setupAndCreateKafkaBasedLog", String.class, worker);
             setUp.setAccessible(true);
-            Object log = setUp.invoke(store, "config", settings);
-            Map<?, ?> consumer = (Map<?, ?>) Fields.get(log, "consumerConfigs");
-            answer.put(support, String.valueOf(consumer.get("isolation.level")));
+            answer.put("config " + support, level(setUp.invoke(store, "config", settings)));
+            answer.put("offsets " + support,
+                level(Fields.get(configured("KafkaOffsetBackingStore", settings), "offsetLog")));
+            answer.put("status " + support,
+                level(Fields.get(configured("KafkaStatusBackingStore", settings), "kafkaLog")));
         }
         return answer;
+    }
+
+    private static Object configured(String name, Object settings) throws Exception {
+        Class<?> type = Fields.classNamed(Stores.PACKAGE + name);
+        Object store = Stores.made(type);
+        Supplier<Object> clientId = () -> "oracle-";
+        Fields.set(store, "clientIdBase", clientId);
+        type.getMethod("configure", Fields.classNamed(RUNTIME + "WorkerConfig"))
+            .invoke(store, settings);
+        return store;
+    }
+
+    private static String level(Object log) {
+        Map<?, ?> consumer = (Map<?, ?>) Fields.get(log, "consumerConfigs");
+        return String.valueOf(consumer.get("isolation.level"));
     }
 
     // --- ConnectorOffsetBackingStore: what the connector's own topic lacks -----------------------
