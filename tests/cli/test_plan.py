@@ -158,6 +158,14 @@ def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
     assert plan("-o", "json", *request).json["refused"]["message"].startswith(message)
 
 
+def test_secrets_in_assumptions_are_hidden_from_people() -> None:
+    """An assumption hides the secret in a class that the config names."""
+    request = ("PUT", "/connectors/new/config", '{"connector.class":"password=s3cret"}')
+    result = plan("--trust-unknown-classes", *request)
+    assert "assumed: password=[hidden] exists and accepts this config" in result.out
+    assert "s3cret" not in result.out
+
+
 def test_connectors_of_installed_packages_are_known(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -189,6 +189,17 @@ def test_an_undo_with_yes_prints_its_assumptions(changed: ClusterCalls) -> None:
     assert "Warning: assumed: no task of orders commits offsets after the stop" in result.err
 
 
+def test_a_warning_hides_secrets(cluster: ClusterCalls) -> None:
+    """The warning about an assumption hides a secret in the name that it quotes."""
+    name = "password=hunter2"
+    cluster.create(name, initial_state="STOPPED")
+    offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
+    cluster.output("offsets", "alter", name, "-f", cluster.file("o.json", {"offsets": offsets}))
+    cluster.output("resume", name)
+    result = cluster.ask("undo", name, "--to", "config@0", "--offsets", "--yes")
+    assert "Warning: assumed: no task of password=[hidden] commits offsets" in result.err
+
+
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:
     """Tables shorten a long run of offsets; JSON has each."""
     offsets = [{"partition": {"filename": f"/{n}"}, "offset": {"position": 1}} for n in range(25)]

@@ -1,8 +1,15 @@
 """`offsets edit`, `alter` and `reset`: changes made in an editor, and questions before them."""
 
+from base64 import b64encode
+from pathlib import Path
+
 import pytest
 
-from tests.client.client_calls import PARTITION, ClusterCalls
+from controlplane.client.commands.plan_tables import print_plan, print_plans
+from controlplane.core.entry import Entry
+from tests.cli.command_calls import embedded
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from tests.core.logs import config, connector
 
 ALTER = ("offsets", "alter", "orders")
 
@@ -101,6 +108,40 @@ def test_a_dry_run_of_an_edit_writes_nothing(stopped: ClusterCalls) -> None:
     printed = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
     assert "orders would be altered: 1 record" in printed
     assert position(stopped) == 5
+
+
+BASE64_KEY = '["orders",{"password":"hunter2é"}]'.encode("utf-16-be")
+"""Key that a plan shows in Base64: workers read it, and it is no UTF-8."""
+
+
+def test_a_dry_run_hides_a_secret_in_base64(tmp_path: Path) -> None:
+    """The table of a dry run hides the secret in a key that is no UTF-8."""
+    state = ("target-state-orders", b'{"state":"PAUSED","state.v2":"STOPPED"}')
+    offset = Entry("connect-offsets", 0, 0, 0, BASE64_KEY, b'{"position":5}')
+    status = Entry("connect-status", 0, 0, 0, b"x", None)
+    entries = [*config(connector("orders", **SOURCE), state), offset, status]
+    log = ClusterCalls(str(embedded(tmp_path / "log.db", entries)), tmp_path)
+    printed = log.output("offsets", "reset", "orders", "--dry-run")
+    assert "[hidden]" in printed
+    assert b64encode(BASE64_KEY).decode()[-12:] not in printed
+
+
+def test_plans_hide_secrets_in_remote_records_and_assumptions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Tables of plans hide secrets in an action's records and in assumptions."""
+    encoded = {"base64": b64encode(b'{"password":"hunter2\xff"}').decode()}
+    records = [{"key": encoded, "value": None}, {"key": "k", "value": {"base64": "no Base64"}}]
+    action = {"action": "write-offsets", "records": records}
+    step = {"name": "write", "records": [], "action": action, "read_back": []}
+    plan = {"steps": [step], "assumed": ["password=hunter2 exists"]}
+    print_plan("one", plan)
+    print_plans("several", [("orders", plan), ("others", plan)])
+    printed = capsys.readouterr().out
+    assert "assumed: password=[hidden] exists" in printed
+    assert "assumed of others: password=[hidden] exists" in printed
+    assert printed.count("[hidden]") == 2 * 3
+    assert encoded["base64"][:12] not in printed
 
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])

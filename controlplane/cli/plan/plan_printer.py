@@ -10,7 +10,7 @@ from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.state import ClusterState
 from controlplane.core.text import value_text
 from controlplane.core.text.plan_text import amount, lines
-from controlplane.core.text.redaction import redacted_value
+from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import json_line
 from controlplane.core.topics.partitioner import draft_partition
@@ -40,7 +40,7 @@ def print_plan(title: str, forecast: Forecast, plan: Plan, answer: Answer | None
     for line in _effects(forecast):
         say(line)
     for sentence in forecast.assumed:
-        say(f"assumed: {sentence}")
+        say(f"assumed: {redacted_text(sentence)}")
 
 
 def _effects(forecast: Forecast) -> Iterator[str]:

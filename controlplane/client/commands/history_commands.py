@@ -23,6 +23,7 @@ from controlplane.client.commands.verbs import change_command, read_command
 from controlplane.client.connectors.selection import name_argument
 from controlplane.client.http.api import Api, connector
 from controlplane.core.moments import read_time_ms, time_text
+from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.number_options import WholeNumber
@@ -156,7 +157,7 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 def _warn(plan: Mapping[str, Any]) -> None:
     """Print the assumptions of a plan that is not shown."""
     for sentence in plan["assumed"]:
-        note(f"Warning: assumed: {sentence}")
+        note(f"Warning: assumed: {redacted_text(sentence)}")
 
 
 async def _print(result: ConnectorResult, output: str) -> None:

@@ -1,11 +1,13 @@
 """Tables of dry runs: the records and actions of one connector's plan, or of several in one."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from controlplane.core.text.redaction import redacted_text, redacted_value
-from controlplane.core.text.safe_text import count
+from controlplane.core.text.safe_text import bytes_text, count
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
@@ -24,7 +26,7 @@ def print_plan(title: str, plan: PlanDocument) -> None:
     if plan["steps"]:
         table(HEADS, _lines(plan), spare=("THEN",))
     for sentence in plan["assumed"]:
-        say(f"assumed: {sentence}")
+        say(f"assumed: {redacted_text(sentence)}")
 
 
 def print_plans(title: str, plans: Sequence[tuple[str, PlanDocument]]) -> None:
@@ -41,7 +43,7 @@ def print_plans(title: str, plans: Sequence[tuple[str, PlanDocument]]) -> None:
         say(f"nothing to write: {', '.join(idle)}")
     for name, plan in plans:
         for sentence in plan["assumed"]:
-            say(f"assumed of {name}: {sentence}")
+            say(f"assumed of {name}: {redacted_text(sentence)}")
 
 
 def _amount(plans: Sequence[PlanDocument]) -> str:
@@ -60,14 +62,33 @@ def _lines(plan: PlanDocument) -> Iterator[tuple[str, ...]]:
 def _lines_of_step(step: PlanDocument) -> Iterator[tuple[str, ...]]:
     """A line per record or action; STEP stands in the first line only, THEN in the last."""
     lines = [
-        (record["topic"], redacted_text(str(record["key"])), _value(record["value"]))
+        (record["topic"], redacted_text(str(_text(record["key"]))), _value(_text(record["value"])))
         for record in step["records"]
     ]
     if "action" in step:
-        lines.append((OUTSIDE, "", json_line(redacted_value("", step["action"]))))
+        lines.append((OUTSIDE, "", json_line(redacted_value("", _with_texts(step["action"])))))
     then = "read back" if step["read_back"] else ""
     for number, line in enumerate(lines):
         yield step["name"] if not number else "", *line, then if number == len(lines) - 1 else ""
+
+
+def _with_texts(action: PlanDocument) -> PlanDocument:
+    """The action with the text of its records, in which secrets can be recognised."""
+    if "records" not in action:
+        return action
+    records = [
+        {**record, "key": _text(record["key"]), "value": _text(record["value"])}
+        for record in action["records"]
+    ]
+    return {**action, "records": records}
+
+
+def _text(content: Any) -> Any:
+    """Text of a key or value, whose Base64 is decoded; None: no value."""
+    if isinstance(content, Mapping) and "base64" in content:
+        with suppress(ValueError):
+            return bytes_text(b64decode(content["base64"]))
+    return content
 
 
 def _value(text: Any) -> str:

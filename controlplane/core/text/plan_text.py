@@ -58,8 +58,8 @@ def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
         return f"refused: {short(redacted_refusal(plan.sentence))}"
     text_lines = [amount(plan), *_aligned(list(lines(plan, state)))]
     if plan.steps and plan.commit_point is not None:
-        text_lines.append(f"commit point: {plan.commit_point}")
-    text_lines += (f"assumed: {short(assumption)}" for assumption in plan.assumed)
+        text_lines.append(f"commit point: {short(plan.commit_point)}")
+    text_lines += (f"assumed: {_public_text(assumption)}" for assumption in plan.assumed)
     return "\n".join(text_lines)
 
 
@@ -106,7 +106,7 @@ def _lines_of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
     plan_lines = [_record_line(draft, state) for draft in step.records]
     if step.action is not None:
         plan_lines.append(PlanLine("", OUTSIDE, "", "", short(_action_text(step.action)), ""))
-    plan_lines[0] = plan_lines[0]._replace(step=step.name)
+    plan_lines[0] = plan_lines[0]._replace(step=short(step.name))
     plan_lines[-1] = plan_lines[-1]._replace(then=", ".join(_conditions(step, state)))
     yield from plan_lines
     if step.undo is not None:
@@ -116,9 +116,17 @@ def _lines_of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
 
 
 def _record_line(draft: Draft, state: ClusterState) -> PlanLine:
-    topic, partition = state.topics.short(draft.topic), draft_partition(draft, state)
-    key = short(redacted_text(bytes_text(draft.key)))
-    return PlanLine("", topic, str(partition), key, _value(draft.value), "")
+    topic, partition = short(state.topics.short(draft.topic)), draft_partition(draft, state)
+    return PlanLine("", topic, str(partition), _key(draft.key), _value(draft.value), "")
+
+
+def _key(raw: bytes) -> str:
+    return _public_text(bytes_text(raw))
+
+
+def _public_text(text: str) -> str:
+    """A text without secrets, made safe and short."""
+    return short(redacted_text(text))
 
 
 def _value(raw: bytes | None) -> str:
@@ -129,7 +137,7 @@ def _value(raw: bytes | None) -> str:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return short(redacted_text(text))
+        return _public_text(text)
     hidden = redacted_value("", value)
     return short(text if hidden == value else json_line(hidden))
 
@@ -139,26 +147,31 @@ def _conditions(step: Step, state: ClusterState) -> Iterator[str]:
     if step.read_back and {*step.read_back} == {draft.topic for draft in step.records}:
         yield "read back"
     elif step.read_back:
-        yield f"read {' and '.join(map(state.topics.short, step.read_back))}"
+        yield short(f"read {' and '.join(map(state.topics.short, step.read_back))}")
     if step.best_effort:
         yield "go on even if it fails"
 
 
 def _action_text(action: AnyAction) -> str:
+    """Text of an action without secrets. Names are redacted one by one: some are free text."""
     match action:
         case AlterGroup(group=group, put=put, remove=remove):
-            set_ = [f"{topic}-{partition} to {offset}" for topic, partition, offset in put]
-            removed = [f"{topic}-{partition}" for topic, partition in remove]
+            set_ = [
+                f"{_public_text(topic)}-{partition} to {offset}" for topic, partition, offset in put
+            ]
+            removed = [f"{_public_text(topic)}-{partition}" for topic, partition in remove]
             parts = [*(["set " + ", ".join(set_)] if set_ else [])]
             parts += ["remove " + ", ".join(removed)] if removed else []
-            return f"in consumer group {group}: {'; '.join(parts)}"
+            return f"in consumer group {_public_text(group)}: {'; '.join(parts)}"
         case DeleteGroup(group=group):
-            return f"delete consumer group {group}"
+            return f"delete consumer group {_public_text(group)}"
         case FenceProducers(transactional_ids=ids):
-            return f"fence the producers {', '.join(ids)}"
+            return f"fence the producers {', '.join(map(_public_text, ids))}"
         case RestartInstances(connector=name, instances=instances):
-            pieces = [name if task is None else f"task {name}-{task}" for task in instances]
+            shown = _public_text(name)
+            pieces = [shown if task is None else f"task {shown}-{task}" for task in instances]
             return f"restart {', '.join(pieces)}, where it runs"
         case WriteOffsets(topic=topic, records=records):
-            written = [f"{bytes_text(draft.key)} {_value(draft.value)}" for draft in records]
-            return f"on the cluster of the producer, topic {topic}: {', '.join(written)}"
+            written = [f"{_key(draft.key)} {_value(draft.value)}" for draft in records]
+            place = f"topic {_public_text(topic)}"
+            return f"on the cluster of the producer, {place}: {', '.join(written)}"

@@ -16,6 +16,7 @@ from controlplane.core.plan import (
     Rejected,
     RestartInstances,
     Step,
+    WriteOffsets,
 )
 from controlplane.core.text import plan_text as plan_text_
 from controlplane.core.text.plan_text import plan_text
@@ -52,6 +53,65 @@ def test_secrets_stay_hidden() -> None:
     plan = planned(LIVE, PutConfig("orders", {**PROPERTIES, "db.password": "s3cret"}))
     assert '"db.password": "[hidden]"' in plan_text(plan, STATE)
     assert "s3cret" not in plan_text(plan, STATE)
+
+
+SECRET = "password=hunter2"
+"""Free text with a secret. A config or a request may have it in place of any name."""
+
+OFFSET = Draft("t", b'["c",{"password":"hunter2"}]', b'{"token":"hunter2"}')
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (
+            WriteOffsets("c", "t", (OFFSET,), {}),
+            (
+                'on the cluster of the producer, topic t: ["c",{"password":[hidden]}] '
+                '{"token": "[hidden]"}'
+            ),
+        ),
+        (WriteOffsets("c", SECRET, (), {}), "topic password=[hidden]: "),
+        (DeleteGroup("c", SECRET), "delete consumer group password=[hidden]"),
+        (
+            AlterGroup("c", SECRET, ((SECRET, 0, 5),), ((SECRET, 1),)),
+            (
+                "in consumer group password=[hidden]: set password=[hidden]-0 to 5; "
+                "remove password=[hidden]-1"
+            ),
+        ),
+        (FenceProducers("c", (SECRET,)), "fence the producers password=[hidden]"),
+        (
+            RestartInstances(SECRET, (None, 0)),
+            "restart password=[hidden], task password=[hidden]-0",
+        ),
+        (DeleteGroup("c", "connect-tokens"), "delete consumer group connect-tokens"),
+    ],
+)
+def test_secrets_in_actions_are_hidden(action: AnyAction, words: str) -> None:
+    """Secrets in keys, values and names of an outside action are hidden."""
+    (line,) = step_lines(Step("write", action=action))
+    assert words in line
+    assert "hunter2" not in line
+
+
+def test_secrets_in_assumptions_are_hidden() -> None:
+    """Secrets in assumptions are hidden: an assumption quotes the config's class."""
+    plan = Plan((), assumed=(f"{SECRET} exists",))
+    assert plan_text(plan, STATE).splitlines()[-1] == "assumed: password=[hidden] exists"
+
+
+def test_names_are_safe_for_a_terminal() -> None:
+    """Escapes replace the control characters in names of steps and topics."""
+    hostile = "\x1b[31m\u202e"
+    step = Step(hostile, (Draft(hostile, b"k", b"1", 0),), read_back=(hostile, "own"))
+    text = plan_text(Plan((step,), commit_point=hostile, assumed=(hostile,)), STATE)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert text.splitlines()[1:] == [
+        r"\u001b[31m\u202e  \u001b[31m\u202e-0  k  1  (read \u001b[31m\u202e and own)",
+        r"commit point: \u001b[31m\u202e",
+        r"assumed: \u001b[31m\u202e",
+    ]
 
 
 def test_a_plan_without_steps_has_no_commit_point() -> None:
