@@ -33,11 +33,12 @@ def may_hold_secrets(text: str) -> bool:
     """True if a run of a text may hold a secret, or the name of one.
 
     Only the printable parts of the decoded runs are searched: as they are, and without NULs (for
-    UTF-16). Ordinary words are no base64: they decode to noise with control characters.
+    UTF-16). Ordinary words are no base64: they decode to noise with control characters. Noise often
+    has escapes, so escapes alone are no trace of a secret.
     """
     decoded = _decoded(_RUN.findall(text))
     stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))
-    return bool(stretches) and redaction.may_hold_secrets(_BETWEEN.join(stretches).decode())
+    return bool(stretches) and redaction.has_secret_words(_BETWEEN.join(stretches).decode())
 
 
 def _decoded(runs: list[str]) -> bytes:

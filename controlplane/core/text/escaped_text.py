@@ -8,16 +8,25 @@ in the original text, so that a match can be replaced there.
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from html.entities import html5
 from typing import Final, NamedTuple
 
 MAX_LEVELS: Final = 6
 """Maximum levels to remove. Each level of JSON in JSON doubles the backslashes, so few occur."""
 
+_SHORT: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_NAMED: Final = {
+    name.removesuffix(";"): character
+    for name, character in html5.items()
+    if name.endswith(";") and character.isascii()
+}
+"""Character references of HTML that stand for ASCII; those of XML are among them."""
+
 _ESCAPE: Final = re.compile(
     r"\\(?:u+(?P<unit>[0-9A-Fa-f]{4})|x(?P<byte>[0-9A-Fa-f]{2})|(?P<short>[^ux]))"
     r"|%(?:25)*(?P<percent>[0-9A-Fa-f]{2})"
-    r"|&(?:amp;)*(?:#(?P<decimal>[0-9]{1,7});?|#[xX](?P<hex>[0-9A-Fa-f]{1,6});?"
-    r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)",
+    r"|&(?:amp;)*(?:#0*(?P<decimal>[0-9]{1,7});?|#[xX]0*(?P<hex>[0-9A-Fa-f]{1,6});?"
+    rf"|(?P<name>{'|'.join(_NAMED)});)",
     re.DOTALL,
 )
 """One escape; the name of its group selects the decoder. An escape character that is itself escaped
@@ -27,18 +36,6 @@ _ZERO: Final = re.compile(r"(?P<zero>\x00)")
 
 Zeros may split other escapes, so removing them is a level of its own."""
 
-_HIDING: Final = re.compile(
-    r"\\[ux/\\\"nrt]|%[0-9A-Fa-f]{2}|&(?:amp;)*(?:#|quot;|apos;|lt;|colon;)|\x00"
-)
-"""Escapes that can disguise a secret, its name, or the text between them."""
-
-_SHORT: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_NAMED: Final = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"} | {
-    "colon": ":",
-    "equals": "=",
-    "commat": "@",
-    "sol": "/",
-}
 _LAST_CODE: Final = 0x10FFFF
 
 
@@ -62,10 +59,12 @@ class EscapeLevel(NamedTuple):
 
 
 def has_escapes(text: str) -> bool:
-    """True if a text has escapes that can disguise a secret."""
-    # Most texts have none of these four characters. Testing for them is faster than the search.
-    may_have = "\\" in text or "%" in text or "&" in text or "\0" in text
-    return may_have and _HIDING.search(text) is not None
+    """True if a text has escapes, which may disguise a secret, its name, or what separates them."""
+    if "\0" in text:
+        return True
+    # Most texts have none of these three characters. Testing for them is faster than the search.
+    may_have = "\\" in text or "%" in text or "&" in text
+    return may_have and _ESCAPE.search(text) is not None
 
 
 def escape_levels(text: str) -> list[EscapeLevel]:

@@ -256,6 +256,14 @@ def may_hold_secrets(text: str) -> bool:
     return has_escapes(text) or _has_stems(text)
 
 
+def has_secret_words(text: str) -> bool:
+    """True if the text, or a level of its escapes, has a word that precedes a secret.
+
+    Unlike `may_hold_secrets`, it ignores escapes that disguise no such word.
+    """
+    return _has_stems(text) or any(_has_stems(level.text) for level in escape_levels(text))
+
+
 _WITHOUT_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 

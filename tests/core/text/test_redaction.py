@@ -1,5 +1,6 @@
 """Secrets in configs are hidden by one rule; references to secrets are shown."""
 
+from html.entities import html5
 from time import thread_time
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controlplane.core.text.escaped_text import escape_levels, has_escapes
 from controlplane.core.text.redaction import (
     HIDDEN,
     LOOKED_AT,
@@ -147,6 +149,50 @@ def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
     """Passwords in URLs and assignments are hidden under any key; other text stays."""
     assert redacted_text(text) == shown
     assert redacted({"any.key": text}) == {"any.key": shown}
+
+
+REFERENCES = {name[:-1]: text for name, text in html5.items() if name[-1] == ";" and text.isascii()}
+"""Named references of HTML that stand for ASCII."""
+
+
+def forms_of(character: str) -> list[str]:
+    """Escape forms of a character that `escaped_text` decodes."""
+    code = ord(character)
+    forms = [f"\\u{code:04x}", f"\\uu{code:04X}", f"\\x{code:02x}"]
+    forms += f"%{code:02X}", f"%2525{code:02x}"
+    named = [name for name, text in REFERENCES.items() if text == character]
+    for reference in (f"#{code}", f"#0000000{code}", f"#x{code:x}", f"#X0000000{code:X}", *named):
+        forms += f"&{reference};", f"&amp;amp;{reference};"
+    if character not in "bfnrtux":
+        forms.append(f"\\{character}")
+    return forms
+
+
+def test_every_escape_is_noticed() -> None:
+    """Each escape form that is decoded also counts as an escape."""
+    for character in map(chr, range(1, 0x80)):
+        for form in forms_of(character):
+            assert has_escapes(form), form
+            assert escape_levels(form)[0].text == character, form
+    assert all(has_escapes(f"\\{letter}") for letter in "bfnrt")
+
+
+EXPOSED = (
+    *("password=hunter2", "https://user:hunter2@host", "<token>hunter2</token>"),
+    *('{"api_key": "hunter2"}', "Bearer hunter2", "tokens=['hunter2']"),
+)
+"""Texts with a secret. The characters around it may be escaped."""
+
+
+@given(st.sampled_from(EXPOSED), st.data())
+def test_no_escape_exposes_a_secret(text: str, data: st.DataObject) -> None:
+    """A secret is hidden, whichever characters around it are escaped, and in any form."""
+    before, secret, after = text.partition("hunter2")
+
+    def escaped(part: str) -> str:
+        return "".join(data.draw(st.sampled_from([letter, *forms_of(letter)])) for letter in part)
+
+    assert secret not in redacted_text(f"{escaped(before)}{secret}{escaped(after)}")
 
 
 def test_nested_values_are_looked_into() -> None:
