@@ -294,10 +294,8 @@ def redacted_refusal(text: str) -> str:
     """
     before, begin, rest = text.partition("{")
     inside, end, after = rest.rpartition("}")
-    if not end:
-        return redacted_text(text)
-    hidden = redacted_text(_ENTRY.sub(_with_hidden_value, inside))
-    return f"{redacted_text(before)}{begin}{hidden}{end}{redacted_text(after)}"
+    hidden = _ENTRY.sub(_with_hidden_value, inside)
+    return redacted_text(f"{before}{begin}{hidden}{end}{after}" if end else text)
 
 
 def _with_hidden_value(entry: re.Match[str]) -> str:

@@ -225,6 +225,11 @@ DEPTH = 100_000
         ("{a=1, token=${file:/x:y}, b=2}", "{a=1, token=${file:/x:y}, b=2}"),
         ("Connector a already exists", "Connector a already exists"),
         ("Unknown {password=abc def", "Unknown {password=[hidden] def"),
+        ("password={s3cret}", "password=[hidden]"),
+        ("password=s3{cr}et, a={b}", "password=[hidden], a={b}"),
+        ('bad "token": {"b": "s3cret"}', 'bad "token": [hidden]'),
+        ('password="s3{cr}et" is bad', "password=[hidden] is bad"),
+        ("https://me:s3{cr}et@host", "https://me:[hidden]@host"),
     ],
 )
 def test_secrets_in_javas_text_of_a_config_are_hidden(text: str, redacted_text: str) -> None:
