@@ -6,7 +6,6 @@ keeps its own logging. The level follows a Python logger, which may change at ru
 """
 
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from controlplane.core.moments import time_text
-from controlplane.core.text.redaction import redacted_text
+from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.event_loop import now_ms
 from controlplane.notices import LeveledNotices, always
 
@@ -80,18 +79,15 @@ def _add_context(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     return facts if context is None else {**facts, CONNECTOR_CONTEXT: context}
 
 
-_MAY_HOLD_SECRETS = re.compile(r"[=:\s]")
-"""Characters that precede every secret in a text; most values have none of them."""
-
-
 def _redact(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     """Hide secrets in all facts: reasons, targets and tracebacks quote untrusted input."""
-    return {
-        name: redacted_text(fact)
-        if isinstance(fact, str) and _MAY_HOLD_SECRETS.search(fact)
-        else fact
-        for name, fact in facts.items()
-    }
+    return {name: _redacted_fact(fact) for name, fact in facts.items()}
+
+
+def _redacted_fact(fact: Any) -> Any:
+    if isinstance(fact, str):
+        return redacted_text(fact)
+    return redacted_value("", fact) if isinstance(fact, list | tuple | dict) else fact
 
 
 def _escape_control_characters(_logger: Any, _method: str, facts: EventDict) -> EventDict:

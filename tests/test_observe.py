@@ -85,6 +85,9 @@ def test_log_lines_contain_no_secrets() -> None:
         int("Authorization: Bearer s3cret")
     except ValueError:
         tell.exception("defect", target="https://ann:s3cret@host/")
+    for text in ("<password>s3cret</password>", "password%3Ds3cret", "password&equals;s3cret"):
+        tell.info("answer", text=text)
+    tell.info("command", differences=["password=s3cret", {"a": "token:s3cret"}])
     assert "s3cret" not in stream.getvalue()
     assert "as_of=config@57" in stream.getvalue()
 

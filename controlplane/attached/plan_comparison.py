@@ -170,4 +170,5 @@ _REQUESTS = ("connector", "target-state", "restart-connector")
 
 
 def _key(key: bytes | None) -> str:
-    return (key or b"").decode("utf-8", "replace")
+    """Text of a key; the key of an offset may hold a secret, which is hidden."""
+    return redacted_text((key or b"").decode("utf-8", "replace"))

@@ -113,3 +113,10 @@ def test_a_plan_appears_once_all_its_values_are_there() -> None:
     assert has_appeared(STOP, entries(commit, foreign, state))
     assert not has_appeared(STOP, entries(commit, foreign))
     assert not has_appeared(STOP, entries(state))
+
+
+def test_keys_are_named_without_secrets() -> None:
+    """The key of an offset is named without the secret in its partition."""
+    offset = Draft(TOPICS.offsets, b'["orders",{"password":"hunter2"}]', b'{"position":5}')
+    (difference,) = compare(Plan((Step("write", (offset,)),)), [], TOPICS, "orders").differences
+    assert difference == '["orders",{"password":[hidden]}] is missing in connect-offsets'

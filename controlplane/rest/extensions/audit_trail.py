@@ -58,8 +58,11 @@ class AuditRow(NamedTuple):
         }
         if finished is not None:
             shown["finished_at_ms"] = finished.at_ms
+            # Earlier versions have stored keys of offsets with their secrets in `differences`.
             shown |= {
-                name: finished.outcome[name] for name in _COMPARED if name in finished.outcome
+                name: redacted_value("", finished.outcome[name])
+                for name in _COMPARED
+                if name in finished.outcome
             }
         reason = _reason(first, finished)
         return shown if reason is None else shown | {"reason": redacted_refusal(reason)}

@@ -2,6 +2,9 @@
 
 import pytest
 
+from controlplane.core.entry import Entry
+from controlplane.core.records import CommandAccepted, CommandFinished
+from controlplane.rest.extensions.audit_trail import AuditRow
 from tests.rest.plane import ORDERS, orders_plane
 
 
@@ -26,6 +29,16 @@ async def test_the_trail_has_user_command_and_outcome() -> None:
         assert commands[-1]["reason"] == "Connector nix not found"
         assert "s3cret" not in str(commands)
         assert "finished_at_ms" in commands[0]
+
+
+def test_stored_differences_are_shown_without_secrets() -> None:
+    """Secrets are hidden in the differences that earlier versions have stored."""
+    accepted = CommandAccepted("a", 1, "ann", {"command": "stop", "connector": "orders"})
+    outcome = {"differences": ['["orders",{"password":"hunter2"}] is missing'], "recovered": True}
+    entry = Entry("connect-commands", 0, 0, 1, b"a", b"{}")
+    shown = AuditRow(accepted, entry, CommandFinished("a", 2, outcome)).document()
+    assert shown["differences"] == ['["orders",{"password":[hidden]}] is missing']
+    assert shown["recovered"] is True
 
 
 @pytest.mark.parametrize(
