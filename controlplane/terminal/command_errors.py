@@ -63,7 +63,10 @@ def refusing_bad_input(*more: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def exit_codes_for_errors(program: str) -> Iterator[None]:
-    """End a command with an exit code for its cause, and without a traceback."""
+    """End a command with an exit code for its cause, and without a traceback.
+
+    Messages are made safe for a terminal.
+    """
     try:
         with _reporting_full_disks():
             yield
@@ -74,16 +77,25 @@ def exit_codes_for_errors(program: str) -> Iterator[None]:
     except KeyboardInterrupt:
         _write_error("interrupted")
         raise SystemExit(INTERRUPTED) from None
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except click.ClickException as error:
+        # A message may quote names from a log, and answers of a server.
+        error.message = _safe_lines(error.message)  # type: ignore[misc]  # final in click
+        raise
+    except (click.exceptions.Exit, click.Abort):
         raise
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
+        cause = safe(f"{type(error).__name__}: {error}")
         _write_error(
-            f"Error: a defect of {program} ({type(error).__name__}: {error}): please report it, "
+            f"Error: a defect of {program} ({cause}): please report it, "
             f"with the command and what it prints with {DEBUG}=1"
         )
         raise SystemExit(DEFECT) from None
+
+
+def _safe_lines(message: str) -> str:
+    return "\n".join(map(safe, message.split("\n")))
 
 
 @contextmanager

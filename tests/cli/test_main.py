@@ -134,12 +134,21 @@ def test_an_interrupt_during_the_imports_prints_one_line() -> None:
         assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "interrupted\n")
 
 
+HOSTILE = "\x9b31m\u202ea\nb"
+"""Text that would control a terminal."""
+
+
 class DefectiveCommand(click.Command):
-    """Command that raises an unexpected error."""
+    """Command that raises an error."""
 
     def invoke(self, ctx: click.Context) -> None:
         """Raise the error that the first argument names."""
-        raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[ctx.args[0]]
+        raise {
+            "defect": ValueError("oh"),
+            "hostile defect": ValueError(HOSTILE),
+            "refusal": click.ClickException(HOSTILE),
+            "interrupt": KeyboardInterrupt(),
+        }[ctx.args[0]]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +167,21 @@ def test_defects_and_ctrl_c_have_exit_codes_of_their_own(how: str, code: int, sa
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith(says)
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("hostile defect", r"(ValueError: \u009b31m\u202ea\nb): please report it"),
+        ("refusal", "Error: \\u009b31m\\u202ea\nb\n"),
+    ],
+)
+def test_errors_do_not_control_the_terminal(how: str, says: str) -> None:
+    """Escapes replace control characters in an error; a refusal keeps its lines."""
+    group = CommandGroup(
+        commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
+    )
+    assert says in CliRunner().invoke(group, ["break", how]).stderr
 
 
 def test_a_defect_prints_its_traceback_on_request() -> None:
