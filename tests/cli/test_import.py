@@ -3,16 +3,20 @@
 import asyncio
 import hashlib
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from controlplane.cli.copies import import_command
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
-from controlplane.logs.dumps import read_dump
+from controlplane.logs.dumps import Dump, read_dump
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log_factory import OpenOptions, open_dump
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.writer_lock import writer_lock
-from tests.cli.command_calls import ROOT, call, refusal, shell
+from tests.cli.command_calls import ROOT, call, embedded, refusal, shell
 
 LIFE = """\
 FILE   FORMAT      RECORDS   LINES LEFT OUT
@@ -291,3 +295,49 @@ def test_a_log_with_a_control_plane_takes_no_import(tmp_path: Path) -> None:
         refused = call("import", ROOT / "tests/histories/life-3.9.log.jsonl", log)
     assert f"is the control plane of {log}" in refusal(refused)
     assert not log.exists()
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_log_that_another_process_created_meanwhile_stays(
+    histories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """A refused import removes no log that another process created while FILE was read."""
+    log = tmp_path / "log.db"
+    entries = [Entry("connect-configs", 0, 0, 1, b"connector-other", b"{}")]
+    with ExitStack() as stack:
+
+        def read_slowly(path: Path, how: OpenOptions) -> Dump:
+            embedded(log, entries)
+            if held:
+                stack.enter_context(writer_lock(log))
+            return open_dump(path, how)
+
+        monkeypatch.setattr(import_command, "open_dump", read_slowly)
+        message = refusal(call("import", histories / "life-3.9.log.jsonl", log))
+    assert ("is the control plane" if held else "another entry lies there") in message
+    assert contents(log) == entries
+
+
+def test_a_failed_import_removes_the_log_that_it_created(
+    histories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that the import created disappears with its companions; an existing one stays."""
+    file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
+
+    async def fail(log: SqliteLog, _: object) -> None:
+        raise LogUnavailable("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteLog, "set_assumed_partitions", fail)
+        assert refusal(call("import", file, log)) == "no room"
+        assert not list(tmp_path.iterdir())
+    call("import", file, log)
+    monkeypatch.setattr(SqliteLog, "set_assumed_partitions", fail)
+    assert refusal(call("import", file, log)) == "no room"
+    assert len(contents(log)) == 354
+
+
+def test_the_root_directory_is_no_log(histories: Path) -> None:
+    """A directory as LOG is refused with a sentence, even `/`, which has no name."""
+    message = refusal(call("import", histories / "life-3.9.log.jsonl", "/"))
+    assert message.startswith("/ is a directory, not a log")

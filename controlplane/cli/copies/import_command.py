@@ -27,7 +27,8 @@ from controlplane.logs.log_factory import (
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.offset_rules import by_place
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.logs.sqlite.files import companions_of
+from controlplane.logs.sqlite.files import companions_of, create
+from controlplane.logs.sqlite.writer_lock import writer_lock
 from controlplane.settings.prefixes import SQLITE
 from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import LogOptions, log_options, output_option
@@ -62,8 +63,6 @@ class ImportTarget(NamedTuple):
     """Embedded log that receives the records."""
 
     path: Path
-    fresh: bool
-    """True if it does not exist yet."""
     limits: SqliteSettings
 
 
@@ -140,8 +139,7 @@ def _target(name: str, limits: SqliteSettings) -> ImportTarget:
     if is_cluster(name):
         cluster = without_login(name)
         raise LogNotUsable(f"{cluster} is a cluster, which is only read: name a file as LOG")
-    path = path_of(name)
-    return ImportTarget(path, not path.exists(), limits)
+    return ImportTarget(path_of(name), limits)
 
 
 def _check_form(inputs: Sequence[ImportedInput], reading: LogOptions) -> None:
@@ -225,21 +223,32 @@ def partitions(inputs: Iterable[ImportedInput]) -> dict[str, int]:
 async def _add(
     target: ImportTarget, entries: Sequence[Entry], inputs: Sequence[ImportedInput]
 ) -> int:
-    """Add the records that the log lacks; after a failure, a fresh log file is removed."""
+    """Add the records that the log lacks; after a failure, a file that was created here is removed.
+
+    The lock comes first. So this call creates no log that another process then fills.
+    """
     path = target.path
-    log = await SqliteLog.open(path, settings=target.limits)
+    with writer_lock(path), working(f"writing {path}"):
+        created = await asyncio.to_thread(create, path)
+        try:
+            return await _add_to(target, entries, inputs)
+        except BaseException:
+            if created:
+                for file in (path, *companions_of(path)):
+                    file.unlink(missing_ok=True)
+            raise
+
+
+async def _add_to(
+    target: ImportTarget, entries: Sequence[Entry], inputs: Sequence[ImportedInput]
+) -> int:
+    """Open the existing log, and add the records that it lacks."""
+    log = await SqliteLog.open(target.path, create=False, settings=target.limits)
     try:
-        with log.writer_lock(), working(f"writing {path}"):
-            assumed = await _assumed(log, inputs)
-            added = await _put(log, entries, partitions(inputs))
-            await log.set_assumed_partitions(assumed)
-            return added
-    except BaseException:
-        if target.fresh:
-            await log.close()
-            for file in (path, *companions_of(path)):
-                file.unlink(missing_ok=True)
-        raise
+        assumed = await _assumed(log, inputs)
+        added = await _put(log, entries, partitions(inputs))
+        await log.set_assumed_partitions(assumed)
+        return added
     finally:
         await log.close()
 

@@ -65,29 +65,30 @@ def check_version(path: Path, version: int) -> None:
         raise LogNotUsable(f"{message} ({VERSION}): use the release that wrote it, or a later one")
 
 
-def create(path: Path) -> None:
-    """Create a new, empty log, unless the path exists; another process may create it concurrently.
+def create(path: Path) -> bool:
+    """Create a new, empty log, unless the path exists; return True if this call created it.
 
-    The file is written in a draft folder beside the path and gets its name when it is complete. So
-    no process ever opens an incomplete log. By default only the owner may read the file, because
-    topics may contain secrets (`file_mode`).
+    Another process may create it concurrently. The file is written in a draft folder beside the
+    path and gets its name when it is complete. So no process ever opens an incomplete log. By
+    default only the owner may read the file, because topics may contain secrets (`file_mode`).
 
     Raises:
         LogUnavailable: the file cannot be created.
     """
     try:
         if path.exists():
-            return
+            return False
     except OSError:
-        return  # `examine` comes next and reports the reason
+        return False  # `examine` comes next and reports the reason
     try:
         with draft_folder(path) as folder:
             draft = folder / path.name
             with log_errors(path):  # errors name the final path, not the draft
                 _create_file(draft)
             place(draft, path)
+            return True
     except FileExistsError:
-        return
+        return False
     except OSError as error:
         message = f"The log {path} cannot be created ({error.strerror}): check that its directory"
         raise LogUnavailable(f"{message} exists, is writable, and has room") from error

@@ -41,7 +41,7 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
         LogHeld: another process holds the lock.
         LogNotUsable: the companion is a symbolic link, or this user may not create or open it.
     """
-    companion = path.absolute().with_name(path.name + SUFFIX)
+    companion = Path(f"{path.absolute()}{SUFFIX}")
     try:
         lock_descriptor = _open_locked(companion, path)
     except OSError as failure:
