@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from controlplane.cli.standalone.standalone_worker import settings_in_memory
-from controlplane.plane import Settings
-from controlplane.projection.retention import RetentionSettings
-from controlplane.projection.upkeep import UpkeepSettings
+from controlplane.plane_settings import plane_settings
+from controlplane.projection.retention import DAY_MS, FOREVER
+from controlplane.settings import Configuration
+from controlplane.settings.sources import flag_values
 from controlplane.worker.standalone.offset_file_format import decode_offsets, encode_offsets
 from tests.cli.command_calls import CommandResult, call, refusal
 from tests.cli.standalone_process import (
@@ -440,13 +441,27 @@ class TestWorkerFile:
         assert "Warning: exactly.once.source.support has no effect" in stderr
 
 
-def test_history_in_memory_is_short() -> None:
-    """By default, superseded records are dropped after minutes, commands after a day."""
-    kept = settings_in_memory(Settings()).upkeep.retention
-    assert kept == RetentionSettings(superseded_ms=600_000, commands_ms=86_400_000)
-    retention = RetentionSettings(superseded_ms=5, commands_ms=6)
-    configured = Settings(upkeep=UpkeepSettings(retention=retention))
-    assert settings_in_memory(configured) == configured
+@pytest.mark.parametrize(
+    ("values", "superseded_ms", "commands_ms"),
+    [
+        ({}, 600_000, DAY_MS),
+        ({"superseded.ms": "5"}, 5, DAY_MS),
+        ({"commands.ms": "6"}, 600_000, 6),
+        ({"superseded.ms": "-1", "commands.ms": str(30 * DAY_MS)}, FOREVER, 30 * DAY_MS),
+        ({"records.ms": "7"}, 600_000, DAY_MS),
+    ],
+)
+def test_history_in_memory_is_short(
+    values: dict[str, str], superseded_ms: int, commands_ms: int
+) -> None:
+    """Superseded records are kept for minutes and commands for a day, unless a setting is named.
+
+    A named setting stays, even if its value is the default of a log in a file.
+    """
+    flags = [("--override", f"upkeep.retention.{key}", text) for key, text in values.items()]
+    configuration = Configuration(flag_values(flags))
+    kept = settings_in_memory(plane_settings(configuration), configuration).upkeep.retention
+    assert (kept.superseded_ms, kept.commands_ms) == (superseded_ms, commands_ms)
 
 
 def test_the_settings_are_listed() -> None:

@@ -16,10 +16,11 @@ from controlplane.logger_levels import Loggers
 from controlplane.logs.log import ReadableLog
 from controlplane.observe import Logger
 from controlplane.plane import Settings
-from controlplane.projection.retention import DAY_MS, RetentionSettings
+from controlplane.projection.retention import DAY_MS
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration
 from controlplane.settings.errors import SettingsError
+from controlplane.settings.prefixes import UPKEEP
 from controlplane.terminal.output import note
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.factory import RuntimeEnvironment
@@ -27,9 +28,9 @@ from controlplane.worker.settings import runtime_settings
 from controlplane.worker.standalone.standalone_commands import StandaloneCommands
 from controlplane.worker.worker import ConnectWorker
 
-SUPERSEDED_KEPT_MS = 600_000
-"""Retention of superseded configs, statuses and offsets in ms: they lie in memory here. A log in a
-file keeps them forever."""
+KEPT_MS = {"superseded_ms": 600_000, "commands_ms": DAY_MS}
+"""Default retention of superseded configs, statuses and offsets, and of commands, in ms. They lie
+in memory here. A log in a file keeps superseded records forever, and commands for 30 days."""
 
 
 def runnable_classes(configuration: Configuration) -> ConnectorClasses:
@@ -67,24 +68,26 @@ async def open_worker(
     async with (
         opened(service) as (log, cluster),
         ConnectWorker.open(
-            log, environment, settings_in_memory(settings), around, cluster
+            log, environment, settings_in_memory(settings, configuration), around, cluster
         ) as worker,
     ):
         commands = StandaloneCommands(worker)
         yield worker.plane.compose_service(commands, worker.metrics), log
 
 
-def settings_in_memory(settings: Settings) -> Settings:
+def settings_in_memory(settings: Settings, configuration: Configuration) -> Settings:
     """Return the settings of a plane whose log lies in memory.
 
-    Superseded records and commands are kept for a shorter time, unless a retention other than the
-    default is configured.
+    Superseded records and commands are kept for a shorter time, unless the configuration names
+    their retention.
     """
-    retention, default = settings.upkeep.retention, RetentionSettings()
-    if retention.superseded_ms == default.superseded_ms:
-        retention = msgspec.structs.replace(retention, superseded_ms=SUPERSEDED_KEPT_MS)
-    if retention.commands_ms == default.commands_ms:
-        retention = msgspec.structs.replace(retention, commands_ms=DAY_MS)
+    configured = configuration.values.keys()
+    kept_ms = {
+        name: kept
+        for name, kept in KEPT_MS.items()
+        if f"{UPKEEP}retention.{name.replace('_', '.')}" not in configured
+    }
+    retention = msgspec.structs.replace(settings.upkeep.retention, **kept_ms)
     return msgspec.structs.replace(
         settings,
         exactly_once=False,
