@@ -2,16 +2,17 @@
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from controlplane.cli.copies.backup_command import check
 from controlplane.core.entry import Entry
-from controlplane.logs.log import LogCorrupt, Record
-from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog, backup
+from controlplane.logs.sqlite.reader import check_all
 from tests.cli.command_calls import ROOT, CommandResult, call, embedded, refusal
 from tests.logs.folder import names
 from tests.logs.reading_contract import everything
@@ -174,21 +175,16 @@ async def test_a_copy_during_appends_has_one_moment(log: Path, tmp_path: Path) -
     assert appended.count(CONFIG) == appended.count(STATUS)
 
 
-@pytest.mark.parametrize(
-    "copied",
-    [
-        {CONFIG: [4]},
-        {CONFIG: [4], STATUS: [1, 7]},
-        {CONFIG: [4], STATUS: [1]},
-        {CONFIG: [4], STATUS: [1, 1, 0]},
-        {CONFIG: [9], STATUS: [1, 1]},
-        {CONFIG: [4], STATUS: [1, 1], "more": [0]},
-    ],
-)
-def test_a_copy_from_another_moment_is_corrupt(copied: dict[str, list[int]]) -> None:
-    """A copy counts as corrupt unless its ends lie between the log's ends before and after it."""
-    before, after = {CONFIG: [4], STATUS: [1, 1]}, {CONFIG: [8], STATUS: [1, 3]}
-    for sound in (before, after, {CONFIG: [5], STATUS: [1, 2]}):
-        check(Path("copy.db"), before, sound, after)
-    with pytest.raises(LogCorrupt, match=r"copy\.db does not end where"):
-        check(Path("copy.db"), before, copied, after)
+def test_a_copy_from_another_moment_does_not_appear(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TARGET appears after the check of the end offsets; a copy that fails it is removed."""
+
+    def check_and_lose(copy: sqlite3.Connection) -> None:
+        check_all(copy)
+        copy.execute('UPDATE partition SET "end" = 4 WHERE topic = ?', [CONFIG])
+
+    monkeypatch.setattr(backup, "check_all", check_and_lose)
+    message = refusal(call("backup", log, tmp_path / "copy.db"))
+    assert message.startswith(f"The copy of {log} does not end where the log did")
+    assert names(tmp_path) == ["log.db"]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Position
-from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from controlplane.logs.log import Fenced, LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.logs.sqlite.backup import check_ends
 from controlplane.logs.sqlite.writer import Writer
 from tests.jars import ROOT
 from tests.logs.contract import record
@@ -264,6 +265,26 @@ async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Pat
     with pytest.raises(LogUnavailable, match="cannot be created"):
         await log.backup(tmp_path / "no-such" / "copy.log")
     assert not [name for name in names(tmp_path) if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        {"config": [4]},
+        {"config": [4], "status": [1, 7]},
+        {"config": [4], "status": [1]},
+        {"config": [4], "status": [1, 1, 0]},
+        {"config": [9], "status": [1, 1]},
+        {"config": [4], "status": [1, 1], "more": [0]},
+    ],
+)
+def test_a_copy_from_another_moment_is_corrupt(copied: dict[str, list[int]]) -> None:
+    """A copy counts as corrupt unless its ends lie between the log's ends before and after it."""
+    before, after = {"config": [4], "status": [1, 1]}, {"config": [8], "status": [1, 3]}
+    for sound in (before, after, {"config": [5], "status": [1, 2]}):
+        check_ends(Path("log.db"), before, sound, after)
+    with pytest.raises(LogCorrupt, match=r"copy of log\.db does not end where"):
+        check_ends(Path("log.db"), before, copied, after)
 
 
 # --- another file of the same name -----------------------------------------------------------

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from controlplane.core.order import Ends
-from controlplane.logs.log import LogCorrupt, LogNotUsable
+from controlplane.logs.log import LogNotUsable
 from controlplane.logs.names import check_file, is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.terminal.log_options import output_option
@@ -60,45 +60,11 @@ def _target(name: str) -> Path:
 
 
 async def _copy(source: Path, path: Path) -> Ends:
-    """Copy a log and check the copy's end offsets against those of the log before and after."""
     log = await SqliteLog.open(source, create=False, read_only=True)
     try:
-        before = await _ends(log)
-        await log.backup(path)
-        copied = await _ends_of(path)
-        check(path, before, copied, await _ends(log))
-        return copied
+        return await log.backup(path)
     finally:
         await log.close()
-
-
-async def _ends_of(path: Path) -> Ends:
-    log = await SqliteLog.open(path, create=False, read_only=True)
-    try:
-        return await _ends(log)
-    finally:
-        await log.close()
-
-
-async def _ends(log: SqliteLog) -> Ends:
-    return {topic: list(ends) for topic, ends in (await log.ends(await log.topics())).items()}
-
-
-def check(path: Path, before: Ends, copied: Ends, after: Ends) -> None:
-    """Raise `LogCorrupt` unless the copy's end offsets lie between those before and after it.
-
-    End offsets only grow, so a copy of any instant in between passes.
-    """
-    if not (_within(before, copied) and _within(copied, after)):
-        message = f"{path} does not end where the log did when it was copied"
-        raise LogCorrupt(f"{message}: remove it, and check disk and memory of this machine")
-
-
-def _within(low: Ends, high: Ends) -> bool:
-    return all(
-        len(ends) <= len(high.get(topic, ())) and all(map(int.__le__, ends, high[topic]))
-        for topic, ends in low.items()
-    )
 
 
 def _print(report: BackupReport, output: str) -> None:

@@ -4,29 +4,35 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from controlplane.core.order import Ends
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.files import place
-from controlplane.logs.sqlite.reader import check_all
+from controlplane.logs.sqlite.reader import all_ends, check_all
 from controlplane.private_files import draft_folder, remove_abandoned
 
 
-def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
+def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> Ends:
     """Copy the current state to a new file, which appears only after the copy has been checked.
+
+    Return the end offsets of the copy.
 
     Raises:
         LogNotUsable: the file exists.
         LogUnavailable: the file cannot be created.
-        LogCorrupt: the source is damaged.
+        LogCorrupt: the source is damaged, or the copy is wrong.
     """
     try:
         _check_free(path)  # fail before a long copy, not after it
         remove_abandoned(path.parent)
         with draft_folder(path) as folder:
             draft = folder / path.name
+            before = all_ends(connection)
             _copy(connection, draft)
-            _check(draft, source)
+            ends = _check(draft, source)
+            check_ends(source, before, ends, all_ends(connection))
             place(draft, path)
+            return ends
     except FileExistsError:
         message = f"{path} exists already: name a file that does not exist"
         raise LogNotUsable(message) from None
@@ -50,17 +56,37 @@ def _copy(connection: sqlite3.Connection, draft: Path) -> None:
             raise OSError(str(error)) from error
 
 
-def _check(draft: Path, source: Path) -> None:
-    """Check every page and every record: the copy includes damaged ones unchanged."""
+def _check(draft: Path, source: Path) -> Ends:
+    """Check every page and every record: the copy includes damaged ones unchanged.
+
+    Return the end offsets of the copy.
+    """
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
         (verdict,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if verdict == "ok":
             try:
                 check_all(copy)
+                return all_ends(copy)
             except DamagedRecord as damage:
                 verdict = str(damage)
-    if verdict != "ok":
-        damage_text = " ".join(verdict.split())
+    damage_text = " ".join(verdict.split())
+    raise LogCorrupt(f"The log {source} is damaged ({damage_text}): go back to an earlier backup")
+
+
+def check_ends(source: Path, before: Ends, copied: Ends, after: Ends) -> None:
+    """Raise `LogCorrupt` unless the copy's end offsets lie between those before and after it.
+
+    End offsets only grow, so a copy of any instant in between passes.
+    """
+    if not (_within(before, copied) and _within(copied, after)):
         raise LogCorrupt(
-            f"The log {source} is damaged ({damage_text}): go back to an earlier backup"
+            f"The copy of {source} does not end where the log did when it was copied: check disk "
+            "and memory of this machine, and try again"
         )
+
+
+def _within(low: Ends, high: Ends) -> bool:
+    return all(
+        len(ends) <= len(high.get(topic, ())) and all(map(int.__le__, ends, high[topic]))
+        for topic, ends in low.items()
+    )

@@ -253,9 +253,12 @@ class SqliteLog:
                 removed += removed_rows
         return removed
 
-    async def backup(self, path: Path | str) -> None:
-        """Copy the current log to a new file while it is in use, and check the copy."""
-        await self._read(partial(back_up, source=self.path, path=Path(path)))
+    async def backup(self, path: Path | str) -> Ends:
+        """Copy the current log to a new file while it is in use, and check the copy.
+
+        The file appears after the checks. Return the end offsets of the copy.
+        """
+        return await self._read(partial(back_up, source=self.path, path=Path(path)))
 
     async def _compact(self, row_range: reader.RowRange, *, tombstones: bool) -> int:
         filter_ = CompactionFilter()
