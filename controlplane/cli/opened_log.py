@@ -114,6 +114,8 @@ async def opened(
 ) -> AsyncIterator[InputLog]:
     """Open a log for reading up to `as_of` (default: its end), and close it again.
 
+    Problems of the log are printed after the block, also if it ends with `SystemExit`.
+
     Raises:
         LogError: it cannot be opened.
         UnknownMoment: it has no such point in time.
@@ -125,8 +127,13 @@ async def opened(
         stop = dict(sorted(cut.ends.items()))
         problems = (*cut.notices, *opened_log.problems)
         cluster_facts = opened_log.cluster_id, opened_log.assumed
-        yield InputLog(where, log, topics, exactly_once, stop, problems, *cluster_facts)
-        # Only if the block ends without an exception: most refusals already name the problem.
+        source = InputLog(where, log, topics, exactly_once, stop, problems, *cluster_facts)
+        try:
+            yield source
+        except SystemExit:  # the block has printed its result, such as a hazard
+            _print_problems(where, problems)
+            raise
+        # Not after another exception: most errors already name the problem.
         _print_problems(where, problems)
     finally:
         await log.close()

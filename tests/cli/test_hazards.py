@@ -1,5 +1,6 @@
 """`controlplane inspect --hazards`: dangers that no view shows."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,24 @@ def test_exactly_once_concerns_only_releases_with_the_support(tmp_path: Path) ->
     alone = call("inspect", log, "--hazards", "--profile", "2.8", "-o", "json").json["hazards"]
     (reason,) = [hazard["reason"] for hazard in alone]
     assert "1 on members of 3.3.0 to kip with exactly-once support:" in reason
+
+
+def test_problems_of_the_log_are_printed_with_each_exit_code(tmp_path: Path) -> None:
+    """Standard error has the problems of a log, also if a hazard or a refusal ends the command."""
+    dump = tmp_path / "dump.jsonl"
+    values = [("connector-c", '{"properties":{}}'), ("commit-c", '{"tasks":"\ufffd"}')]
+    lines = [
+        {"topic": "connect-configs", "partition": 0, "offset": offset, "tstype": "create", "ts": 1}
+        | {"broker": 0, "key": key, "payload": value}
+        for offset, (key, value) in enumerate(values)
+    ]
+    dump.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    hazards = ("inspect", dump, "--release", "3.4", "--hazards")
+    problems = f"{dump}: line 2 holds U+FFFD"
+    for code, arguments in (
+        (0, hazards),
+        (1, (*hazards, "--fail")),
+        (1, ("plan", dump, "PUT", "/connectors/unknown/stop")),
+    ):
+        result = call(*arguments)
+        assert (result.code, result.err.count(problems)) == (code, 1)
