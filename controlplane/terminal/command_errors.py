@@ -38,7 +38,7 @@ class InputRefused(click.ClickException):
 
 
 class NotPrinted(click.ClickException):
-    """Standard output cannot be written. The command may have changed something before."""
+    """Standard output or a file cannot be written. Earlier changes of the command stay."""
 
     exit_code = NOT_PRINTED
 
@@ -100,16 +100,18 @@ def _safe_lines(message: str) -> str:
 
 @contextmanager
 def _reporting_full_disks() -> Iterator[None]:
-    """Report a full disk as `NotPrinted`, mainly for click's help texts.
+    """Report a full disk as `NotPrinted` where the error names no file.
 
-    The error that click raises does not name the output.
+    Writes to open files raise such errors, and so do click's help texts. The flush finds out
+    whether standard output is full; if it is not, the rest of the output is kept.
     """
     try:
         yield
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        raise _unwritable("output", error) from None
+        flush()
+        raise _not_written("a file or the output", error) from None
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -153,9 +155,13 @@ def _unwritable(output: str, error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return error
     _discard_output()
+    return _not_written(output, error)
+
+
+def _not_written(place: str, error: OSError) -> NotPrinted:
     why = error.strerror or str(error)
     return NotPrinted(
-        f"{output} cannot be written ({why}): make room, or print elsewhere. Changes that "
+        f"{place} cannot be written ({why}): make room, or write elsewhere. Changes that "
         "the command has made stay"
     )
 

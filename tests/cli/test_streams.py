@@ -1,5 +1,6 @@
 """Standard streams that are closed, full or interrupted: exit codes tell what was done."""
 
+import errno
 import os
 import pty
 import shutil
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.cli import scenario_command
+from controlplane.cli.main import main
 from controlplane.terminal.exit_codes import INTERRUPTED, NOT_PRINTED, REFUSED
+from controlplane.terminal.output import say
 from tests.cli.command_calls import ROOT, CommandResult, call
 from tests.forked_commands import command_line
 from tests.patience import PATIENCE_S, wait_until
@@ -64,6 +68,24 @@ def test_a_full_output_is_named_after_the_change(log: str) -> None:
     assert done.code == NOT_PRINTED
     assert "Changes that the command has made stay" in done.err
     assert not has(log, "pages")
+
+
+def test_a_full_disk_of_a_file_keeps_the_output(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error without a file name is no failure of standard output, which stays open."""
+
+    def fail(*_: object) -> None:
+        say("first")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(scenario_command, "play_all", fail)
+    with pytest.raises(SystemExit, match=f"^{NOT_PRINTED}$"):
+        main(["scenario", "run", str(ROOT / "scenarios")])
+    say("later")
+    printed = capfd.readouterr()
+    assert printed.out == "first\nlater\n"
+    assert "a file or the output cannot be written (No space left on device)" in printed.err
 
 
 @pytest.mark.parametrize(
