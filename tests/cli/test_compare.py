@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from tests.cli.command_calls import call
+import pytest
+
+from tests.cli.command_calls import call, refusal
 
 BORN = """\
    CONNECTOR  3.4.1                    3.9.2
@@ -70,3 +72,31 @@ def test_a_name_that_only_a_difference_mentions_has_a_row(histories: Path) -> No
     result = call("inspect", histories / "odd-records-3.9.log.jsonl", "--compare", "3.4,3.9")
     assert "gone: inconsistent" in result.out
     assert any(line.split()[:2] == ["≠", "gone"] for line in result.out.splitlines())
+
+
+@pytest.mark.parametrize("releases", ["3.9", "3.9,3.9", "3.9,3.9.2"])
+def test_one_release_cannot_be_compared(histories: Path, releases: str) -> None:
+    """Two names of one release are refused like a single name."""
+    result = call("inspect", histories / "life-3.9.log.jsonl", "--compare", releases)
+    assert (result.code, result.out) == (2, "")
+    assert "--compare needs at least two releases" in result.err
+
+
+def test_an_agreement_names_the_connector(histories: Path) -> None:
+    """With `--connector`, the sentence says about which connector the releases agree."""
+    log = histories / "roll-3.4-3.9-3.4.log.jsonl"
+    compared = ("inspect", log, "--compare", "3.4,3.9")
+    names = [row["name"] for row in call(*compared, "-o", "json").json["connectors"]]
+    other = next(name for name in names if name != "born")
+    agreeing = call(*compared, "--connector", other)
+    assert f"3.4.1 and 3.9.2 agree about {other}\n" in agreeing.out
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_an_unknown_connector_is_not_compared(histories: Path, output: str) -> None:
+    """A name that no release knows is refused, with the names that they know."""
+    log = histories / "roll-3.4-3.9-3.4.log.jsonl"
+    unknown = ("--compare", "3.4,3.9", "--connector", "nosuch", "-o", output)
+    message = refusal(call("inspect", log, *unknown))
+    assert message.startswith("there is no connector 'nosuch' at this point of the log")
+    assert "born" in message

@@ -1,6 +1,6 @@
 """`--connector NAME`: the state of one connector in full."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -56,15 +56,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     observer = OffsetObserver(name, source.topics, exactly_once=source.exactly_once)
     fold = await source.fold(profile, observer=observer)
     state = fold.snapshot()
-    connectors = names(state)
-    if name not in connectors and not _has_traces(state, name):
-        shown_names = ", ".join(connectors[:NAMES_SHOWN]) + (
-            ", …" if connectors[NAMES_SHOWN:] else ""
-        )
-        raise InputRefused(
-            f"there is no connector {name!r} at this point of the log (connectors: "
-            f"{shown_names or 'none'}): check the name and --as-of"
-        )
+    check_connector(name, [state])
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
     about = describe(state, name, plugins)
@@ -80,6 +72,18 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
         say(f"{name}, as {heading(profile, source)}", style="bold")
         _print(document, None if cluster_access is None else now_ms())
         _print_left_out(left_out, source.topics)
+
+
+def check_connector(name: str, states: Sequence[ClusterState]) -> None:
+    """Raise `InputRefused` unless a state has something about the connector."""
+    connectors = sorted({connector for state in states for connector in names(state)})
+    if name in connectors or any(_has_traces(state, name) for state in states):
+        return
+    shown_names = ", ".join(connectors[:NAMES_SHOWN]) + (", …" if connectors[NAMES_SHOWN:] else "")
+    raise InputRefused(
+        f"there is no connector {name!r} at this point of the log (connectors: "
+        f"{shown_names or 'none'}): check the name and --as-of"
+    )
 
 
 def _has_traces(state: ClusterState, name: str) -> bool:

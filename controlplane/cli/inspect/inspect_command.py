@@ -184,11 +184,12 @@ def inspect(log: str, reading: LogOptions, **options: Any) -> None:
         if inspect_options.compare
         else [KIP if inspect_options.profile is None else inspect_options.profile]
     )
-    if inspect_options.compare and len(names) < RELEASES_LEAST:
-        raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     plugins = read_plugins(inspect_options.plugins, reading.settings)
     support = inspect_options.exactly_once or reading.settings.exactly_once
     profiles = tuple(read_profile(name, exactly_once=support) for name in names)
+    releases = {profile.release for profile in profiles}
+    if inspect_options.compare and len(releases) < RELEASES_LEAST:
+        raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     request = ViewRequest(inspect_options, profiles, plugins, reading)
     asyncio.run(_show(log, reading, request, view, exactly_once=support))
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.cli.inspect.connector_facts import NONE, ConnectorFacts, all_facts, states
+from controlplane.cli.inspect.connector_view import check_connector
 from controlplane.cli.inspect.overview import vector
 from controlplane.cli.opened_log import InputLog
 from controlplane.core.entry import Entry, Position
@@ -50,7 +51,11 @@ class ComparisonScope(NamedTuple):
 
 
 async def show(source: InputLog, scope: ComparisonScope, output: str) -> None:
-    """Print the connectors with a column per release, then the differences with their causes."""
+    """Print the connectors with a column per release, then the differences with their causes.
+
+    Raises:
+        InputRefused: `scope` names a connector about which no release finds anything.
+    """
     by_release, every = await _compared(source, scope.profiles)
     differences = [
         difference for difference in every if scope.connector in (None, difference.connector)
@@ -59,12 +64,18 @@ async def show(source: InputLog, scope: ComparisonScope, output: str) -> None:
         difference.cause for difference in differences if difference.cause is not None
     )
     rows = _rows(by_release, scope, differences)
+    if scope.connector is not None and not rows:
+        check_connector(scope.connector, list(by_release.values()))
     if output == "json":
         print_json(source.document_fields | _document(by_release, rows, differences, causes))
         return
     _print_rows(by_release, rows, differences)
     say()
-    _print_differences(by_release, differences, causes, source)
+    if differences:
+        _print_differences(differences, causes, source)
+    else:
+        subject = "in everything" if scope.connector is None else f"about {scope.connector}"
+        say(f"{' and '.join(by_release)} agree {subject}", style="green")
     say(f"read up to {vector(source)}")
 
 
@@ -164,14 +175,10 @@ def _tasks(facts: ConnectorFacts) -> str:
 
 
 def _print_differences(
-    by_release: Mapping[str, ClusterState],
     differences: list[ReleaseDifference],
     causes: Mapping[Position, Entry],
     source: InputLog,
 ) -> None:
-    if not differences:
-        say(f"{' and '.join(by_release)} agree in everything", style="green")
-        return
     for difference in differences[:DIFFERENCES_SHOWN]:
         say(f"{difference.connector}: {difference.fact}", style="bold")
         for release, value in difference.values.items():
