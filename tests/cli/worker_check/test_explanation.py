@@ -1,12 +1,14 @@
 """Record that explains why a worker's memory differs from its log, per kind of difference."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from controlplane.cli.verify.worker_check.answer_progress import ComparedAnswers
 from controlplane.cli.verify.worker_check.comparison_rounds import CheckedLog
 from controlplane.cli.verify.worker_check.explanation import Explainer, Explanation
+from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
 from controlplane.core.moments import position_text
@@ -117,6 +119,23 @@ def test_an_offset_in_two_partitions_is_explained() -> None:
     place, explanation = explained(entries, "/connectors/c/offsets", 200, answer)
     assert (place, explanation.order_edge) == ("offsets@3:0", True)
     assert explanation.reason == "order between partitions: the same key is at offsets@0"
+
+
+@pytest.mark.parametrize("name", ["c", 'a"b', "a\\b", "\U0001f600"])
+def test_offsets_are_traced_for_every_name(name: str) -> None:
+    """A key of offsets has the name with JSON's escapes; the missed record is found."""
+    key = encode_partition(name, {"f": 1}).decode()
+    entries = log(
+        ("configs", 0, f"connector-{name}", CONFIG),
+        *(("offsets", 0, key, b'{"at":%d}' % at) for at in (1, 2, 3)),
+    )
+    answer = {"offsets": [{"partition": {"f": 1}, "offset": {"at": 1}}]}
+    path = f"/connectors/{quote(name, safe='')}/offsets"
+    place, explanation = explained(entries, path, 200, answer)
+    assert (place, explanation.reason) == (
+        "offsets@1",
+        "the worker answers as before this record",
+    )
 
 
 @pytest.mark.parametrize("release", ["3.4", "3.9", "4.3"])

@@ -28,6 +28,7 @@ from controlplane.core import views
 from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.entry import Entry
 from controlplane.core.fold import FateKind, Fold, RecordFate
+from controlplane.core.java import json_codec
 from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
@@ -75,6 +76,8 @@ class _Course:
         """`matches` is True for a state that gives the worker's answer."""
         self._connector = connector
         self._name = connector.encode("utf-8", "surrogatepass")
+        self._quoted_name = json_codec.encode(connector)
+        """The name in keys of offsets, which may have escapes."""
         self._matches = matches
         self._fold = fold
         self._matched = matches(fold.snapshot())
@@ -89,7 +92,9 @@ class _Course:
     def take_all(self, entries: Iterable[Entry]) -> None:
         """Fold the records about the connector: the others do not affect its answers."""
         for entry in entries:
-            if entry.key is not None and self._name in entry.key:
+            if entry.key is None:
+                continue
+            if self._name in entry.key or self._quoted_name in entry.key:
                 self._take(entry)
 
     def _take(self, entry: Entry) -> None:
