@@ -220,6 +220,24 @@ def test_a_failed_step_undoes_the_migration(
     assert moving.journal.read() is None
 
 
+def test_an_undo_restores_the_offsets_of_an_earlier_connector(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
+    """Offsets that a deleted connector of that name had left at `--to` are there again."""
+    earlier = [
+        {"partition": PARTITION, "offset": {"position": 99}},
+        {"partition": {"filename": "/old.txt"}, "offset": {"position": 7}},
+    ]
+    other.create(initial_offsets=earlier)
+    other.output("delete", "orders")
+    cluster.create(initial_offsets=OFFSETS)
+    moving = CutOffMigration("orders", cluster.where, other.where, folder)
+    with pytest.raises(click.ClickException, match="everything is as before"):
+        asyncio.run(moving.run(concurrent_changes={"before verify": _config_changed}))
+    other.create(initial_state="STOPPED")
+    assert other.json("offsets", "orders") == {"offsets": earlier}
+
+
 def test_bad_input_changes_nothing(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:

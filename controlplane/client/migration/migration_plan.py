@@ -93,7 +93,7 @@ class Migration(msgspec.Struct, frozen=True):
     """Offsets of the stopped connector; None: not read yet."""
     previous: list[dict[str, Any]] | None = None
     """Offsets that an earlier connector of this name had left in the other cluster, or that both
-    clusters share. None: not read yet. Empty if the creation has removed them."""
+    clusters share. None: not read yet."""
     failure: str | None = None
     """Reason for undoing; None: the migration goes on."""
     undone: tuple[MigrationStep, ...] = ()

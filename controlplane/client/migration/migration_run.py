@@ -186,29 +186,10 @@ class MigrationRun:
             if await has_same_config(self._target, self.migration):
                 return {}
             raise Declined(f"{self._target.name} has a connector {name} with another config")
-        body: dict[str, Any] = {
-            "name": name,
-            "config": self.migration.config,
-            "initial_state": STOPPED,
-        }
-        offsets = await self._initial_offsets()
-        if offsets:
-            # The creation removes the offsets that an earlier connector of this name has left.
-            self._save(previous=[])
-            body["initial_offsets"] = offsets
+        body = {"name": name, "config": self.migration.config, "initial_state": STOPPED}
         await self._target.send("POST", "/connectors", body)
         await self._wait_until_stopped(self._target)
         return {}
-
-    async def _initial_offsets(self) -> list[dict[str, Any]]:
-        """Offsets that our service sets while it creates the connector (KIP-995); else empty.
-
-        The offsets of a sink are set afterwards. Both clusters may share its consumer group, so the
-        previous offsets must be read first.
-        """
-        connector = await summary(self._source, self.migration.name)
-        is_source = connector is not None and connector.type == "source"
-        return self.migration.offsets or [] if is_source and self._target.server.ours else []
 
     async def _set_offsets(self) -> Mapping[str, Any]:
         """Set the offsets of the copy; for undoing, the journal notes the previous ones first."""
@@ -339,7 +320,7 @@ class MigrationRun:
                 f"the config of {self.migration.name} has changed at {self._target.name}: delete "
                 "the connector there"
             )
-        await self._restore_offsets()  # also replaces offsets that the creation has set
+        await self._restore_offsets()  # a deletion keeps offsets, also those of the migration
         await self._target.send("DELETE", connector(self.migration.name))
         if not self._target.server.ours:
             await wait_for(self._target, self.migration.name, IS_GONE, self._timeout_s)
