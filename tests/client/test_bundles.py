@@ -49,6 +49,41 @@ def test_a_second_import_changes_nothing(cluster: ClusterCalls, other: ClusterCa
     assert other.output("bundle", "import", bundle) == "orders: unchanged\n"
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "STOPPED"])
+def test_a_bundle_without_offsets_removes_those_of_an_earlier_connector(
+    cluster: ClusterCalls, other: ClusterCalls, state: str
+) -> None:
+    """The import removes offsets that a deleted connector of that name has left."""
+    cluster.create(initial_state=state)
+    bundle = exported(cluster)
+    other.create(initial_offsets=OFFSETS)
+    other.output("delete", "orders")
+    (planned,) = other.json("bundle", "import", bundle, "--dry-run")
+    assert planned["plan"]["assumed"][0].startswith("offsets that an earlier connector of this")
+    assert other.output("bundle", "import", bundle) == f"orders: created ({state}, 0 offsets)\n"
+    assert other.json("offsets", "orders") == {"offsets": []}
+    assert other.json("history", "orders")["events"][-1]["after"] == TARGETS[state]
+    assert other.output("bundle", "import", bundle) == "orders: unchanged\n"
+
+
+TARGETS = {"RUNNING": "STARTED", "STOPPED": None}
+"""Value of the last event after an import: a resume, or the removal of an offset."""
+
+
+def test_a_sink_without_offsets_is_imported(other: ClusterCalls) -> None:
+    """An embedded log has no offsets of sinks: the import removes none."""
+    config = {
+        "name": "orders",
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "topics": "t",
+    }
+    sink = {"name": "orders", "config": config, "target_state": "RUNNING", "offsets": []}
+    bundle = other.file("bundle.json", {"bundle": 1, "connectors": [sink]})
+    other.create("something")
+    for outcome in ("orders: created (RUNNING, 0 offsets)\n", "orders: unchanged\n"):
+        assert other.output("bundle", "import", bundle) == outcome
+
+
 def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """An import completes a connector that an earlier one left stopped without offsets."""
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
