@@ -207,6 +207,23 @@ def test_one_offset_is_altered_in_the_words_of_kcctl(stopped: ClusterCalls) -> N
     assert position(stopped) is None
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--source-partition", '{"filename": "/in.txt"}', "--source-offset", '{"position": 9}'),
+        ("--kafka-offset", "9"),
+    ],
+)
+def test_a_file_and_single_offsets_are_refused(
+    stopped: ClusterCalls, flags: tuple[str, ...]
+) -> None:
+    """The command takes a file or flags; with both, nothing is sent."""
+    listed = stopped.file("none.json", {"offsets": []})
+    result = stopped.ask(*ALTER, "-f", listed, *flags)
+    assert (result.code, "give -f FILE; or --source-partition" in result.err) == (2, True), result
+    assert position(stopped) == 5
+
+
 @pytest.mark.parametrize("bad", ["--source-partition", "--source-offset"])
 def test_bad_json_is_reported_with_its_option(stopped: ClusterCalls, bad: str) -> None:
     """The message names the option whose value is no JSON; nothing is sent."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
@@ -156,7 +156,7 @@ async def alter(  # noqa: PLR0913 - click gives one argument per option
     api: Api, name: str, file: str | None, output: str, *, stop: bool, dry_run: bool, **single: Any
 ) -> None:
     """Alter some offsets of a stopped connector; the others stay."""
-    entries = [_single(single)] if file is None else _of_file(file)
+    entries = [_single(single)] if file is None else _of_file(file, single)
 
     async def act(_: str) -> ConnectorResult:
         return await _altered(api, name, entries, stop=stop, dry_run=dry_run)
@@ -179,10 +179,13 @@ def _single(flags: dict[str, Any]) -> OffsetEntry:
             "partition": {"kafka_topic": topic, "kafka_partition": partition},
             "offset": {"kafka_offset": offset},
         }
-    raise click.UsageError(
-        "give -f FILE; or --source-partition and --source-offset; or --kafka-topic, "
-        "--kafka-partition and --kafka-offset"
-    )
+    raise click.UsageError(_ONE_FORM)
+
+
+_ONE_FORM = (
+    "give -f FILE; or --source-partition and --source-offset; or --kafka-topic, --kafka-partition "
+    "and --kafka-offset"
+)
 
 
 def _json(option: str, text: str) -> Any:
@@ -192,7 +195,15 @@ def _json(option: str, text: str) -> Any:
         raise click.UsageError(f"{option}: {quoted(text)} is no JSON ({error})") from None
 
 
-def _of_file(file: str) -> list[OffsetEntry]:
+def _of_file(file: str, flags: Mapping[str, Any]) -> list[OffsetEntry]:
+    """The offsets of a file.
+
+    Raises:
+        UsageError: flags give another offset.
+        InputRefused: the file has no offsets.
+    """
+    if any(value is not None for value in flags.values()):
+        raise click.UsageError(_ONE_FORM)
     text = read_text(file, "offsets as `offsets get -o json` prints them")
     try:
         return offsets_in(document_in(text, Path(file).suffix))
