@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 
 from tests.cli.command_calls import call
 from tests.cli.running_service import LIFE
@@ -122,6 +123,16 @@ def test_undo_shows_the_plan_and_asks(changed: ClusterCalls) -> None:
         "orders: put back to config@0\n"
     )
     assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_undo_shows_the_plan_beside_a_document(changed: ClusterCalls, output: str) -> None:
+    """The plan and the question are on standard error; standard output has the document alone."""
+    result = changed.ask("undo", "orders", "--to", "config@0", "-o", output, typed="y\n")
+    assert result.code == 0
+    assert yaml.safe_load(result.out) == [{"connector": "orders", "result": "put back to config@0"}]
+    assert result.err.startswith("orders would be put back to config@0: ")
+    assert "put orders back?" in result.err
 
 
 def test_an_undo_says_that_it_deletes(changed: ClusterCalls) -> None:

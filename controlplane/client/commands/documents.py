@@ -5,14 +5,17 @@ take them as input. In answers about past changes, the service hides secrets in 
 """
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from io import StringIO
 from typing import Any
 
 import click
 import yaml
 
 from controlplane.core.text.value_text import plain
-from controlplane.terminal.command_errors import write
+from controlplane.terminal.command_errors import flush, write
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.table_text import wide_option
@@ -44,6 +47,14 @@ def _output_option(command: Decorated, secrets: str) -> Decorated:
         default=TABLE,
         help=f"Tables for people, JSON or YAML for machines, {secrets}. [default: table]",
     )(wide_option(command))
+
+
+@contextmanager
+def before_document(output: str) -> Iterator[None]:
+    """Print tables before a document to standard error: standard output has the document alone."""
+    flush()
+    with nullcontext() if output == TABLE else redirect_stdout(sys.stderr or StringIO()):
+        yield
 
 
 def print_document(value: Any, output: str) -> None:

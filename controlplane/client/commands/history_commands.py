@@ -15,6 +15,7 @@ from controlplane.client.commands.batch import (
     yes_option,
 )
 from controlplane.client.commands.documents import (
+    before_document,
     output_option,
     output_option_without_secrets,
     print_document,
@@ -148,7 +149,8 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
         if yes:
             _warn(plan)
         else:
-            planned.say()
+            with before_document(output):
+                planned.say()
             confirm(f"delete {name}?" if deletes else f"put {name} back?", yes=False)
         await api.send("POST", path, query=query)
         await _print(ConnectorResult(name, change), output)
