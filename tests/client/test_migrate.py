@@ -98,10 +98,13 @@ def test_neither_a_dry_run_nor_a_no_changes_anything(
     assert shown.code == 0
     rows = [line.split()[0] for line in shown.out.splitlines()[3:]]
     assert rows == ["stop", "read", "create", "offsets", "verify", "start"]
-    machine = migrate(*places(cluster, other), "--delete", "--dry-run", "-o", "json").json
-    assert [step["step"] for step in machine["steps"]] == [step.value for step in MigrationStep]
+    planned = migrate(*places(cluster, other), "--delete", "--dry-run", "-o", "json").json
+    assert [step["step"] for step in planned["steps"]] == [step.value for step in MigrationStep]
     refused = migrate(*places(cluster, other), typed="n\n")
     assert refused.code == 1
+    machine = migrate(*places(cluster, other), "-o", "json", typed="n\n")
+    assert (machine.code, machine.out) == (1, "")
+    assert machine.err.index("STEP") < machine.err.index("migrate orders?")
     assert (present(cluster), present(other)) == (before, None)
     assert not list(folder.glob("controlplane-migrate-*"))
 

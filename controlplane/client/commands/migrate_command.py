@@ -9,7 +9,12 @@ import click
 import msgspec
 
 from controlplane.client.commands.batch import yes_option
-from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.documents import (
+    TABLE,
+    before_document,
+    output_option,
+    print_document,
+)
 from controlplane.client.commands.verbs import access_options
 from controlplane.client.http.api import Api, check_name
 from controlplane.client.http.cluster_address import ClusterAccess, ClusterAddress
@@ -110,8 +115,8 @@ def migrate(  # noqa: PLR0913 - click gives one argument per option
     everything is undone, unless the copy has processed records. --user, --token and --ca-file are
     for --from only.
 
-    Asks for confirmation. With -o table, the steps are shown first. A sink needs the same topics in
-    the other cluster.
+    Shows the steps first, and asks for confirmation. A sink needs the same topics in the other
+    cluster.
     """
     check_name(name)
     places = (
@@ -215,22 +220,23 @@ def _check_same(
 
 
 def _print_plan(migration: Migration, offsets: int | None, options: MigrateOptions) -> None:
-    """Print the steps; as JSON only for a dry run, because otherwise the JSON has the result."""
+    """Print the steps: a dry run in the form of the output, else as a table before the result."""
     rows = list(migration.rows(offsets))
-    if options.output == "table":
-        say(f"{migration.name} ({migration.state}) would be migrated:" if options.dry_run else "")
-        table(("STEP", "CLUSTER", "EFFECT", "UNDONE BY"), rows)
-    elif options.dry_run:
+    if options.dry_run and options.output != TABLE:
         names = ("step", "cluster", "effect", "undone_by")
         steps = [dict(zip(names, row, strict=True)) for row in rows]
         document = {"connector": migration.name, "result": "would be migrated", "steps": steps}
         print_document(document, options.output)
+    else:
+        with before_document(options.output):
+            say(f"{migration.name} ({migration.state}) would be migrated:" * options.dry_run)
+            table(("STEP", "CLUSTER", "EFFECT", "UNDONE BY"), rows)
 
 
 def _print_done(migration: Migration, output: str) -> None:
     original = "deleted" if migration.deletes else "stopped"
     offsets = migration.offsets or []
-    if output == "table":
+    if output == TABLE:
         words = f"{migration.state}, {count(len(offsets), 'offset')}"
         result = f"migrated to {migration.target} ({words})"
         say(f"{migration.name}: {result}; the original is {original}")
