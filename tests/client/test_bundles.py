@@ -118,6 +118,24 @@ def test_a_dry_run_imports_nothing(cluster: ClusterCalls, other: ClusterCalls) -
     assert list(other.json("get")) == ["something"]
 
 
+def test_a_dry_run_over_a_stopped_connector_shows_all_records(
+    cluster: ClusterCalls, other: ClusterCalls
+) -> None:
+    """The plan has the records of the offsets and that of the target state."""
+    cluster.create(initial_offsets=OFFSETS)
+    bundle = exported(cluster)
+    other.create(initial_state="STOPPED")
+    (result,) = other.json("bundle", "import", bundle, "--dry-run")
+    steps = result["plan"]["steps"]
+    topics = [record["topic"] for step in steps for record in step["records"]]
+    assert topics == ["connect-offsets", "connect-configs"]
+    assert result["plan"]["commit_point"] == steps[-1]["name"]
+    assert other.json("offsets", "orders") == {"offsets": []}
+    assert "orders would be completed: 2 records" in other.output(
+        "bundle", "import", bundle, "--dry-run"
+    )
+
+
 def test_a_file_is_private(cluster: ClusterCalls) -> None:
     """A bundle has mode 600, because it may contain secrets."""
     cluster.create()

@@ -19,6 +19,7 @@ import msgspec
 from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in_words
 from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry_run_option
 from controlplane.client.commands.documents import output_option
+from controlplane.client.commands.plan_tables import PlanDocument, joined
 from controlplane.client.commands.verbs import create_command, read_command, verb
 from controlplane.client.connectors.connector_files import read_text
 from controlplane.client.connectors.connector_summary import (
@@ -278,18 +279,18 @@ async def _completed(
     api: Api, bundled: BundledConnector, outcome: str, *, dry_run: bool
 ) -> ConnectorResult:
     """Set the offsets of a stopped connector, then its target state."""
+    plans: list[PlanDocument] = []
     altered = await _alteration(api, bundled)
     if altered:
         path = connector(bundled.name, "offsets")
         answer = await api.send("PATCH", path, {"offsets": altered}, dry_run=dry_run)
-        if dry_run:
-            return ConnectorResult(bundled.name, outcome, plan=answer.body)
+        plans.append(answer.body)
     if bundled.target_state != STOPPED:
         path = connector(bundled.name, _VERBS[bundled.target_state])
         answer = await api.send("PUT", path, dry_run=dry_run)
-        if dry_run:
-            return ConnectorResult(bundled.name, outcome, plan=answer.body)
-    return ConnectorResult(bundled.name, outcome, _words(bundled))
+        plans.append(answer.body)
+    plan = joined(plans) if dry_run else None
+    return ConnectorResult(bundled.name, outcome, _words(bundled), plan=plan)
 
 
 _VERBS = {RUNNING: "resume", PAUSED: "pause"}

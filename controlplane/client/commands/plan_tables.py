@@ -20,6 +20,16 @@ HEADS = ("STEP", "TOPIC", "KEY", "VALUE", "THEN")
 PlanDocument = Mapping[str, Any]
 
 
+def joined(plans: Sequence[PlanDocument]) -> PlanDocument:
+    """One plan of several that follow each other: their steps and assumptions, in order."""
+    assumed = [sentence for plan in plans for sentence in plan["assumed"]]
+    return {
+        **plans[-1],
+        "steps": [step for plan in plans for step in plan["steps"]],
+        "assumed": list(dict.fromkeys(assumed)),
+    }
+
+
 def print_plan(title: str, plan: PlanDocument) -> None:
     """Print the records and actions of a dry run, in order."""
     say(f"{title}: {_amount([plan])}", style="bold")
