@@ -2,9 +2,13 @@
 
 import json
 
+import httpx
 import pytest
 
-from tests.client.client_calls import SOURCE, ClusterCalls
+from controlplane.client.commands.apply_command import wait_goal
+from controlplane.client.connectors.connector_files import DeclaredConnector
+from controlplane.client.connectors.wait import IS_PAUSED, IS_RUNNING, IS_STOPPED, WaitGoal
+from tests.client.client_calls import SOURCE, ClusterCalls, FakeWorker, error
 
 
 def test_each_connector_is_created_updated_or_unchanged(cluster: ClusterCalls) -> None:
@@ -72,3 +76,36 @@ def test_a_new_connector_gets_its_initial_state(cluster: ClusterCalls) -> None:
     cluster.create(initial_state="STOPPED")
     events = cluster.json("history", "orders")["events"]
     assert [event["after"] for event in events if event["what"] == "target state"] == ["STOPPED"]
+
+
+def test_an_update_waits_although_the_file_has_an_initial_state(cluster: ClusterCalls) -> None:
+    """An initial state is for new connectors only; no worker runs here, so the wait times out."""
+    cluster.create(initial_state="RUNNING")
+    config = {**SOURCE, "topic": "other"}
+    document = {"name": "orders", "config": config, "initial_state": "RUNNING"}
+    words = ("apply", "-f", cluster.file("orders.json", document), "--wait", "--timeout", "0")
+    result = cluster.ask(*words)
+    assert (result.code, "the change of orders was accepted" in result.err) == (5, True), result
+    assert cluster.output(*words) == "orders: unchanged\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "goal"), [("PAUSED", IS_PAUSED), ("STOPPED", IS_STOPPED), ("FAILED", IS_RUNNING)]
+)
+async def test_wait_has_the_goal_of_the_target_state(state: str, goal: WaitGoal) -> None:
+    """A present connector keeps its target state, whatever the file says."""
+    info = {"name": "orders", "config": {}, "tasks": []}
+    status = {"connector": {"state": state, "worker_id": "w"}, "tasks": []}
+    worker = FakeWorker(httpx.Response(200, json=info), httpx.Response(200, json=status))
+    declared = DeclaredConnector("orders", {}, initial_state="running")
+    assert await wait_goal(await worker.api(), declared) is goal
+
+
+@pytest.mark.parametrize(
+    ("state", "goal"), [("stopped", IS_STOPPED), ("PAUSED", IS_PAUSED), (None, IS_RUNNING)]
+)
+async def test_wait_has_the_goal_of_the_initial_state(state: str | None, goal: WaitGoal) -> None:
+    """A new connector gets its initial state; without one it runs."""
+    worker = FakeWorker(error(404, "Connector orders not found"))
+    declared = DeclaredConnector("orders", {}, initial_state=state)
+    assert await wait_goal(await worker.api(), declared) is goal

@@ -11,7 +11,21 @@ from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import create_command
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
-from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
+from controlplane.client.connectors.connector_summary import (
+    PAUSED,
+    RUNNING,
+    STOPPED,
+    summary,
+    target_state,
+)
+from controlplane.client.connectors.wait import (
+    IS_PAUSED,
+    IS_RUNNING,
+    IS_STOPPED,
+    WaitGoal,
+    wait_for,
+    wait_options,
+)
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.text.redaction import redacted_refusal
@@ -72,12 +86,24 @@ async def apply(
     """
 
     async def act(name: str) -> ConnectorResult:
+        goal = IS_RUNNING if wait_s is None else await wait_goal(api, declared[name])
         result = await _applied(api, declared[name], dry_run=dry_run)
-        if result.outcome != UNCHANGED and declared[name].initial_state is None:
-            await wait_for(api, name, IS_RUNNING, wait_s)
+        if result.outcome != UNCHANGED:
+            await wait_for(api, name, goal, wait_s)
         return result
 
     await act_on_each(list(declared), act, output)
+
+
+async def wait_goal(api: Api, declared: DeclaredConnector) -> WaitGoal:
+    """Goal of `--wait`: the target state of a present connector, or the initial state."""
+    present = await summary(api, declared.name)
+    if present is None:
+        return _GOALS.get(str(declared.initial_state).upper(), IS_RUNNING)
+    return _GOALS[await target_state(api, present)]
+
+
+_GOALS = {RUNNING: IS_RUNNING, PAUSED: IS_PAUSED, STOPPED: IS_STOPPED}
 
 
 async def _applied(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
