@@ -1,14 +1,18 @@
 """`offsets edit`, `alter` and `reset`: changes made in an editor, and questions before them."""
 
+import asyncio
 from base64 import b64encode
 from pathlib import Path
 
+import httpx
 import pytest
 
+from controlplane.client.commands import offset_commands
 from controlplane.client.commands.plan_tables import print_plan, print_plans
+from controlplane.client.http.request_errors import WaitTimedOut
 from controlplane.core.entry import Entry
 from tests.cli.command_calls import embedded
-from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker
 from tests.core.logs import config, connector
 
 ALTER = ("offsets", "alter", "orders")
@@ -233,3 +237,36 @@ def test_bad_json_is_reported_with_its_option(stopped: ClusterCalls, bad: str) -
     assert result.code == 2
     assert f"Error: {bad}: '{{x' is no JSON" in result.err
     assert position(stopped) == 5
+
+
+RUNNING = [
+    httpx.Response(200, json={"name": "orders", "config": {}, "tasks": []}),
+    httpx.Response(200, json={"connector": {"state": "RUNNING", "worker_id": "w"}, "tasks": []}),
+]
+STILL_STOPPED = "orders is still stopped: `controlplane resume orders` starts it again\n"
+
+
+async def test_a_wait_for_the_stop_that_times_out_is_noted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The worker has accepted the stop, so the connector stays stopped."""
+    monkeypatch.setattr(offset_commands, "STOP_S", 0)
+    worker = FakeWorker(*RUNNING, httpx.Response(202), *RUNNING)
+    with pytest.raises(WaitTimedOut):
+        async with offset_commands.stopped(await worker.api(), "orders", stop=True):
+            raise AssertionError("the connector is not stopped yet")
+    assert capsys.readouterr().err.endswith(STILL_STOPPED)
+
+
+async def test_ctrl_c_while_a_connector_is_stopped_is_noted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C cancels the command, and the note says that the connector stays stopped."""
+    targets = httpx.Response(200, json={"targets": {"orders": "RUNNING"}})
+    worker = FakeWorker(*RUNNING, targets, httpx.Response(202), server="controlplane")
+    api = await worker.api()
+    with pytest.raises(asyncio.CancelledError):
+        async with offset_commands.stopped(api, "orders", stop=True):
+            raise asyncio.CancelledError
+    assert capsys.readouterr().err == STILL_STOPPED
+    assert worker.requests[-1].url.path == "/connectors/orders/stop"

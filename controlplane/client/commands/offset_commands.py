@@ -289,7 +289,7 @@ def _to_be_stopped(name: str, state: str, advice: str) -> str:
 async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
     """With `stop`, stop the connector within this context; then restore its target state.
 
-    After a failure the connector stays stopped.
+    After a failure or Ctrl-C the connector stays stopped, and a note says so.
     """
     connector_summary = await summary(api, name) if stop else None
     before = STOPPED if connector_summary is None else await target_state(api, connector_summary)
@@ -297,11 +297,11 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
         yield
         return
     await api.send("PUT", connector(name, "stop"))
-    if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
-        await wait_for(api, name, IS_STOPPED, STOP_S)
     try:
+        if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
+            await wait_for(api, name, IS_STOPPED, STOP_S)
         yield
-    except click.ClickException:
+    except (click.ClickException, asyncio.CancelledError):
         note(f"{name} is still stopped: `controlplane resume {quote(name)}` starts it again")
         raise
     await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
