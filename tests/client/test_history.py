@@ -1,13 +1,17 @@
 """`history`, `diff --from`, `undo` and `watch`: past and present changes."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 
+import httpx
 import pytest
 import yaml
 
+from controlplane.client.commands import watch_command
 from tests.cli.command_calls import call
 from tests.cli.running_service import LIFE
-from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker
 
 CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
@@ -247,3 +251,29 @@ def test_watch_prints_a_line_for_each_change(changed: ClusterCalls) -> None:
     printed = changed.output("watch", "--since", "{}", "--count", str(CHANGES))
     assert "orders: config topic: lines → other" in printed
     assert "hunter2" not in printed
+
+
+class BreakingStream(httpx.AsyncByteStream):
+    """Stream of events that breaks before the first change."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the first block, then fail."""
+        yield b': watching\nid: {"connect-configs":[3]}\n\n'
+        raise httpx.ReadError("gone")
+
+
+async def test_watch_resumes_if_the_connection_breaks_before_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second connection asks for the changes since the beginning of the first one."""
+    monkeypatch.setattr(watch_command, "PAUSE_S", 0)
+    change = b'id: {"connect-configs":[4]}\nevent: change\ndata: {"after": "PAUSED"}\n\n'
+    worker = FakeWorker(
+        httpx.Response(200, stream=BreakingStream()), httpx.Response(200, content=change)
+    )
+    async with aclosing(watch_command.changes(await worker.api(), None, None)) as changes:
+        assert await anext(changes) == {"after": "PAUSED", "id": '{"connect-configs":[4]}'}
+    assert [request.headers.get("last-event-id") for request in worker.requests] == [
+        None,
+        '{"connect-configs":[3]}',
+    ]

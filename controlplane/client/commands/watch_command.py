@@ -1,7 +1,7 @@
 """`watch`: follow changes as they happen, until Ctrl-C. Kafka's workers do not have it.
 
-The command reconnects after a broken connection, and the server resumes after the last id. Without
-`--after`, the first change brings the first id. Changes during an outage before it are missed.
+The command reconnects after a broken connection, and loses no change: the server resumes after the
+last id. Without `--after`, the first id is that of the present position.
 """
 
 import asyncio
@@ -79,8 +79,8 @@ async def watch(
     if name is not None:
         check_name(name)
     printed = 0
-    async with aclosing(_changes(api, name, since)) as changes:
-        async for change in changes:
+    async with aclosing(changes(api, name, since)) as followed:
+        async for change in followed:
             write(json_line(change) + "\n") if output == "json" else _say(change)
             flush()
             printed += 1
@@ -88,7 +88,7 @@ async def watch(
                 return
 
 
-async def _changes(api: Api, name: str | None, since: str | None) -> AsyncGenerator[Any, None]:
+async def changes(api: Api, name: str | None, since: str | None) -> AsyncGenerator[Any, None]:
     """Yield changes; reconnect when the connection breaks."""
     while True:
         try:

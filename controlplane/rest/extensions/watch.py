@@ -2,9 +2,10 @@
 
 An event `change` is one change. Its `data:` is JSON of the connector, the aspect, before and after
 (secrets hidden), and the position of its record. The last change of a record has an `id:`, the end
-offsets read so far. With `records=true` it also has the record's value. A reconnecting browser
-sends the id as `Last-Event-ID`, and gets all changes that it missed. Other events report an error
-(`error`) or the end of the stream (`end`).
+offsets read so far. With `records=true` it also has the record's value. A stream that starts now
+begins with the `id:` of the present position. A reconnecting browser sends the last id as
+`Last-Event-ID`, and gets all changes that it missed. Other events report an error (`error`) or the
+end of the stream (`end`).
 """
 
 import asyncio
@@ -42,10 +43,13 @@ async def watch(call: Call) -> Answer:
         raise NotReady(
             f"{RELEASES_WATCHED} other releases are watched, the maximum: try again later"
         )
-    await call.service.follower.state(call.profile)  # loads the state now, so that joining is quick
+    # The state is loaded now, so that joining is quick.
+    state = await call.service.follower.state(call.profile)
     records = call.flag("records")
     changes = watching.changes(since, call.profile)
-    events = _events(changes, call, records=records)
+    # A stream that breaks off before its first change can be resumed after this position.
+    beginning = _id_line(state.ends_by_topic) if since is None else b""
+    events = _events(changes, call, beginning, records=records)
     return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, events)
 
 
@@ -79,14 +83,14 @@ async def _since_moment(call: Call) -> Ends | None:
 
 
 async def _events(
-    changes: AsyncGenerator[ChangeEvent, None], call: Call, *, records: bool
+    changes: AsyncGenerator[ChangeEvent, None], call: Call, beginning: bytes, *, records: bool
 ) -> AsyncIterator[bytes]:
     selected = call.parameter("connector")
     async with aclosing(changes):
         waiting: asyncio.Task[ChangeEvent] | None = asyncio.ensure_future(anext(changes))
         try:
             await asyncio.sleep(0)  # the watcher has joined by now: it gets every later change
-            yield b": watching\n\n"
+            yield b": watching\n" + beginning + b"\n"
             while True:
                 waiting = waiting or asyncio.ensure_future(anext(changes))
                 done, _ = await asyncio.wait([waiting], timeout=SILENCE_S)
@@ -108,13 +112,15 @@ async def _events(
 
 def _change(event: ChangeEvent, document: dict[str, Any] | None) -> bytes:
     """Return a change as an event; only its `id` if the connector is not selected."""
-    id_line = b""
-    if event.ends is not None:
-        ends = {topic: list(offsets) for topic, offsets in event.ends.items()}
-        id_line = b"id: " + msgspec.json.encode(ends) + b"\n"
+    id_line = b"" if event.ends is None else _id_line(event.ends)
     if document is None:
         return id_line and id_line + b"\n"
     return id_line + _event("change", document)
+
+
+def _id_line(ends: Ends) -> bytes:
+    listed = {topic: list(offsets) for topic, offsets in ends.items()}
+    return b"id: " + msgspec.json.encode(listed) + b"\n"
 
 
 def _event(kind: str, content: Any) -> bytes:

@@ -23,12 +23,17 @@ WATCHERS = examples(500, proved=12_000)
 """Watchers at the limit: more than its default, or fewer in `make test`."""
 
 
+class WatchedBlocks(asyncio.Queue[str]):
+    """Blocks that a watcher receives after the first one."""
+
+    first_id: str = ""
+    """Id in the first block; empty: it has none."""
+
+
 @asynccontextmanager
-async def watching(
-    app: ASGIApp, query: str = "", **headers: str
-) -> AsyncIterator[asyncio.Queue[str]]:
+async def watching(app: ASGIApp, query: str = "", **headers: str) -> AsyncIterator[WatchedBlocks]:
     """The blocks that a watcher receives; it disconnects at the end of the `with` block."""
-    blocks: asyncio.Queue[str] = asyncio.Queue()
+    blocks = WatchedBlocks()
     gone = asyncio.Event()
     asked_once = False
 
@@ -58,7 +63,9 @@ async def watching(
     }
     task = asyncio.ensure_future(app(scope, receive, send))
     try:
-        assert await blocks.get() == ": watching"
+        comment, _, id_line = (await blocks.get()).partition("\n")
+        assert comment == ": watching"
+        blocks.first_id = id_line.removeprefix("id: ")
         yield blocks
     finally:
         gone.set()
@@ -97,6 +104,18 @@ async def test_a_watcher_that_reconnects_misses_nothing() -> None:
             assert [change["after"] for change in missed] == ["STARTED", "PAUSED"]
             await client.put("/connectors/orders/resume")
             assert read(await blocks.get())["data"]["after"] == "STARTED"
+
+
+async def test_a_watcher_that_reconnects_before_its_first_change_misses_nothing() -> None:
+    """A stream that starts now begins with an id, so that it can be resumed before any change."""
+    async with orders_plane() as (plane, client):
+        async with watching(plane.app) as blocks:
+            first = blocks.first_id
+        assert first
+        await client.put("/connectors/orders/pause")
+        async with watching(plane.app, last_event_id=first) as blocks:
+            assert blocks.first_id == ""
+            assert read(await blocks.get())["data"]["after"] == "PAUSED"
 
 
 async def test_an_empty_vector_starts_at_the_first_record() -> None:
