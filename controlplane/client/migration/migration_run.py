@@ -186,10 +186,33 @@ class MigrationRun:
             if await has_same_config(self._target, self.migration):
                 return {}
             raise Declined(f"{self._target.name} has a connector {name} with another config")
-        body = {"name": name, "config": self.migration.config, "initial_state": STOPPED}
+        body: dict[str, Any] = {
+            "name": name,
+            "config": self.migration.config,
+            "initial_state": STOPPED,
+        }
+        if await self._takes_initial_offsets(body):
+            self._save(previous=[])
+            body["initial_offsets"] = self.migration.offsets
         await self._target.send("POST", "/connectors", body)
         await self._wait_until_stopped(self._target)
         return {}
+
+    async def _takes_initial_offsets(self, body: Mapping[str, Any]) -> bool:
+        """True if our service can set the offsets while it creates the connector (KIP-995).
+
+        The creation would remove the offsets that an earlier connector of this name has left. They
+        could not be restored. So they are first read, and then altered, after a plain creation. The
+        offsets of a sink are set afterwards, too, because both clusters may share its group.
+        """
+        original = await summary(self._source, self.migration.name)
+        is_source = original is not None and original.type == "source"
+        if not (is_source and self._target.server.ours and self.migration.offsets):
+            return False
+        creation = {**body, "initial_offsets": self.migration.offsets}
+        planned = await self._target.send("POST", "/connectors", creation, dry_run=True)
+        records = (record for step in planned.body["steps"] for record in step.get("records", ()))
+        return all(record["value"] is not None for record in records)
 
     async def _set_offsets(self) -> Mapping[str, Any]:
         """Set the offsets of the copy; for undoing, the journal notes the previous ones first."""
@@ -320,7 +343,7 @@ class MigrationRun:
                 f"the config of {self.migration.name} has changed at {self._target.name}: delete "
                 "the connector there"
             )
-        await self._restore_offsets()  # a deletion keeps offsets, also those of the migration
+        await self._restore_offsets()  # also replaces offsets that the creation has set
         await self._target.send("DELETE", connector(self.migration.name))
         if not self._target.server.ours:
             await wait_for(self._target, self.migration.name, IS_GONE, self._timeout_s)
