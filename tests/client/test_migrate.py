@@ -72,8 +72,10 @@ def test_config_offsets_and_state_are_moved(
     assert present(other) == (state, CONFIG, OFFSETS)
     assert present(cluster) == ("STOPPED", CONFIG, OFFSETS)
     assert not list(folder.glob("controlplane-migrate-*"))
-    creation = other.json("commands")["commands"][0]["asked"]
-    assert [change["offset"] for change in creation["initial_offsets"]] == [{"position": 5}]
+    creation = next(
+        row for row in other.json("commands")["commands"] if row["connector"] == "orders"
+    )
+    assert [each["offset"] for each in creation["asked"]["initial_offsets"]] == [{"position": 5}]
 
 
 def test_delete_removes_the_original(cluster: ClusterCalls, other: ClusterCalls) -> None:
