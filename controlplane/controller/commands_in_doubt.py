@@ -1,8 +1,8 @@
 """Recovery of commands that may be half done.
 
-A command stays unfinished if a step or its end could not be written, or a step not taken back. It
-is ended before the next command of its queue begins. A retry in the background may end it earlier,
-once the log is available.
+A command stays unfinished if a step, or the command's end, could not be written. A failed command
+also stays unfinished while a step cannot be undone. Such a command is ended before the next command
+of its queue begins. A retry in the background may end it earlier, once the log is available.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Offsets topics of sources on other clusters, those of their producers (KIP-618).
+"""Offsets topics of sources whose producers write to another cluster than the worker's (KIP-618).
 
 Connections are opened per request, as a worker does.
 """

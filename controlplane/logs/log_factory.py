@@ -230,9 +230,9 @@ async def open_kafka_log(
     of the command topic keep their headers, since workers write none. An append to one partition is
     one record batch without a transaction (`FencedBatches`).
 
-    `for_copy`: all records keep their headers, and each append is a transaction. A claim writes its
-    markers only for batches, so here it writes none. The first record of a new topic then gets
-    offset 0, as in the original.
+    `for_copy`: all records keep their headers, and each append is a transaction. Only
+    `FencedBatches` need the transaction markers that a claim writes, so here it writes none. The
+    first record of a new topic then gets offset 0, as in the original.
 
     Raises:
         LogUnavailable: the cluster cannot be reached.

@@ -294,7 +294,8 @@ class Conflict(RestError):
 class NotReady(RestError):
     """The log has not been read to its end yet, or cannot be reached.
 
-    The error also stands for a missing session key, and for too many waiting commands or watchers.
+    The error also stands for a missing session key, and for too many waiting commands or watched
+    releases.
     """
 
     status = UNAVAILABLE

@@ -165,7 +165,8 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
         connectors = await _connectors(call) if route.command is PatchConfig else ()
-        # Not all existing names: the input may be pickled for a process that reads the body.
+        # `existing` has only names of the path. All names may be many, and the input may be pickled
+        # for a process that reads the body.
         present = frozenset(name for name in call.names if name in connectors)
         request = command_requests.CommandInput(
             call.profile, call.query, signature=signature, existing=present

@@ -64,7 +64,10 @@ class LogOptions(msgspec.Struct, frozen=True):
         return renamed(self.topics) | {topic for topic, (key, _) in keys if key in flags}
 
     def opening(self, *, exactly_once: bool = True) -> OpenOptions:
-        """Options for opening the log; `exactly_once`: up to a cluster's last stable offset."""
+        """Options for opening the log.
+
+        `exactly_once`: a cluster is read only up to its last stable offset.
+        """
         return OpenOptions(
             self.topics, self.configuration, exactly_once, self.form, self.named, NAMING
         )

@@ -97,7 +97,7 @@ async def test_a_deletion_in_doubt_is_completed_under_its_key() -> None:
 
 
 async def test_a_key_is_of_one_command_of_equal_python_values() -> None:
-    """A partition `1` is not `true`, neither beside the running command nor after its end."""
+    """A key is refused for `true` in place of `1`, while the first command runs and afterwards."""
     altered, other = (
         AlterOffsets("orders", (OffsetChange({"page": page}, {"row": 1}),)) for page in (1, True)
     )

@@ -96,7 +96,7 @@ async def test_compacted_records_may_be_missing() -> None:
 
 
 async def test_compacted_tombstones_may_be_missing() -> None:
-    """A deleted key may be missing with its tombstone. A key whose tombstone may come may not."""
+    """A copy may lack a deleted key with its tombstone, unless it ends before the tombstone."""
     content = [
         entry(TOPICS.offsets, 0, 0, "deleted"),
         entry(TOPICS.offsets, 0, 1, "other"),

@@ -225,7 +225,8 @@ async def _add(
 ) -> int:
     """Add the records that the log lacks; after a failure, a file that was created here is removed.
 
-    The lock comes first. So this call creates no log that another process then fills.
+    The lock comes first: otherwise another process could fill the new file, which a failure here
+    removes.
     """
     path = target.path
     with writer_lock(path), working(f"writing {path}"):

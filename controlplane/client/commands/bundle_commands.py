@@ -4,8 +4,9 @@
 
 A bundle is a JSON file. In our control plane, the import creates a connector with its offsets in
 one command (KIP-995). In Kafka's workers, it creates the connector stopped, sets its offsets, and
-only then starts it. A connector without offsets is created stopped in our control plane, too. Each
-step may be repeated, so a second import completes an interrupted one.
+only then starts it. Our control plane also gets the connector stopped first if the bundle has an
+empty list of offsets (`_imported`). Each step may be repeated, so a second import completes an
+interrupted one.
 """
 
 import json
@@ -218,7 +219,8 @@ async def _imported(api: Api, bundled: BundledConnector, *, dry_run: bool) -> Co
     existing = await summary(api, bundled.name)
     if existing is not None:
         return await _continued(api, bundled, existing, dry_run=dry_run)
-    # KIP-995 refuses an empty list: offsets of an earlier connector are removed in a later request.
+    # KIP-995 refuses an empty list. So a later request removes the offsets that an earlier
+    # connector of this name has left.
     if api.server.ours and bundled.offsets != []:
         return await _created(api, bundled, dry_run=dry_run)
     answer = await api.send("POST", "/connectors", _stopped(bundled), dry_run=dry_run)

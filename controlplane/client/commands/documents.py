@@ -51,7 +51,10 @@ def _output_option(command: Decorated, secrets: str) -> Decorated:
 
 @contextmanager
 def before_document(output: str) -> Iterator[None]:
-    """Print tables before a document to standard error: standard output has the document alone."""
+    """Context in which tables go to standard error if the output is JSON or YAML.
+
+    Standard output then contains only the JSON or YAML document.
+    """
     flush()
     with nullcontext() if output == TABLE else redirect_stdout(sys.stderr or StringIO()):
         yield

@@ -201,9 +201,10 @@ class MigrationRun:
     async def _takes_initial_offsets(self, body: Mapping[str, Any]) -> bool:
         """True if our service can set the offsets while it creates the connector (KIP-995).
 
-        The creation would remove the offsets that an earlier connector of this name has left. They
-        could not be restored. So they are first read, and then altered, after a plain creation. The
-        offsets of a sink are set afterwards, too, because both clusters may share its group.
+        False if the plan removes offsets of an earlier connector of this name: an undo could not
+        restore them. In this case, `_set_offsets` notes these offsets after the creation, and then
+        alters them. The offsets of a sink are set afterwards, too, because both clusters may share
+        its group.
         """
         original = await summary(self._source, self.migration.name)
         is_source = original is not None and original.type == "source"

@@ -179,8 +179,8 @@ def _beginning(text: str, most: int) -> str:
 def ended(trace: CommandTrace) -> Outcome | Rejected | None:
     """Result of a finished command; None while it is not finished.
 
-    An unusable result of a newer version or another program becomes a failure. None would let a
-    repeated command run again.
+    An unusable result of a newer version or another program becomes a failure. Returning None would
+    let a repeated command run again.
     """
     if trace.finished is None:
         return None

@@ -141,9 +141,9 @@ def date_text(milliseconds: int) -> str:
 
 
 def _calendar_day(day_number: int) -> tuple[int, int, int]:
-    """Year of its era, month and day of a day's number (`_day_number`).
+    """Year within the era (AD or BC), month and day of a day's number (`_day_number`).
 
-    The year before the year 1 is 1, too: that of the era BC.
+    The years 1 BC and AD 1 both give 1.
     """
     gregorian = day_number >= _CUTOVER
     # An estimate by Gregorian years, which the loops correct.

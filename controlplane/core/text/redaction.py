@@ -38,7 +38,7 @@ SECRET_KEYS = (
     r"auth\.user\.info",
     r"authorization",
 )
-"""Parts of config keys that mark a secret, in upper or lower case, except `Pass` as in `dbPass`. A
+"""Parts of config keys that mark a secret. Case is ignored, except for `Pass`, as in `dbPass`. A
 leak cannot be undone, so the list includes doubtful words."""
 
 _ANY_KEY = "|".join(SECRET_KEYS)

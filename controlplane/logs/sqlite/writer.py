@@ -82,7 +82,7 @@ class Writer:
         self._answered = 0
         """Number of requests that were committed or refused: the first ones of the queue."""
         self._abandoned = 0
-        """Number of the last request in the queue whose caller has gone."""
+        """Sequence number of the last request whose caller has gone; 0: none."""
         self._answers = ChangeCounter()
         # A daemon thread: a program that does not close the log must still be able to exit.
         self._thread = threading.Thread(target=self._run, name=f"log {path.name}", daemon=True)

@@ -2,10 +2,10 @@
 
 An event `change` is one change. Its `data:` is JSON of the connector, the aspect, before and after
 (secrets hidden), and the position of its record. The last change of a record has an `id:`, the end
-offsets read so far. With `records=true` it also has the record's value. A stream that starts now
-begins with the `id:` of the present position. A reconnecting browser sends the last id as
-`Last-Event-ID`, and gets all changes that it missed. Other events report an error (`error`) or the
-end of the stream (`end`).
+offsets read so far. With `records=true` it also has the record's value. A stream without a given
+starting position begins with the `id:` of the present position. A reconnecting browser sends the
+last id as `Last-Event-ID`, and gets all changes that it missed. Other events report an error
+(`error`) or the end of the stream (`end`).
 """
 
 import asyncio

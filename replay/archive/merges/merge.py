@@ -353,7 +353,8 @@ class Merger:
     def _discard(self, writer: str) -> None:
         """Remove the files of this merge that no manifest names; no other writer can name them.
 
-        The manifest of this merge may count, and another merge may have replaced it.
+        If another merge has replaced the manifest of this merge, that manifest still names files to
+        keep.
         """
         with suppress(ReplayError):  # if the store fails, the first error is the one to report
             chain = read_chain(self._store, self.cluster.name)

@@ -65,7 +65,10 @@ def what_was_answered_is_there(life: Life) -> Iterator[None]:
 
 
 def _stored(answer: CommandAnswer, act: CommandRun) -> bytes:
-    """The answer as stored: JSON, which has no tuples. Views are stored for a repeatable key."""
+    """The answer as stored: JSON, which has no tuples.
+
+    Without an idempotency key, the log lacks the answer's release, connector and status.
+    """
     if isinstance(answer, Outcome) and not act.keyed:
         answer = msgspec.structs.replace(answer, release=None, connector=None, status=None)
     return msgspec.json.encode(answer)

@@ -20,7 +20,7 @@ from tests.rest.served_history import client_of
 WatchedEvent = dict[str, Any]
 
 WATCHERS = examples(500, proved=12_000)
-"""Watchers at the limit: more than its default, or fewer in `make test`."""
+"""Number of watchers, and the limit that the test sets: above the default only in `make prove`."""
 
 
 class WatchedBlocks(asyncio.Queue[str]):
