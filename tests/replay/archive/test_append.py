@@ -87,7 +87,7 @@ def test_a_record_before_the_archive_begins_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_recreated_topic_is_refused(tmp_path: Path) -> None:
-    """A capture refuses a live topic that ends before its archive; an old dump may end there."""
+    """A capture refuses a live topic that is shorter than its archive; a dump may be shorter."""
     archive(tmp_path, configs(0, 1, 2))
     with pytest.raises(ArchiveConflict, match=rf"{CONFIG} partition 0 ends at 1, .* up to 3"):
         capture(tmp_path, log_of(configs(0)))
@@ -95,7 +95,7 @@ def test_a_recreated_topic_is_refused(tmp_path: Path) -> None:
 
 
 def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
-    """The gap has the offsets lost before the capture. Offsets removed by compaction are no gap."""
+    """The archive ends at 3, and the log now begins at 7: a gap. The compacted offset 8 is none."""
     archive(tmp_path, configs(0, 1, 2))
     cluster = capture(tmp_path, log_of(configs(7, 9))).cluster
     assert list(cluster.gaps) == [(CONFIG, 0, range(3, 7))]

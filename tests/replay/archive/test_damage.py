@@ -149,7 +149,7 @@ def archived_twice(folder: Path) -> None:
 
 
 def archived_in_a_gap(folder: Path) -> None:
-    """Let the last manifest say that it read from the start of its last config segment only."""
+    """Let the last manifest claim that its append read only the last config segment."""
     path = manifest(folder, 2)
     document = msgspec.json.decode(path.read_bytes())
     places = document["reaches"], document["segments"]

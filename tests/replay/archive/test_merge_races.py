@@ -103,9 +103,10 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
 def test_a_merge_that_is_merged_again_keeps_its_files(
     store: ArchiveStore, monkeypatch: pytest.MonkeyPatch, *, is_interrupted: bool
 ) -> None:
-    """Another merge replaces the manifest before its writer, which may be interrupted, sees it.
+    """Another merge replaces the slow merge's manifest before the slow merge reads the chain.
 
-    The slower merge counts: replaced manifests name its file of manifests.
+    The slow merge may be interrupted there. It keeps its files, because its manifest is among the
+    replaced manifests, and names them.
     """
     monkeypatch.setattr("replay.archive.merges.replaced_manifests.FILE_BYTES", 0)
     slow = Merger(store, NAME, LARGER)

@@ -1,8 +1,8 @@
 """Readings of a merged archive, and their size.
 
-A reading is a range of offsets that an append has read. A look is one or more readings, up to the
-end that the log has then. Merges join looks without missing offsets. A look with missing offsets
-stays separate and takes about one byte.
+A reading is a range of offsets that an append has read. A look is one pass of a capture, up to the
+present end of the log. It has several readings if the capture commits in between. Merges join looks
+without missing offsets. A look with missing offsets stays separate and takes about one byte.
 """
 
 from pathlib import Path
@@ -157,7 +157,7 @@ def test_markers_at_the_end_of_a_look_leave_no_offset_unknown(
 
 
 def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> None:
-    """An append counts as a reading of partitions without new records, which its manifest omits.
+    """An append also reads the partitions that its manifest omits for lack of new records.
 
     Hour 10's manifest omits partition 0. The next reading, at hour 20, is still not late: less than
     `PROMPT_MS` (12 hours) have passed since hour 10.

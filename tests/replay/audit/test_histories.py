@@ -98,7 +98,7 @@ def test_a_connector_without_running_tasks_is_found() -> None:
     """An audit finds a connector without running tasks after another program stopped it.
 
     The program did not empty the task set; the connector was resumed later. `pages` of
-    `odd-records-3.9` is RUNNING then, with both tasks UNASSIGNED, until 3.4 is started.
+    `odd-records-3.9` is then RUNNING with both tasks UNASSIGNED, until a worker of 3.4 starts.
     """
     cluster = recorded_cluster("odd-records-3.9")
     steps = read_story(HISTORIES / "odd-records-3.9.story.jsonl")

@@ -109,7 +109,7 @@ BEGINNINGS = [
     *(b"x\0", b"{\0", b"{\0\0\0", b"\0\0\0{", b"\0{", b'"\0', b'\0"', b"1 ", b"null ", b"\1"),
     *(b"# a\n", b"//\n", b"/**/", b"<?xml version='1.0'?>", b"\0\0\0\0\1", b"\x1f\x8b", b"--- "),
 ]
-"""Beginnings of records that are no JSON, or JSON in another encoding than the rest."""
+"""Prefixes that break the JSON of a record, change its encoding, or leave it readable."""
 
 JsonTokens = list[bytes]
 
@@ -347,7 +347,7 @@ def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: byte
 
 @given(values)
 def test_a_document_keeps_its_encoding(value: bytes) -> None:
-    """Text that is written in the encoding of its document reads the same, cut off or not."""
+    """Text written back in its document's encoding is read as the same text, even if cut off."""
     try:
         text = read_text(value)
     except Undecodable:  # bytes in an order that Jackson refuses

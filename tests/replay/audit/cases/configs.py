@@ -304,7 +304,7 @@ def references() -> PlantedLog:
 
 @resembles("secret-in-clear")
 def names_without_secrets() -> PlantedLog:
-    """Keys whose names suggest a secret but whose values are none, and an empty secret."""
+    """Settings whose names suggest a secret: a URL, a number, and an empty password."""
     return PlantedLog().config(
         "a",
         sasl_oauthbearer_token_endpoint_url="https://login.example.org/token",

@@ -86,7 +86,7 @@ def both_in_one_generation() -> PlantedLog:
 
 @holds("two-owners", DANGER, "a", "status@0", "status@1")
 def first_owner_still_alive() -> PlantedLog:
-    """Two workers claim the task in one generation; the first later reports another connector."""
+    """Two workers claim the task in one generation; later `w1` still reports `connector-b`."""
     log = PlantedLog().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 1)
     return log.status("task-a-0", "RUNNING", "w2", 1).status("connector-b", "RUNNING", "w1", 1)
 
