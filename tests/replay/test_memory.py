@@ -37,7 +37,8 @@ A large capture or timeline fills its buffer several times.
 ROOM_BYTES = 40_000_000
 """Allowed growth in bytes from the small archive to the large one.
 
-The values of one topic grow by more (see `MANY`). Different sizes of row groups cause less.
+The values of one topic grow by more (see `MANY`). Row groups of different sizes can cause growth,
+too, but less.
 """
 
 ON_LINUX = pytest.mark.skipif(

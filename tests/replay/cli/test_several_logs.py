@@ -102,7 +102,7 @@ class FollowingCapture:
         return [line.removesuffix(ending) for line in output.splitlines() if line.endswith(ending)]
 
     def has_ended(self) -> list[str]:
-        """Wait until the capture ends by itself with exit code 2; return its last error."""
+        """Wait until the capture ends by itself with exit code 2; return its error lines."""
         _, output = self._process.communicate(timeout=PATIENCE_S)
         assert self._process.returncode == 2
         return [line for line in output.splitlines() if line.startswith("Error: ")]
@@ -302,6 +302,6 @@ def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> 
 
 
 def test_an_unreadable_cluster_is_reported_once(archive: Path, heads: dict[str, str]) -> None:
-    """An unreadable cluster gives one error line, also with its head."""
+    """An unreadable cluster gives one error line, even if `--head` names its hash."""
     torn(manifests(archive, "b")[0])
     assert "is no manifest" in refusal(call("verify", archive, *head_options(f"b={heads['b']}")))

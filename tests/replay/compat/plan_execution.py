@@ -1,8 +1,8 @@
 """Execution of a plan line by line, as in a shell, on a log in a file.
 
-Lines with `controlplane` run it: a dry run gives the records, which are then written. This module
-imitates printf, kcat and Kafka's scripts; the filters (grep, perl) are the real programs. The
-module also does the work of the absent workers: it commits tasks anew and reports restarts.
+`controlplane` is the real program: its dry run gives the records, and this module writes them. The
+module imitates printf, kcat and Kafka's scripts; the filters (grep, perl) are the real programs. It
+also does the work of the absent workers: it commits tasks anew and reports restarts.
 """
 
 import json

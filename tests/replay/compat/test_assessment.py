@@ -140,7 +140,7 @@ def test_changed_endpoints_are_listed(
 
 @pytest.mark.parametrize("releases", [("3.9", "3.9"), ("3.6.1", "3.6.2"), ("3.9", "4.3")])
 def test_equal_behaviour_is_no_finding(releases: tuple[str, str]) -> None:
-    """Both releases treat tasks of deleted connectors and outdated tasks alike."""
+    """No finding is made if both releases treat outdated tasks and leftover tasks alike."""
     log = running().gone("a").config("b").tasks("b", 1).target("b", {"state": "PAUSED"})
     assessment = assessment_of(log.config("b", rows="2"), *releases)
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
@@ -200,7 +200,7 @@ def test_a_record_stops_restarted_workers() -> None:
 
 
 def test_hazards_of_both_releases_are_not_reported() -> None:
-    """A hazard that workers of both releases meet is no hazard of the change.
+    """A hazard that both releases meet is not reported, unless it stops a starting worker.
 
     A commit without a number makes both lose the rest of its poll batch.
     """

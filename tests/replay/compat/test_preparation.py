@@ -1,7 +1,7 @@
 """A plan that is carried out makes the release change compatible, and changes nothing else.
 
-The verdict is COMPATIBLE after the steps before and during the change, or after all steps. Every
-connector afterwards does what it did before, with its config and its tasks.
+The verdict is COMPATIBLE once the steps BEFORE and DURING the change are carried out, or else after
+all steps. Every connector afterwards does what it did before, with its config and its tasks.
 """
 
 import shlex
@@ -67,7 +67,7 @@ CASES = {
         4, running().target("a", {"state": "STOPPED"})
     ),
     "a target state that was removed": PreparationCase(5, PAIRS[5].planted),
-    "a removed stop that only the goal can write": PreparationCase(
+    "a removed state STOPPED that only the new release can write": PreparationCase(
         5, stopped().target("a", None), "3.4"
     ),
     "tasks of a stopped connector": PreparationCase(6, stopped().tasks("a", 2)),

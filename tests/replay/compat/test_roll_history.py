@@ -108,8 +108,8 @@ def test_statuses_are_predicted(
 ) -> None:
     """During the change each worker shows a possible state; afterwards, the predicted one.
 
-    A worker shows the state before the change until the new owner of the connector reports. The
-    possible states are this one and the predicted states of both releases. A worker of 3.4 cannot
+    Until the connector's new owner reports, a worker shows the old state. The possible states are
+    the old one and the predicted states of both releases. A worker of 3.4 cannot
     show STOPPED.
     """
     assessment = predicted(log, story, change)

@@ -213,7 +213,7 @@ def test_tasks_of_a_running_connector_are_made_anew() -> None:
 
 
 def test_workers_generate_tasks_again() -> None:
-    """Situation 12: the connector's worker generates the tasks again, at once or after a pause."""
+    """Situation 12: the worker generates the tasks again, at once or when they are resumed."""
     pair = PAIRS[12]
     (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.sentence.endswith(

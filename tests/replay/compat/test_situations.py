@@ -32,7 +32,7 @@ def test_similar_logs_have_no_situation(number: int) -> None:
 
 @pytest.mark.parametrize("number", sorted({*PAIRS} - {5, 15}))
 def test_releases_that_do_not_differ_have_no_situation(number: int) -> None:
-    """A change between releases that agree about a situation's feature does not have the situation.
+    """If both releases behave alike in the point of a situation, the situation is not reported.
 
     Situation 5 is exempt: the start of a worker of any release causes it. Situation 15 is exempt:
     workers of one release differ if only some have exactly-once support.

@@ -187,8 +187,7 @@ def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] 
 def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataObject) -> None:
     """Service and archive agree about a vector of end offsets.
 
-    The archive refuses end offsets of the config topic that include no archived config record,
-    except 0.
+    The archive refuses an end offset of configs before its first archived config. It allows 0.
     """
     log = spread(log)
     ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}

@@ -1,4 +1,4 @@
-"""Batches of a feed, each in a process that is killed some steps later than the process before.
+"""Run a feed's batch in one process after another; each is killed some steps further on.
 
 Usage: python -m tests.replay.feed.feed_crashes PREPARED FOLDER EVERY
 """
@@ -12,7 +12,7 @@ from tests.replay.feed.feed_laws import feed_in
 
 
 def main(prepared: Path, folder: Path, every: int) -> None:
-    """Copy a feed whose archive has new records, and read them; kill each run some steps later."""
+    """Copy the feed, run its next batch and kill it; repeat with later kills until one survives."""
     at_every_step(
         folder,
         lambda into: shutil.copytree(prepared, into),

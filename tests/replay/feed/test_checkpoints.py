@@ -1,4 +1,4 @@
-"""Checkpoints that differ from the archive, damaged clusters and concurrent merges lose no rows."""
+"""A feed loses no rows despite a wrong checkpoint, a damaged cluster or a concurrent merge."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -123,7 +123,7 @@ def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
 
 
 def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
-    """The slow feed is refused before it writes, although its batch would have more records."""
+    """The slow feed is refused before it replaces batch 0 by a batch of more records."""
     archived(tmp_path, ENTRIES[:60])
     slow, quick = feed_in(tmp_path), feed_in(tmp_path)
     quick.advance()

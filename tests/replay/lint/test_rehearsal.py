@@ -109,7 +109,7 @@ def test_tasks_of_the_deleted_connector_did_return(
 
 
 def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> None:
-    """If Kafka removed a record that our cleaner keeps, a record after `log` has the same key."""
+    """Each record that only Kafka removed has a later record of its key, written after `log`."""
     real = read_dump(histories / "compacted-3.9.log.jsonl").entries
     kept = {entry.position for entry in real}
     rewritten = {(entry.topic, entry.key) for entry in real if entry.offset >= _end(log, entry)}

@@ -91,7 +91,7 @@ def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]
 @pytest.mark.parametrize("derived", [True, False], ids=["derived-files", "segments-only"])
 @pytest.mark.parametrize("seed", range(12))
 def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
-    """Marks from the rows that still count name the connectors and topics of the log's hazards."""
+    """Marks of the rows that still count have the connectors and topics of the log's hazards."""
     log = random_log_anywhere(seed)
     archive(tmp_path, log)
     local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=derived))

@@ -38,8 +38,8 @@ from tests.replay.archive.merges import LARGER
 VECTOR = '{"connect-configs":[0]}'
 """Moment for `ArchiveCertainty.doubts`: any vector of offsets.
 
-With a vector, `doubts` takes the end offsets in its other argument as exact. With a time, missing
-offsets right after an end might belong before that time.
+With a vector, `doubts` takes the end offsets in its other argument as exact. With a time,
+`doubts` also has missing offsets right after an end, because they may be older.
 """
 
 READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]

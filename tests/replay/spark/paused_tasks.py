@@ -1,4 +1,4 @@
-"""Daemon of Spark's Python workers in which one task pauses at a chosen step, for a test to kill.
+"""Daemon of Spark's Python workers: one task pauses at a chosen step, so a test can kill processes.
 
 Spark starts it in each executor in place of its own daemon (`spark.python.daemon.module`). A step
 is an operation on files, seen as an audit event of Python, as in `tests.replay.crash_points`. Only

@@ -38,7 +38,7 @@ def disagreement(asks: Sequence[FoldTask], differ: Differ, closer: Differ | None
     """Smallest log of the first question with a disagreement, and the differing lines.
 
     `differ` compares the folds of all logs, so it must be fast. `closer` compares only parts of one
-    log, so it can compare more prefixes. The default of `closer` is `differ`.
+    log, so it may compare the folds after more of its records. The default of `closer` is `differ`.
     """
     first = next((ask for ask, text in zip(asks, differ(asks), strict=True) if text), None)
     if first is None:

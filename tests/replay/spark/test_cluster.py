@@ -114,7 +114,7 @@ def test_a_cluster_without_access_is_named(
 
 
 def without_failed(result: CommandResult) -> Any:
-    """Answer without the failed clusters, which only the document of an audit names."""
+    """Answer without the list `failed`, which only `audit` prints."""
     document = result.json
     if isinstance(document, dict):
         document.pop("failed")

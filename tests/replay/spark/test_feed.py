@@ -65,7 +65,7 @@ def look(folder: Path, end: int | None) -> None:
 def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) -> None:
     """Batches of a stream have the rows of the feed without Spark.
 
-    A repeated batch keeps its rows, or replaces files that a crash left.
+    A repeated batch keeps its rows if it was complete. Otherwise it replaces the crash's files.
     """
     folder, died = tmp_path / "whole", tmp_path / "died"
     look(folder, 40)

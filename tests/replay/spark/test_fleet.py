@@ -99,7 +99,7 @@ def test_tables_are_the_same(
 def test_offsets_in_buckets_are_the_same(
     spark: SparkSession, folder: Path, local_archive: OpenArchive[pa.Table]
 ) -> None:
-    """Slices, a shuffle by key and buckets give the rows of a fold in one piece."""
+    """A fold in slices, shuffled by key into buckets, gives the rows of an undivided fold."""
     frame = offsets_in_buckets(spark, folder)
     assert rows_of(frame) == rows_of(local_archive.state("offsets", release=RELEASES))
 

@@ -25,7 +25,7 @@ def test_merged_archives_have_the_states_of_the_service(
 ) -> None:
     """Spark gives the service's states for every release, whole and in slices.
 
-    Each archive is read from segments only, and with winners: rows that may still count.
+    Each archive is read twice: from segments only, and with winners (rows that may still count).
     """
     queries, expected = [], []
     for name in HISTORIES:

@@ -84,7 +84,7 @@ def test_rows_become_the_records_of_the_log() -> None:
 
 
 def test_each_hole_ends_a_run() -> None:
-    """Each hole in a batch ends a run of consecutive offsets; all other offsets are unseen."""
+    """Each hole in a batch ends a run of consecutive offsets; offsets outside are unseen."""
     other = [Entry("t", 1, offset, 0, None, None) for offset in (7, 8)]
     spans = [
         span for span_batch in runs(iter([rows(*ODD, *other)])) for span in span_batch.to_pylist()

@@ -104,7 +104,10 @@ def test_service_spark_and_sql_agree_about_random_logs(
 def test_service_spark_and_sql_agree_at_every_observed_point(
     spark: SparkSession, oracle: SqlOracle
 ) -> None:
-    """The programs agree at each point for SQL's and observed releases, and at the end for all."""
+    """The programs agree after each step of a story, for SQL's releases and the observed ones.
+
+    At the end they agree for every release.
+    """
     histories = {name: recorded_entries(name) for name in FOLLOWED}
     three = ThreeFolds(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
     questions = [question for name in FOLLOWED for question in asked_of(name, histories[name])]

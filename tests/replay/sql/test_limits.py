@@ -132,7 +132,7 @@ FOLLOWED = {
 
 
 def test_odd_values_are_read_as_by_the_fold(oracle: SqlOracle) -> None:
-    """SQL reads odd values as the fold does, and reports no record as unreadable."""
+    """SQL reads odd values as the fold does, and reports none that it cannot follow."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     logs = {
         name: configs(

@@ -93,7 +93,7 @@ def test_the_same_release_is_no_change(dump: Any) -> None:
 
 
 def test_a_patch_release_reports_no_leftover_tasks(dump: Any) -> None:
-    """Both patches give a deleted connector's tasks to a new one of its name: no finding."""
+    """In 3.6.1 and in 3.6.2, a new connector inherits a deleted namesake's tasks: no finding."""
     path = dump(running("gone", tasks=2).gone("gone").config("a").tasks("a", 1))
     result = run("compat", path, "--from", "3.6.1", "--to", "3.6.2", "--cluster", "lab")
     assert result.exit_code == 0

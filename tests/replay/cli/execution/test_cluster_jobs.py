@@ -265,7 +265,7 @@ def test_commands_answer_beside_a_damaged_cluster(fleet: Path, words: tuple[str,
 def test_commands_answer_beside_damaged_records(
     fleet: Path, words: tuple[str, ...], jobs: int
 ) -> None:
-    """If records of a cluster are damaged, the others are printed, and the error names it."""
+    """A cluster with damaged records is named by the error; the other clusters are printed."""
     options = ("-o", "json", *(() if words == ("state",) else ("--jobs", jobs)))
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     _damage_segment(fleet / "cluster=east")

@@ -127,7 +127,7 @@ def test_verify_accepts_only_heads_of_its_chain(archive: Path) -> None:
 
 
 def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
-    """`verify` prints gaps with exit code 1: the archive itself is intact."""
+    """`verify` prints gaps and exits with 1, not 2, because the archive itself is intact."""
     lines = LIFE.read_text().splitlines(keepends=True)
     configs = [line for line in lines[1:] if '"connect-configs"' in line]
     (tmp_path / "c.jsonl").write_text("".join(configs[:10]))

@@ -72,7 +72,7 @@ def test_a_time_reports_the_gap_before_it(
     """Every gap with lost records that precede the moment, or may precede it, is reported.
 
     A moment is a record (`config@9`), a vector of end offsets, or a timestamp; None: the end. A
-    timestamp also reports the gap that directly follows the last record before or at it. The
+    timestamp also reports the gap directly after the last record that is not later than it. The
     timestamps of the lost records are unknown and may be earlier.
     """
     gaps = missing(cluster_in(archive), moment)
