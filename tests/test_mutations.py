@@ -106,8 +106,8 @@ MUTATIONS = [
     ),
     Mutation(
         "aborted records always seen",
-        "fold/__init__.py",
-        "return is_folded and not self.exactly_once",
+        "state.py",
+        "return not exactly_once and topic in msgspec.structs.astuple(self)",
         "return True",
         f"{EDGES}::test_edge_28_only_exactly_once_support_is_blind_for_aborted_records",
     ),

@@ -161,7 +161,7 @@ def test_a_log_without_access_is_refused(histories: Path, open_path: Path) -> No
     sentences = list(map(refusal, results))
     assert "cannot be read (Permission denied)" in sentences[0]
     assert "Permission denied" in sentences[1]
-    assert "cannot be created (Permission denied)" in sentences[2]
+    assert "cannot be opened (Permission denied)" in sentences[2]
 
 
 @pytest.mark.slow

@@ -132,7 +132,11 @@ class Shell:
             code, output = 0, self._serve(command.removesuffix(" &"), step)
         else:
             code, output = self._ask(command)
-        return code, output.replace(str(self._port), PORT_SHOWN)
+        return code, self._with_shown_port(output)
+
+    def _with_shown_port(self, output: str) -> str:
+        """Replace the port; a longer number with the same digits, such as a time, stays."""
+        return re.sub(rf"\b{self._port}\b", PORT_SHOWN, output)
 
     def _ask(self, command: str) -> tuple[int, str]:
         assert self._bash.stdin is not None
@@ -172,7 +176,7 @@ class Shell:
         patience.start()
         output = ""
         for line in service.stdout:
-            output += line.replace(str(self._port), PORT_SHOWN)
+            output += self._with_shown_port(line)
             if step.prints(output):
                 break
         patience.cancel()

@@ -13,7 +13,7 @@ reports all of them and traces offsets: it folds every record.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, compress
+from itertools import chain
 from typing import Any
 
 from controlplane.core.entry import Batch, Entry, TopicPartition
@@ -72,14 +72,7 @@ class BulkLoader:
     def _surviving(self, batches: list[Batch]) -> Iterator[RankedEntry]:
         """Records of one status partition that still count, with their rank."""
         topic, partition = batches[0].topic, batches[0].partition
-        columns = _columns(batches)
-        if any(batch.aborted for batch in batches) and not self._fold.sees_aborted(topic):
-            # The running maxima in `columns` include aborted records, as in `order.rank_entries`.
-            committed = [
-                index not in batch.aborted for batch in batches for index in range(len(batch))
-            ]
-            columns = [list(compress(column, committed)) for column in columns]
-        offsets, times, keys, values = columns
+        offsets, times, keys, values = _columns(batches)
         for index in live_records(keys, values, self._fold.profile):
             time_ms, offset = times[index], offsets[index]
             # The timestamp is the running maximum; a fold does not read it.

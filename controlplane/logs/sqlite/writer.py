@@ -218,7 +218,8 @@ class Writer:
         """
         self._watch.committed(group_result.appended, imported=group_result.imported)
         self._answered += len(group_result.outcomes)
-        self._answers.note_change()
+        if self._abandoned:  # else nobody waits in `decided`
+            self._answers.note_change()
         for request, result, error in group_result.outcomes:
             self._room.release()
             if request.future.done():
