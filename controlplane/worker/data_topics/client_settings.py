@@ -1,7 +1,7 @@
 """Settings of the clients of tasks: those of the worker, overridden by a connector (KIP-458).
 
 A field of a table in `TABLES` is named like its key in Kafka, with `_` for a dot. `OPTIONS` maps
-keys to aiokafka's names; the other keys have their effect in this package.
+keys to aiokafka's names; the producers and consumers of this project apply the other keys.
 """
 
 from collections.abc import Collection, Mapping

@@ -55,7 +55,9 @@ class ProducerFailure(Exception):
 
 
 async def with_place(record: ProducerRecord, placing: Awaitable[Record]) -> Record:
-    """Await the placing of a record in a transaction; its failure has the record's place.
+    """Await `placing`, which chooses a record's partition and time.
+
+    If that fails, the failure gets the record's place in the author's code.
 
     Raises:
         ProducerFailure: the record cannot be sent.
@@ -78,7 +80,8 @@ class TopicCreator(Protocol):
         """Create a topic unless it exists.
 
         Raises:
-            ConnectError: it cannot be created.
+            ConnectError: the brokers refuse to create it.
+            ProducerFailure, ProducerFenced: a log of our own cannot create it.
         """
         ...
 
@@ -114,7 +117,7 @@ class TransactionalProducer(TopicCreator, OffsetWriter, Protocol):
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
     ) -> Sequence[RecordMetadata]:
-        """Append records and offsets in one transaction; return the places of the records.
+        """Append records and offsets in one transaction; return the positions of the records.
 
         Raises:
             ProducerFailure: nothing was appended, or it is unknown whether it was.
@@ -136,7 +139,7 @@ class OffsetTopics(Protocol):
         ...
 
     async def create(self, topic: str, like: str) -> None:
-        """Create a connector's own topic with the partitions of the worker's topic.
+        """Create a connector's own topic with as many partitions as the worker's topic, `like`.
 
         Raises:
             LogError: it cannot be created.
@@ -155,7 +158,7 @@ class OffsetTopics(Protocol):
     ) -> OffsetState:
         """Create a topic on the cluster of a connector's producer, if missing; return its offsets.
 
-        `awaits_transactions`: wait for the end of all transactions that the topic has at the call.
+        `awaits_transactions`: wait for the end of all transactions that are open at the call.
 
         Raises:
             LogError: they cannot be read.
@@ -280,9 +283,10 @@ class TaskClients(Protocol):
     def dead_letter_producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Producer | None]:
-        """Open the producer of a sink task's dead letters, and create their topic.
+        """Open the producer of a sink task's dead letters.
 
-        None: the connector has no such topic.
+        On brokers, also create their topic; None: the config names no such topic. A log of our own
+        creates the topic for the first dead letter, and the producer is never None.
 
         Raises:
             ConnectError: the topic cannot be created.

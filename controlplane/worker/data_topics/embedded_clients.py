@@ -65,7 +65,7 @@ class LogClients:
     async def producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[LogProducer]:
-        """Open the producer of a source task, and close it at the end of the block."""
+        """Open the producer of a source task, or of a sink's dead letters, until the block ends."""
         self._warn("producer", task, config)
         producer = LogProducer(self._written, self._topics, self._limits)
         async with closing_producer(producer):
@@ -113,7 +113,7 @@ def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
 
 
 class LogCluster:
-    """A log of our own whose topics are the data topics, too (`clients.TaskCluster`)."""
+    """A log of our own with Connect's topics and the data topics (`clients.TaskCluster`)."""
 
     def __init__(self, log: Log, now_ms: Callable[[], int], limits: ProducerLimits) -> None:
         self._log = log

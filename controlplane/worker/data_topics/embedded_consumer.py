@@ -91,7 +91,7 @@ class LogConsumer:
         await self._rebalance_if_due()
 
     async def _await_batch(self, timeout_s: float) -> None:
-        """Wait for a batch with records of partitions that are read."""
+        """Wait for a batch with records of partitions that are read, at most `TOPICS_POLL_S`."""
         if self._reading is None and self._read_partitions():
             self._reading = asyncio.create_task(self._read_ahead(), name="consumer")
         try:

@@ -30,7 +30,7 @@ class LogOffsets:
             await producer.close()
 
     async def create(self, topic: str, like: str) -> None:
-        """Create a connector's own topic with the partitions of the worker's topic."""
+        """Create a connector's own topic with as many partitions as the worker's topic, `like`."""
         await self._topics.create(topic, await self._topics.found_or_created(like))
 
     def remote_topic(self, config: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Producer of a source task on a log of our own, and the topics that it writes."""
+"""Producer of a task on a log of our own, and the topics that it writes."""
 
 import asyncio
 from collections import deque
@@ -103,14 +103,20 @@ class LogProducer:
         return await self._queue.put(records)
 
     async def ensure_topic(self, topic: WantedTopic) -> None:
-        """Create a topic unless it exists. Without a number of partitions, `send` creates it."""
+        """Create a topic unless it exists.
+
+        Without a number of partitions, the topic is created when a record is sent to it.
+
+        Raises:
+            ProducerFailure, ProducerFenced: see `_retried`.
+        """
         if topic.partitions > 0:
             await self._retried(partial(self._topics.create, topic.name, topic.partitions))
 
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
     ) -> Sequence[RecordMetadata]:
-        """Append records and offsets in one batch; return the places of the records."""
+        """Append records and offsets in one batch; return the positions of the records."""
         placed = [
             await with_place(record, self._placed(record)) async for record in sliced(records)
         ]

@@ -295,7 +295,7 @@ class BrokerCluster:
 
     @property
     def actions(self) -> KafkaActions:
-        """Consumer groups, and producers to fence."""
+        """Executor of external actions: it changes consumer groups, and fences producers."""
         return self._actions
 
     @asynccontextmanager

@@ -76,7 +76,10 @@ class ClientConnections:
         self._notices = notices
         self.reading = configuration.settings(ReadLimits, READER)
         self._clusters: list[tuple[BrokerAccess, Cluster]] = []
-        """Clusters by access. Each reads its key stores once; a client connects by a `twin`."""
+        """Clusters by access. Each reads its key stores once, and opens no connection.
+
+        Each client has a `Cluster.twin`, with connections of its own.
+        """
 
     def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
         """Return the settings of a client, and warn of those without effect.
@@ -138,7 +141,7 @@ class ClientConnections:
 async def check_brokers(text: str) -> None:
     """Check the brokers in `bootstrap.servers`; a broker that is down is no failure.
 
-    As Kafka's `ClientUtils` does.
+    Kafka: `ClientUtils`.
 
     Raises:
         ConnectError: an address has no port, or no host can be resolved.

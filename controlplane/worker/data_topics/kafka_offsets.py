@@ -93,7 +93,7 @@ class BrokerOffsets:
     async def read_remote(
         self, topic: str, config: Mapping[str, str], *, awaits_transactions: bool
     ) -> OffsetState:
-        """Create a missing topic there, and return its offsets."""
+        """Create a topic on the cluster of a connector's producer, if missing; read its offsets."""
         await self._remote.create(topic, config)
         profile = self._plane.context.profile
         return await self._remote.read(
@@ -184,7 +184,8 @@ class ClaimedOffsetWriter:
     async def _append(self, records: Sequence[Record]) -> None:
         """Append records of one partition; halve a batch that is too large.
 
-        So an offset that the topic never accepts does not stop those of other source partitions.
+        So an offset that the topic never accepts does not stop the other offsets of the same turn.
+        Later turns are not begun.
         """
         try:
             await self._log.append(records, self._epoch)

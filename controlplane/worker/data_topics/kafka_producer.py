@@ -120,7 +120,8 @@ async def appended(
     An outcome is the place of the record, or the refusal of the brokers.
 
     Raises:
-        LogError: the brokers refuse the producer. Records without an outcome are not appended.
+        LogError: the brokers refuse the producer. Some records without an outcome may have been
+            appended.
     """
     pauses = backoff(*RETRY_MS)
     pending = [*range(len(records))]
@@ -264,7 +265,7 @@ class TransactionalTaskProducer:
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
     ) -> Sequence[RecordMetadata]:
-        """Append records and offsets in one transaction; return the places of the records."""
+        """Append records and offsets in one transaction; return the positions of the records."""
         self._placer.next_turn()
         placed = [
             await with_place(record, self._placer.placed(record))

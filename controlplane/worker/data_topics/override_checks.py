@@ -1,8 +1,8 @@
 """Checks of the client settings that a connector overrides (KIP-458).
 
 The runtime checks them when it makes the connector or a task. The policy may by then be stricter
-than the one under which the config was accepted. On a log of our own,
-where most of these settings have no effect, the policy holds, too.
+than the one under which the config was accepted. The policy also holds on a log of our own, where
+most of these settings have no effect.
 """
 
 from collections.abc import Iterable, Mapping

@@ -88,7 +88,7 @@ class TopicRules:
     def topic(self, name: str) -> WantedTopic:
         """Return a topic with the settings of the first group that selects it.
 
-        Each regular expression that is asked may take 0.05 s.
+        Each match of a regular expression may take 0.05 s.
 
         Raises:
             MatchLimitExceeded: a regular expression takes too many steps.

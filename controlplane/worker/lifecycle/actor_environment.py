@@ -37,11 +37,19 @@ class Factory(Protocol):
     def published_configs(
         self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
     ) -> Sequence[Mapping[str, str | None]]:
-        """Return task configs as they are stored: class, topics, references instead of values."""
+        """Return task configs as they are stored.
+
+        They have the task's class, a sink's topics, and references instead of resolved values.
+        """
         ...
 
     async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
-        """Make ready for a new set of tasks: fence older ones with exactly-once support."""
+        """Make ready for a new set of tasks. With exactly-once support, fence older tasks first.
+
+        Raises:
+            ConnectError: older tasks cannot be fenced, or a config provider fails.
+            LogError: the log cannot be read.
+        """
         ...
 
     async def resolved(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:

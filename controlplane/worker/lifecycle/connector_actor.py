@@ -372,6 +372,7 @@ class ConnectorActor:
         if not self._differ(stored):
             return
         answer = await self._around.publish(PublishTasks(self._name, tuple(stored)))
+        # INVALID: the connector was stopped meanwhile, or a retry would be refused again.
         if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
             raise ConnectError(answer.sentence)
 

@@ -74,7 +74,10 @@ class ConnectorInstance:
         self._changed.set()
 
     async def settled(self) -> None:
-        """Return when the last transition has ended, with or without a failure."""
+        """Return when a transition has ended, with or without a failure.
+
+        After a `go` during a transition, this may be the earlier one.
+        """
         await self._settled.wait()
 
     def fail(self, failure: BaseException) -> None:
@@ -96,7 +99,10 @@ class ConnectorInstance:
         self.abandon(report=True)
 
     def abandon(self, *, report: bool) -> None:
-        """Leave the connector behind; it reports nothing more."""
+        """Leave the connector behind; it reports nothing more.
+
+        `report`: first report it as UNASSIGNED.
+        """
         if report and not self._abandoned:
             self._statuses.connector(self._name, State.UNASSIGNED, safe=True)
         self._abandoned = True

@@ -43,7 +43,7 @@ class TaskControl:
             callback()
 
     def when_abandoned(self, callback: Callable[[], None]) -> None:
-        """Register a function that `abandon` calls, because the task's code hangs."""
+        """Register a function that `abandon` calls: the task's code may hang."""
         self._when_abandoned.append(callback)
 
     async def until_stopped(self) -> None:

@@ -135,8 +135,8 @@ async def report_task_failure(
 ) -> str:
     """Log a failure as a warning, and return its trace for the status.
 
-    The failure of a task that is stopping changes no status (Kafka: `WorkerTask`). If the last
-    commit failed, its records are read again at the next start.
+    A task that fails while it stops is UNASSIGNED, and not FAILED (Kafka: `WorkerTask`). If the
+    last commit failed, its records are read again at the next start.
     """
     trace = await text_in_time(trace_of, failure)
     notices.warning(

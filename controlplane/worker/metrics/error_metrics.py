@@ -7,7 +7,7 @@ from controlplane.event_loop import now_ms
 
 
 class ErrorMetrics:
-    """Counts since the task was started. The task's thread and the event loop record them."""
+    """Counts since the task was started. Threads of the task and the event loop record them."""
 
     def __init__(self, now: Callable[[], int] = now_ms) -> None:
         self._now_ms = now
@@ -17,7 +17,7 @@ class ErrorMetrics:
         self.errors = 0
         """Operations that failed for good."""
         self.skipped = 0
-        """Records that were dropped, as their errors are tolerated."""
+        """Records dropped because of tolerated errors of transformations or converters."""
         self.retries = 0
         self.logged = 0
         self.dead_letters = 0
@@ -44,7 +44,10 @@ class ErrorMetrics:
             self.last_error_ms = self._now_ms()
 
     def failed(self, *, tolerated: bool) -> None:
-        """Count a failure that is outside of the stages: a sink's `put`, or sending (KIP-610)."""
+        """Count a failure outside of transformations and converters.
+
+        Such failures are a record that a sink reports (KIP-610), and a send that is tolerated.
+        """
         with self._lock:
             self.failures += 1
             self.errors += not tolerated

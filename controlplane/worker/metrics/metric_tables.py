@@ -1,6 +1,7 @@
 """Metrics of tasks and of the worker: Kafka's name, the meaning, and the value of each.
 
-Kafka: `ConnectMetricsRegistry`. Its `…-rate` are left out: Prometheus computes rates from totals.
+Kafka: `ConnectMetricsRegistry`. Metrics `…-rate` are left out: Prometheus computes rates from
+totals.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,13 +69,13 @@ OF_TASKS: Sequence[MetricRow[TaskMetrics]] = (
     MetricRow(
         TASK,
         "offset-commit-max-time-ms",
-        "Longest recent commit of offsets.",
+        "Longest recent commit of offsets that succeeded.",
         lambda task: task.commit_ms.maximum,
     ),
     MetricRow(
         TASK,
         "offset-commit-avg-time-ms",
-        "Average duration of recent commits of offsets.",
+        "Average duration of recent commits of offsets that succeeded.",
         lambda task: task.commit_ms.average,
     ),
     MetricRow(
@@ -116,7 +117,7 @@ OF_TASKS: Sequence[MetricRow[TaskMetrics]] = (
     MetricRow(
         ERRORS,
         "total-records-skipped",
-        "Records dropped because of tolerated errors.",
+        "Records dropped because of tolerated errors of transformations or converters.",
         lambda task: task.errors.skipped,
     ),
     MetricRow(ERRORS, "total-retries", "Retries.", lambda task: task.errors.retries),

@@ -1,7 +1,8 @@
 """Source records that were sent and not yet acknowledged (Kafka: `SubmittedRecords`).
 
-Pure: a queue per source partition, and one for marks. The offset of a record may be committed once
-that record and all earlier ones of its partition are acknowledged.
+No I/O: a queue per source partition, and one for marks. The offset of a record may be committed
+once that record and all earlier ones of its partition are acknowledged. A mark has offsets without
+a record; they may be committed once all earlier records are acknowledged.
 """
 
 from collections import deque
@@ -12,7 +13,7 @@ from controlplane.connect.records import OffsetFields, OffsetPair, PartitionFiel
 from controlplane.core.codec.offsets import frozen
 
 SourcePartitionId = tuple[Any, ...]
-"""A source partition, equal under Java's equality."""
+"""A source partition in a form that can be a key; equal where Java's maps are equal."""
 
 
 class SubmittedRecord:

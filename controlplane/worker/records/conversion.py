@@ -75,7 +75,7 @@ class _Pipeline:
         """Close the transformations and predicates, also if one of them fails.
 
         Raises:
-            Exception: the first failure.
+            Exception: the last failure; earlier ones are lost.
         """
         with ExitStack() as closing:
             for link in self._chain:

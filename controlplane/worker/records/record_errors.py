@@ -1,7 +1,7 @@
 """Errors of single records: retries, tolerance, log lines, dead letters (KIP-298, KIP-610).
 
-Kafka: `RetryWithToleranceOperator`. Everything here runs in the task's thread, so a retry may wait
-there; `stop` ends the wait.
+Kafka: `RetryWithToleranceOperator`. Transformations and converters run in a thread of the task, so
+a retry may wait there. The event loop takes the failures, and ends the wait by `stop`.
 """
 
 from collections.abc import Callable, Mapping
@@ -128,7 +128,7 @@ class RecordErrors:
     def failed_record(
         self, stage: Stage, class_name: str, error: BaseException, entry: Entry | None
     ) -> FailedRecord:
-        """Return a failure with the texts that its report needs; called in the task's thread.
+        """Return a failure with the texts that its report needs; called in a thread of the task.
 
         Reading a text may run author's code, which may block.
         """

@@ -1,6 +1,7 @@
-"""Commands of a standalone worker, which answers once a connector has been started or stopped.
+"""Commands of a standalone worker; it answers once a connector has been started or deleted.
 
-Kafka: `StandaloneHerder`. A distributed worker answers as soon as the log has the command.
+Kafka: `StandaloneHerder`. The answer to any other command comes as soon as the log has it. A
+distributed worker answers every command so.
 """
 
 import msgspec
@@ -61,7 +62,7 @@ class StandaloneCommands:
         key: str | None = None,
         profile: Profile | None = None,
     ) -> Outcome | Rejected:
-        """Run a command, and wait until the worker has followed it.
+        """Run a command. Wait for the start of a new or changed connector, or a deleted one's end.
 
         A connector whose start fails exists all the same; the answer names the failure.
         """
