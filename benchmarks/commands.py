@@ -4,8 +4,7 @@
 
 Each command is durable (`synchronous=FULL`) and read back before its answer. One caller gives the
 latency. 64 concurrent callers with their own connectors give the throughput, because they share
-commits. The peer is the obvious program: the same records, one transaction per append. It has no
-decisions, no reading back and no command topic.
+commits. There is no peer: the figures are compared with goals.
 """
 
 import asyncio

@@ -42,7 +42,7 @@ TAIL = SnapshotSettings().tail_records - 1
 APPEND_RECORDS = 5_000
 
 NO_UPKEEP = Settings(upkeep=UpkeepSettings(snapshots=SnapshotSettings(tail_records=10**9)))
-"""Settings without upkeep: it would write snapshots of the log that must have none."""
+"""Settings with which upkeep writes no snapshot: one of the logs must have none."""
 
 
 class StartupFigure(NamedTuple):

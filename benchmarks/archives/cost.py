@@ -46,7 +46,7 @@ class ArchiveSize(NamedTuple):
     files: int
     bytes: int
     bytes_by_kind: Counter[str]
-    """Bytes of segments, winners, snapshots and manifests."""
+    """Bytes of segments, winners, snapshots, and all files in the folder of manifests."""
 
     @property
     def per_record(self) -> float:
@@ -198,7 +198,7 @@ def sizes_table(title: str, sizes: dict[str, ArchiveSize]) -> Table:
 
 @click.command()
 @click.option("--tasks", default=400, show_default=True, help="Source tasks; one offset a minute.")
-@click.option("--every", default=60, show_default=True, help="Seconds between looks.")
+@click.option("--every", default=60, show_default=True, help="Seconds between looks; full minutes.")
 @click.option("--hours", default=24, show_default=True, help="Captured time.")
 def main(tasks: int, every: int, hours: int) -> None:
     """Measure the archive of a cluster before and after its merge."""

@@ -4,7 +4,7 @@
     python -m benchmarks.archives.merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
 
 A cluster is captured in `--looks` looks; a *look* is one capture of all partitions. The cluster has
-`--records` records: a config, statuses in 4 partitions and source offsets in 5. Opening is the
+`--records` records: configs in one partition, statuses in 4 and source offsets in 5. Opening is the
 median of five; `replay state` and `replay verify` are whole processes, the median of three. Page
 cache is warm.
 

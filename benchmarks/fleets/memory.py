@@ -10,7 +10,8 @@ peak of the Python process that runs the query. *Worker* is the greatest peak of
 Spark's tasks.
 
 `--large` is one cluster, folded in buckets of keys and then by one task. Digests must be equal.
-With `--limit-mb` the task may fail, because the cluster needs more memory than a worker may use.
+Above 20 million keys (`TaskLimits.fold_rows`), the second run uses buckets, too. With `--limit-mb`
+the task may fail, because the cluster needs more memory than a worker may use.
 """
 
 import json

@@ -1,5 +1,8 @@
 """Commands on Kafka: through Connect's REST API, through an attached service, and on own topics.
 
+An attached service (`serve --connect-url`) sends each command to the worker's REST API. On own
+topics (`serve --own`), a service writes the records itself, without a worker.
+
 All share one broker of Kafka 3.9.1 and this machine. The worker runs with the options of its start
 script. One connection waits for each response; its client is a process of its own
 (`processes/load_client.py`). The services take turns in each round. The median of the rounds'
@@ -192,7 +195,7 @@ async def _services(folder: Path) -> AsyncIterator[tuple[str, str, str]]:
 
 
 def _own_properties(folder: Path) -> Path:
-    """Write the worker's file of the plane on own topics; return its path."""
+    """Write the worker properties of the service on own topics; return the path of the file."""
     settings = {"group.id": GROUP}
     for store in ("config", "offset", "status"):
         settings[f"{store}.storage.topic"] = f"{GROUP}-{store}"

@@ -1,4 +1,4 @@
-"""Peak memory of a process and its descendants, as Linux counts it."""
+"""Peak memory of a process and its descendants, as Linux counts it; 1 MB is 2^20 bytes here."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -200,7 +200,7 @@ def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
 
 
 class InProcessTimes(NamedTuple):
-    """Seconds of further queries in this process."""
+    """Seconds of further queries, started by this process."""
 
     segments: float
     """A whole state (configs, statuses, offsets) from segments alone."""

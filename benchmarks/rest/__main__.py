@@ -59,7 +59,7 @@ def _create(name: str) -> RequestParts:
 
 
 def _uncached_status(name: str) -> RequestParts:
-    """Request that no cache can answer: each has another parameter, which releases ignore."""
+    """Request that no cache can answer: each has another parameter, which servers ignore."""
     return "GET", f"/connectors/{name}/status?n={next(_numbers)}", None
 
 

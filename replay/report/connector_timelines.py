@@ -1,7 +1,7 @@
 """Timelines of connectors, built while the records of a cluster pass by.
 
-Memory per connector does not grow with its records. Time is divided into steps, and each step keeps
-one state or mark.
+Memory per connector grows with its tasks and source partitions, not with its records. Time is
+divided into steps: short states and near events are merged.
 """
 
 from collections import Counter, deque

@@ -55,7 +55,7 @@ class RecordStream(NamedTuple):
     topics: Topics
     exactly_once: bool
     entries: Sequence[Entry]
-    """Entries in the one order."""
+    """Entries in the one order: the total order of all partitions (`controlplane.core.order`)."""
     head: str | None = None
     gaps: Sequence[OffsetGap] = ()
     """Offsets that the source had lost before they were archived."""
@@ -66,7 +66,7 @@ class RecordStream(NamedTuple):
 
 
 class ReportTask(msgspec.Struct, frozen=True):
-    """Task: collect the facts of a cluster. Its fields are everything that affects the result."""
+    """Task: collect the facts of a cluster, which depend only on the fields and the records."""
 
     profile: Profile
     """Release of the workers."""
@@ -284,7 +284,7 @@ class _ReportPass:
     # --- evidence ---------------------------------------------------------------------------
 
     def _evidence(self, mentioned: dict[str, None]) -> tuple[ShownRecord, ...]:
-        """Records to show, in the order of their first mention."""
+        """Records to show, in the one order; the first mentioned ones if there are too many."""
         limit = self._task.limits.evidence
         shown = {evidence for evidence, _ in zip(mentioned, range(limit), strict=False)}
         return tuple(

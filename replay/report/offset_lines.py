@@ -72,7 +72,10 @@ class _DrawnPartition:
             self.points.append(point)
 
     def _stands_for(self, point: OffsetPoint, step_ms: float) -> bool:
-        """True if a point replaces the last one; the first point and steps back always stay."""
+        """True if a point replaces the last one.
+
+        The first point stays, and so do the first `POINTS` points that went back.
+        """
         if not self.points:
             return False
         back = point.goes_back(self.points[-1]) and self._back < POINTS

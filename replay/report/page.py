@@ -17,7 +17,7 @@ from replay.report.sections.releases import fleet_matrix, releases
 from replay.report.sections.summary import summary
 
 OPEN = 4
-"""Clusters of larger fleets are collapsed at first."""
+"""Greatest number of clusters that are all expanded at first; in larger fleets, none is."""
 
 _NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
 """Content security policy: inline styles only."""

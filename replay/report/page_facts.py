@@ -41,7 +41,7 @@ class ReportConnector(msgspec.Struct, frozen=True):
 
 
 class FindingFacts(msgspec.Struct, frozen=True):
-    """Finding of an audit or a rehearsal."""
+    """Finding of an audit, or of a rehearsal: a simulated compaction and restart."""
 
     kind: str
     severity: Severity
@@ -121,7 +121,7 @@ class PartitionFacts(msgspec.Struct, frozen=True):
 
 
 class GapFacts(msgspec.Struct, frozen=True):
-    """Offsets that the source had lost before they were archived."""
+    """Gap (offsets lost before they were archived), or a doubt because offsets are missing."""
 
     sentence: str
     places: tuple[str, ...]

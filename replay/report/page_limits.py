@@ -1,6 +1,7 @@
 """Limits of a page: it opens on a phone, however large the fleet is.
 
-Omitted items are counted, and the page names the command that lists them.
+Omitted items are counted, and the page names the command that lists them. Exceptions: the count of
+undrawn connectors names no command, and omitted steps of a plan are not counted.
 """
 
 import msgspec
@@ -24,7 +25,8 @@ MARKS = 60
 """Steps for marks: the marks of one step are merged and counted."""
 
 POINTS = 160
-"""Steps for offsets: the last offset of each step is drawn, and each one that went back."""
+"""Steps for offsets: the last offset of each step is drawn. The same number limits the further
+offsets that are drawn because they went back."""
 
 PARTITIONS = 6
 """Drawn source partitions of a connector."""

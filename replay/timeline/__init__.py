@@ -1,7 +1,9 @@
 """Intervals of facts: one pass over the records of an archive, for all releases.
 
-`passes` visits records in the one order, in chunks. `shared_fold` uses as few folds as possible:
+`passes` visits records in chunks, in the one order: the total order of all partitions
+(`controlplane.core.order`). `shared_fold` uses as few folds as possible:
 releases are separated only when they disagree about a record. `fact_tracker` finds the facts that
-each record changes, `intervals` are the result. `config_digests` gives one digest per record of the
-config topic and release. `connector_history` explains every record of one connector.
+each record changes, `intervals` are the result. `config_digests` gives the change of the digest by
+each record of the config topic. `digest_shares` adds the changes up, for each release.
+`connector_history` explains every record of one connector.
 """

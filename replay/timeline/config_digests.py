@@ -107,7 +107,7 @@ class _ConnectorRows(NamedTuple):
     """Rows of a connector, their hashes, and those of its pending tasks."""
 
     rows: ConfigRows
-    """Rows at the last record that was no task config; pending task configs are in `waiting`."""
+    """Rows at the last record that was no task config; `waiting` has the hashes of pending ones."""
     hashes: Sequence[int]
     waiting: Mapping[int, int]
 
@@ -126,7 +126,7 @@ class _RowChange(NamedTuple):
 
 
 def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes) -> _RowChange:
-    """Compare rows with the earlier ones; rows are replaced, never changed in place."""
+    """Compare rows with the earlier ones, by identity: only `deferred` changes in place."""
     numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
     if waiting and _AT_DEFERRED not in places:  # tasks may have arrived since `was.rows`

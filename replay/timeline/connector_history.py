@@ -20,11 +20,11 @@ class RecordEffect(Enum):
     PENDING = "pending"
     """Stored until a commit arrives."""
     HEARD = "heard"
-    """A request to restart, or fenced producers; no table of a state shows them."""
+    """A request to restart, or fenced producers; no table of `replay state` shows them."""
     NO_CHANGE = "no change"
     """Repeats a known fact."""
     IGNORED = "ignored"
-    """Unusable and skipped; the event has the reason."""
+    """Unusable: skipped, or fatal to its batch or to a worker; the event says which."""
     NOT_SEEN = "not seen"
     """Record of an aborted transaction, which this worker skips."""
 
@@ -46,7 +46,7 @@ class HistoryReader(NamedTuple):
 
 
 class HistoryPass:
-    """Yields the effects of each record, including records without any."""
+    """Yields the effects of each record of a connector; `NO_CHANGE` for a record without any."""
 
     def __init__(self, reader: HistoryReader) -> None:
         self._reader = reader

@@ -13,7 +13,7 @@ from replay.timeline.shared_fold import chunks
 class HistoryJob(NamedTuple):
     """A cluster, its plan, and the connector and release of the history.
 
-    The plan reads segments only (`LocalOptions.derived`), because every record counts.
+    The plan reads segments only (`LocalOptions.derived` is False), because every record counts.
     """
 
     cluster: ArchivedCluster

@@ -103,7 +103,7 @@ class SharedDigest(NamedTuple):
 
     profiles: tuple[str, ...]
     after: Moment
-    """First record with this digest."""
+    """Record after which the state has this digest."""
     digest: str
 
 

@@ -42,8 +42,8 @@ RecordT = TypeVar("RecordT")
 
 
 FIRST_CHUNK, LARGEST_CHUNK = 256, 16_384
-"""First and greatest number of records per chunk. A split repeats one chunk, so early ones are
-small."""
+"""First and greatest number of records per chunk. A split folds its chunk again. Releases mostly
+split early, so the first chunks are small."""
 
 
 def chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:

@@ -1,4 +1,7 @@
-"""Rows of timelines, differences and histories, without secrets."""
+"""Schemas of timelines, digests, differences and histories; rows of the first two.
+
+No row has secrets.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -39,7 +42,7 @@ INTERVALS = described(
     (
         "item",
         pa.string(),
-        "config key, task, topic or source partition; empty for facts that a connector has once",
+        "task, topic or source partition; empty for facts that a connector has once",
     ),
     ("value", pa.string(), "value as JSON"),
     ("since", _MOMENT, "record that began the interval"),
@@ -55,7 +58,7 @@ INTERVALS = described(
 DIGESTS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("releases", pa.list_(pa.string()), "releases with this digest"),
-    ("after", _MOMENT, "first record with this digest"),
+    ("after", _MOMENT, "record after which the state has it"),
     ("digest", pa.string(), "digest of the config topic's state"),
 )
 

@@ -36,8 +36,8 @@ class TimelineQuery(NamedTuple):
 class TimelineJob(NamedTuple):
     """A cluster, its plan and the query.
 
-    The plan reads segments only (`LocalOptions.derived`): snapshots and winners do not show when a
-    fact began.
+    The plan reads segments only (`LocalOptions.derived` is False). Snapshots and winners (rows that
+    may still count) do not show when a fact began.
     """
 
     cluster: ArchivedCluster

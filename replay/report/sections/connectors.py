@@ -1,4 +1,4 @@
-"""Section of connectors: a table of all, and a card over time for each drawn one."""
+"""Section of connectors: a table of the listed ones, and a card over time for each drawn one."""
 
 from collections.abc import Iterator
 
