@@ -1,4 +1,4 @@
-"""Config keys of a connector, defined by its author and validated in Kafka's words."""
+"""Config keys of a connector, defined by its author; Kafka's rules and messages apply."""
 
 import re
 from typing import Any, Final, get_args
@@ -22,7 +22,7 @@ _ONLY_TYPES = {
     "non-empty list": "LIST",
     "valid regex": "STRING",
 }
-"""The only type of keys that some words for valid values fit, by the start of these words."""
+"""Type that a key must have for some descriptions of valid values, by their first words."""
 
 
 def key(  # noqa: PLR0913 - the parts of a definition, by name only

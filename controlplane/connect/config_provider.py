@@ -26,8 +26,12 @@ class ConfigProvider(ABC):
 
     @abstractmethod
     def get(self, path: str, key: str) -> ProvidedValue | None:
-        """Return the value of a key; None: there is none, and the reference stays as it is.
+        """Return the value of a key; None: there is none.
+
+        A reference without a value stays as it is in a connector's config. In a setting of the
+        worker it is an error.
 
         Raises:
-            Exception: the value cannot be read; the connector or task is FAILED.
+            Exception: the value cannot be read. The connector or task is FAILED; a worker whose
+                setting has the reference does not start.
         """

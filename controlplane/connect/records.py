@@ -86,7 +86,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordMetadata(NamedTuple):
-    """Place of a record that the log has acknowledged."""
+    """Position of a record that Kafka, or the store in its place, has acknowledged."""
 
     topic: str
     partition: int

@@ -2,6 +2,8 @@
 
 `Sink` is the API for authors. `SinkConnector` and `SinkTask` have the methods and the semantics of
 Kafka's classes of these names. Methods may be `async def` or plain `def`, as in `source`.
+
+The log is the store of the records: Kafka's brokers, or a file or database in their place.
 """
 
 from collections.abc import Generator, Mapping, Sequence

@@ -11,6 +11,8 @@ Calls of one task overlap only while an `async def` is in an `await`:
 - `SourceTask`: `commit` may overlap other methods, such as `poll`. `stop` may overlap a `poll` that
   the runtime has cancelled.
 - `Source`: `update_offsets` may overlap `read`.
+
+The log is the store of the records: Kafka's brokers, or a file or database in their place.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -51,8 +53,8 @@ class Idle(msgspec.Struct, frozen=True):
 class Mark(msgspec.Struct, frozen=True):
     """Offsets without a record; they cover everything that was yielded before.
 
-    They are committed once every earlier record of the task is acknowledged. This goes beyond
-    KIP-910, which calls `update_offsets` as soon as the records are sent.
+    They are committed once every earlier record of the task is acknowledged. This is stricter than
+    KIP-910, where `update_offsets` is called once the records are sent.
     """
 
     offsets: tuple[OffsetPair, ...]
@@ -67,7 +69,10 @@ class TransactionAbort(msgspec.Struct, frozen=True):
 
 
 Item = SourceRecord | Sequence[SourceRecord] | Idle | Mark | TransactionCommit | TransactionAbort
-"""A list is one batch. Single records gather into a batch up to the next `Idle` or a limit."""
+"""Single records gather into a batch up to the next item of another kind, or up to a limit.
+
+A list stays in one batch, and ends it; single records directly before the list may belong to it.
+"""
 
 
 # --- contexts -------------------------------------------------------------------------------------
@@ -87,7 +92,10 @@ class ConnectorContext(Protocol):
         ...
 
     def request_reconfiguration(self) -> None:
-        """Ask for new task configs: the runtime calls `split` again and restarts the tasks."""
+        """Ask for new task configs: the runtime calls `split` or `task_configs` again.
+
+        The tasks are restarted if their configs have changed.
+        """
         ...
 
     def fail(self, error: BaseException) -> None:
@@ -255,10 +263,11 @@ class Source:
     """True if `read` yields `task.commit()` with `transaction.boundary=connector`."""
 
     def read(self, task: SourceRun) -> AsyncIterator[Item] | Iterator[Item]:
-        """Generate records from the committed offsets on. The task ends when the generator does.
+        """Generate records from the committed offsets on.
 
-        The status then stays RUNNING, like that of a Kafka task whose `poll` returns no more
-        records. Any exception ends the generator, even a `RetriableError`: the task is FAILED.
+        After the end of the generator the task stays RUNNING, like a Kafka task whose `poll`
+        returns no more records. Any exception ends the generator, even a `RetriableError`: the task
+        is FAILED.
         """
         raise NotImplementedError(f"{type(self).__name__}.read is missing")
 
@@ -277,19 +286,21 @@ class Source:
         """Return offsets to commit in addition to those about to be committed (KIP-910).
 
         A pair with the offset None removes the offset of its partition. None or an empty list adds
-        nothing. The argument is read-only. After a `RetriableError` the commit goes on without
-        further offsets.
+        nothing. `offsets` is a copy: changes to it have no effect. After a `RetriableError` the
+        commit goes on without further offsets. Only `kip`, the default of `--release`, calls this
+        method.
 
-        It is called while `read` waits, in a `yield` or in an `await` of its own. It may return
-        a position that `read` sets. Then `read` must set it directly before the `yield`, without an
-        `await` between them. While `read` blocks its thread, the offsets of earlier records wait.
+        The runtime calls it while `read` waits, in a `yield` or in an `await` of its own. Suppose
+        that `read` keeps its position in a field, and that this method returns the field. Then
+        `read` must set the field directly before the `yield`, without an `await` between. While
+        `read` blocks its thread, the offsets of earlier records wait.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
         """Take note that a record is in the log; without metadata it was filtered or dropped."""
 
     def committed(self, task: SourceRun) -> Any:
-        """Take note that offsets were committed."""
+        """Take note of a commit that succeeded, even one without offsets."""
 
 
 # --- classes with Kafka's methods -----------------------------------------------------------------

@@ -6,7 +6,8 @@
         def apply(self, record):
             return replaced(record, value={**record.value, self.settings["field"]: "***"})
 
-A config names the class in `transforms.ALIAS.type`; `plugin.path` must name its module.
+A config names the class in `transforms.ALIAS.type`, or a predicate in `predicates.ALIAS.type`. The
+setting `plugin.path` must name the module of the class, or the directory of the module.
 """
 
 from collections.abc import Mapping

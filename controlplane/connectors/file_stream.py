@@ -1,10 +1,10 @@
 """Kafka's first connectors: lines of a file to a topic, and records of topics to a file.
 
 Settings, offsets and values are those of Kafka's `FileStreamSourceConnector` and
-`FileStreamSinkConnector`. Without `file` the sink writes to standard output; the source needs one.
+`FileStreamSinkConnector`. Without `file` the sink writes to standard output, and the source fails.
 
 The position counts bytes. Kafka counts characters, but takes the position as bytes when a task
-starts. So in a file with text beyond ASCII, it repeats or cuts lines after a restart.
+starts. So in a file with text beyond ASCII, Kafka repeats or cuts lines after a restart.
 """
 
 import re
@@ -90,7 +90,11 @@ class FileStreamSource(FileConnector, Source):
 
     @staticmethod
     def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
-        """Accept positions in the file of the config (KIP-875)."""
+        """Accept positions in any file if the config names a file, as Kafka does (KIP-875).
+
+        Raises:
+            ValueError: the config names no file, or an offset is invalid.
+        """
         if not config.get("file"):
             raise ValueError(
                 "Offsets cannot be modified if the 'file' configuration is unspecified. This is "

@@ -11,7 +11,7 @@ _GOODS = ("anvil", "bolt", "chain", "drill", "file", "gear", "hammer", "lever")
 
 
 class GeneratorSource(Source):
-    """Yields orders at a rate; task n of m has every m-th order."""
+    """Yields orders at a rate; each task invents its own orders, numbered from 0."""
 
     exactly_once = True
     config = (

@@ -14,7 +14,9 @@ TAIL_BYTES = 1_024
 class GrowingFile:
     """Lines of a file, as they are written. A line counts once its end has been written.
 
-    A file that was truncated, or replaced by one with other contents, is read from its start.
+    A file that was truncated, or replaced by one with other contents, is read from its start. The
+    first look after a restart knows only the number of lines. So it detects only a file with fewer
+    lines.
     """
 
     def __init__(self, lines: int) -> None:
@@ -25,7 +27,7 @@ class GrowingFile:
         """Position in bytes after these lines; None: it is unknown."""
         self._tail = b""
         self._stamp: tuple[int, ...] = ()
-        """Device, inode, size and time of the file when it was read to its end."""
+        """Device, inode, size and time of the file, taken before it was last read to its end."""
 
     def new_lines(self, access: FileAccess, path: Path) -> Iterator[str]:
         """Yield the lines since the last look; no lines if the file is gone.

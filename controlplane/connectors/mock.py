@@ -25,7 +25,7 @@ CONNECTOR_FAILURE, TASK_FAILURE = "connector-failure", "task-failure"
 DEFAULT_DELAY_MS = 15_000
 
 POLL_S = 0.25
-"""Longest time between two looks at the clock."""
+"""Pause of a source task's poll; the task looks at the clock before each pause."""
 
 
 def _delay_s(config: ResolvedConfig) -> float:

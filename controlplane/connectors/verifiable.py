@@ -92,7 +92,7 @@ class VerifiableSourceTask(SourceTask):
         return [record]
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Print that a record is in the log."""
+        """Print a record as committed, even one that was filtered or dropped."""
         del metadata
         _print(self._shown_fields(record.value) | {"committed": True})
 

@@ -1,4 +1,4 @@
-"""HTTP client of a worker with bounds on the size, number and time of its answers."""
+"""HTTP client of a worker, with bounds on the size and time of its answers."""
 
 import asyncio
 import json

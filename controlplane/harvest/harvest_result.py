@@ -15,7 +15,7 @@ PLUGINS_MOST = 5_000
 """Maximum number of plugins that one worker may list."""
 
 SETTINGS_MOST = 200_000
-"""Maximum number of settings of all plugins of one worker."""
+"""Maximum number of settings in all answers of one worker; repeated ones count again."""
 
 
 class HarvestError(Exception):
@@ -78,7 +78,7 @@ class RestKey(_Key, frozen=True):
     order_in_group: int | None = None
 
     def config_key(self) -> ConfigKey:
-        """The setting in the program's own form."""
+        """The setting as a `ConfigKey`."""
         order = self.order if self.order_in_group is None else self.order_in_group
         return _plain(
             self, required=self.required, default=self.default_value, order=order, valid=()
@@ -94,7 +94,7 @@ class JavaKey(_Key, frozen=True):
     valid: tuple[str, ...] = ()
 
     def config_key(self) -> ConfigKey:
-        """The setting in the program's own form; unknown words for valid values are left out."""
+        """The setting as a `ConfigKey`; unknown words for valid values are left out."""
         words = tuple(text.split(" | ", 1)[-1] for text in self.valid)
         return _plain(
             self,

@@ -33,7 +33,7 @@ JAVA_S = 300
 """Longest time in seconds for the JVM."""
 
 OUTPUT_BYTES = 64 << 20
-"""Maximum number of bytes that the JVM may print."""
+"""Maximum size of the output of the JVM in bytes; checked after the JVM has ended."""
 
 JARS_MOST = 20_000
 
@@ -81,7 +81,8 @@ def jars_in(folder: Path) -> list[Path]:
     """The jars in a folder and below it; those in the folder of Kafka Connect come first.
 
     Raises:
-        HarvestError: the folder is missing, or it does not hold exactly one Kafka Connect.
+        HarvestError: the folder is missing, holds more than `JARS_MOST` jars, or does not hold
+            exactly one release of Connect.
     """
     if not folder.is_dir():
         raise HarvestError(f"{folder} is no folder: name the one that holds Kafka's jars (libs/)")
@@ -112,6 +113,7 @@ def from_jars(jars: Sequence[Path], own: KafkaPlugins, release: str | None = Non
     Raises:
         NoJava: there is no JDK, or one that is too old.
         HarvestError: the classes cannot be asked.
+        UnknownRelease: the release is unknown.
     """
     return from_line(definitions(os.pathsep.join(map(str, jars))), own, release)
 

@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of answered requests, and that of all requests."""
 
 ATTEMPTS_MOST = 20
-"""Maximum number of connectors that are tried until a worker validates a config."""
+"""Maximum number of connectors of a kind that are tried until a worker validates a config."""
 
 CLASSES_SHOWN = 5
 """Number of classes without settings that a message names; others are counted."""
@@ -204,7 +204,7 @@ class _HarvestRun:
             self._without_settings.append(plugin.class_name)
 
     def _keep_settings(self, plugin: _ListedPlugin, keys: list[ConfigKey]) -> None:
-        """Keep the settings of a plugin, and those of Connect's among them."""
+        """Keep the settings of a plugin; those that Connect adds to a connector are kept apart."""
         if plugin.type in CONNECTORS:
             self._keep_connects_own(plugin.type, keys)
             if self._profile.rest_framework_keys:
@@ -212,7 +212,7 @@ class _HarvestRun:
         self._keys[plugin.class_name] = tuple(keys)
 
     def _own_keys(self, connector: _ListedPlugin, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
-        """Settings of the connector itself, among those with Connect's own."""
+        """Settings of the connector itself; `keys` also has those that Connect adds."""
         own_plugin = known_plugin(connector.class_name, connector.type, self._path)
         own = () if own_plugin is None else self._path.keys_of(own_plugin) or ()
         names = {key.name for key in own}
@@ -278,7 +278,10 @@ class _HarvestRun:
         return None
 
     def _overrides(self) -> dict[str, str]:
-        """A value for each setting of each client that is known in this release."""
+        """A value for each client setting whose override a worker of this release may validate.
+
+        Without validation of overrides there is none. Before 3.3, only the producer's are sent.
+        """
         if not self._profile.overrides_validated:
             return {}
         by_client = self._profile.overrides_by_client
@@ -350,7 +353,7 @@ class _HarvestRun:
         )
 
     def _plain(self, keys: Iterable[RestKey]) -> list[ConfigKey]:
-        """Settings in the program's own form.
+        """Settings as `ConfigKey`s.
 
         Raises:
             NoAnswer: the worker has returned more settings than any worker has.

@@ -19,7 +19,7 @@ HtmlContent = str | Iterable["HtmlContent"] | None
 """Content of an element: a text, an element, several of them, or nothing."""
 
 _EMPTY = {"meta", "rect", "path", "line", "polyline", "circle", "wbr"}
-"""Elements without content."""
+"""Elements that may be empty; without content they have no end tag."""
 
 
 def el(name: str, /, *content: HtmlContent, **attributes: str | float | bool | None) -> Html:

@@ -16,11 +16,11 @@ _WIDTH = 1_000
 """Width of a line's view box, which the browser stretches to the width of the chart."""
 
 _TOP, _MIDDLE, _BOTTOM = 8, 50, 92
-"""Height of the greatest, a middle and the least offset, in per cent."""
+"""Distances of the greatest, a middle and the least offset from the top, in per cent."""
 
 
 def plot(timeline: ConnectorTimeline, axis: TimeAxis, links: RecordLinks) -> HtmlContent:
-    """Chart between the least and the greatest offset; None if no offset changes."""
+    """Chart between the least and the greatest offset; None if all offsets are equal."""
     if not timeline.has_changes:
         return None
     values = [point.value for point in timeline.extremes if point.value is not None]

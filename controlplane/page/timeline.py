@@ -102,5 +102,5 @@ class ConnectorTimeline(msgspec.Struct, frozen=True):
 
     @property
     def has_changes(self) -> bool:
-        """True if the offsets change; without a change there is nothing to draw."""
+        """True if the chart has different offsets; equal offsets need no chart."""
         return len({point.value for point in self.extremes}) > 1

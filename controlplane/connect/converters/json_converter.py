@@ -144,7 +144,10 @@ _Item = TypeVar("_Item")
 
 
 class _SchemaCache(Generic[_Key, _Item]):
-    """Least-recently-used cache of conversions of schemas, with at most `size` of them."""
+    """Cache of conversions of schemas, with at most `size` of them.
+
+    A full cache evicts the least recently used one. Uses before the cache was full do not count.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -159,7 +162,7 @@ class _SchemaCache(Generic[_Key, _Item]):
         return item
 
     def put(self, key: _Key, item: _Item) -> None:
-        """Keep the conversion of a schema, and evict the least recently used one if full."""
+        """Keep the conversion of a schema; a full cache evicts another one."""
         self._items[key] = item
         if len(self._items) > self._size:
             del self._items[next(iter(self._items))]

@@ -167,7 +167,10 @@ class JsonWriter:
         return [self.value(members, element) for element in value]
 
     def _map(self, schema: Schema | None, value: Any) -> Any:
-        """An object if all keys are strings (with a schema: by its type), else a list of pairs."""
+        """An object if all keys are strings, else a list of pairs.
+
+        With a schema, the type of its keys decides instead of the keys themselves.
+        """
         if not isinstance(value, dict):
             raise _wrong_class(schema, value)
         keys, values = (None, None) if schema is None else (schema.key, schema.value)

@@ -38,9 +38,10 @@ _DIGIT: Final = re.compile(r"\d")
 def parse_header(text: str) -> SchemaAndValue:
     """The value that a header's string stands for, with its schema.
 
-    `7` is an INT8, `1.5` a FLOAT32, `2024-01-31` a DATE, `[1,2]` an array; any other text is a
-    STRING. Arrays and maps get the schema that fits all of their elements. A date that Python does
-    not have is a STRING as well.
+    `7` is an INT8, `1.5` a FLOAT32, `true` a BOOLEAN, `2024-01-31` a DATE, `[1,2]` an array. Maps,
+    times and timestamps are recognised as well; `null` is null without a schema. Other text is a
+    STRING, even a date that Python does not have. Arrays and maps get the schema that fits all of
+    their elements, if there is one.
 
     Raises:
         DataError: the string is nested too deeply.

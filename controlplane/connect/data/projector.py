@@ -28,7 +28,7 @@ def project(source: Schema, value: Any, target: Schema) -> Any:
     become larger types.
 
     Raises:
-        DataError: the schemas are incompatible, or the value does not fit; the message is Kafka's.
+        DataError: the schemas are incompatible (the message is Kafka's), or the value does not fit.
     """
     _check_compatible(source, target)
     if source.is_optional and not target.is_optional:

@@ -297,7 +297,7 @@ def validate(schema: Schema, value: Any, field: str | None = None) -> None:
         field: the field that has the value, for the message.
 
     Raises:
-        DataError: the value does not fit; the message is Kafka's.
+        DataError: the value does not fit (the message is Kafka's), or a datetime has no time zone.
     """
     _validate(schema, value, "value" if field is None else f'field: "{field}"')
 
@@ -336,7 +336,11 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
 
 
 def has_class(schema: Schema, value: Any) -> bool:
-    """True if a value has the class and size that a schema requires; members are not checked."""
+    """True if a value has the class and size that a schema requires; members are not checked.
+
+    Raises:
+        DataError: the schema is a Timestamp, and the datetime has no time zone.
+    """
     return _LOGICAL_CHECKS.get(schema.name or "", _TYPE_CHECKS[schema.type])(value)
 
 
