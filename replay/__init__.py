@@ -1,4 +1,4 @@
-"""Archives and audits of many clusters' logs, folded in this process or in Spark's tasks.
+"""Archives, queries and audits of many clusters' logs, in this process or in Spark's tasks.
 
 `open` is the Python API.
 """
@@ -30,15 +30,16 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
     Args:
         archive: path of a folder, or `s3a://bucket/folder`.
         clusters: only these clusters; by default all.
-        spark: session in whose tasks clusters are folded; tables are then Spark data frames, and
-            otherwise Arrow tables.
+        spark: session in whose tasks clusters are folded. Tables are then Spark data frames;
+            without a session they are Arrow tables.
         exactly_once: skip aborted configs and offsets, as workers with exactly-once support do.
-        trust: do not compare the hashes of files.
-        unreadable: for an unreadable cluster: `skip` leaves it out, `raise` ends the query.
+        trust: do not compare files with their hashes in the manifests.
+        unreadable: `skip` leaves unreadable clusters out, `raise` ends the query. Methods whose
+            rows have a column for the problem do not raise.
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
 
     Raises:
-        NoArchive: there is no archive, or no cluster with a given name.
+        NoArchive: no cluster is named, and there is no archive; or the URL is invalid.
         BadStoreSetting: a setting of the object store is unknown or invalid.
         ValueError: `unreadable` has another value.
     """

@@ -15,7 +15,7 @@ from replay.errors import ReplayError
 T = TypeVar("T")
 
 OF_ONE_CLUSTER = (ReplayError, UnknownMoment)
-"""Errors that do not affect other clusters."""
+"""Errors that count as the problem of one cluster: the other clusters are still answered."""
 
 
 class ClusterProblem(NamedTuple):

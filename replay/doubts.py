@@ -9,8 +9,11 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
 MayBeOlder = Callable[[Position], bool]
-"""True if the connector whose first config is at this position may be older. For a source offset's
-position: true if records just before it may be missing. The pace of its source is then unknown."""
+"""Tells if a fact may be older than the record at a position, the first archived one about it.
+
+For a connector's first config: True if the connector may be older. For a source offset: True if
+records just before it may be missing. The pace of its source is then unknown.
+"""
 
 
 def never_older(_: Position) -> bool:
@@ -19,7 +22,7 @@ def never_older(_: Position) -> bool:
 
 
 PROMPT_MS = 12 * 60 * 60 * 1000
-"""Longest time between two looks within which no deletion can be missed: 12 hours, in ms.
+"""Longest time between two looks in which, by default, no deletion is missed: 12 hours, in ms.
 
 A look reads a partition up to the end of the log. Kafka keeps a tombstone for
 `delete.retention.ms`, by default 24 hours. Manifests have the times at which looks ended, so 12 of

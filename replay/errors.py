@@ -1,4 +1,4 @@
-"""Errors about archives and queries on them; each message is one sentence with a remedy."""
+"""Errors about archives and queries on them; each message names the problem and a remedy."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class ArchiveConflict(ReplayError):
 class ArchiveBusy(ReplayError):
     """Another process has appended to the archive, merged it, or written the feed meanwhile.
 
-    A retry helps.
+    A shared file system that shows an earlier archive for a while raises it, too. A retry helps.
     """
 
 

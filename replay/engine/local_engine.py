@@ -43,7 +43,10 @@ class LocalOptions(NamedTuple):
     exactly_once: bool = False
     """Skip aborted configs and offsets, as workers with exactly-once support do."""
     derived: bool = True
-    """Allow snapshots and winners in place of the records they were made from."""
+    """Allow snapshots and winners in place of the records they were made from.
+
+    Winners are the rows of a segment that may still count (`archive.segments.winners`).
+    """
 
 
 class LocalEngine:
@@ -109,7 +112,7 @@ class LocalEngine:
     ) -> list[ClusterState]:
         """Return the state of each release at the plan's cut.
 
-        `advance` receives the number of rows read, after each partition or each few small ones.
+        `advance` receives the number of rows read, after each partition or group of small ones.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.

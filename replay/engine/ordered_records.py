@@ -1,6 +1,7 @@
 """Original records of an archive, in the one order.
 
-Partitions are merged while they are read; a few thousand records of each are held at a time.
+Partitions are merged while they are read. At a time, this process holds one row group of each in
+columns, and a few thousand decoded records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ def records(cluster: ArchivedCluster, moment: str | None = None) -> Iterator[Ent
 
 
 def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[OffsetGap, ...]:
-    """Gaps that may affect these records.
+    """Gaps that may affect the records up to a moment; None: all records.
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.

@@ -21,7 +21,7 @@ from replay.kernels.status_rows import counting_rows, with_earlier_time
 
 SMALL_ROWS = 10_000
 """Limit of rows of a partition that is reduced together with others. A larger partition is faster
-alone, because only the values of last rows are read."""
+alone, because values are read only from row groups with last rows."""
 
 GROUP_ROWS = 65_536
 """Limit of rows that are reduced together; it bounds the memory."""

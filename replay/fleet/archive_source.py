@@ -19,7 +19,7 @@ from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 
 EVERY = "all"
-"""Name that stands for every distinct release."""
+"""Name that stands for every release that behaves differently from the ones before it."""
 
 
 class UnreadableCluster(ReplayError):
@@ -38,7 +38,10 @@ class ArchiveSource(msgspec.Struct, frozen=True, dict=True):
     exactly_once: bool = False
     """Skip aborted configs and offsets, as workers with exactly-once support do."""
     derived: bool = True
-    """Allow snapshots and winners in place of the records they were made from."""
+    """Allow snapshots and winners in place of the records they were made from.
+
+    Winners are the rows of a segment that may still count (`archive.segments.winners`).
+    """
 
     @property
     def anywhere(self) -> "ArchiveSource":

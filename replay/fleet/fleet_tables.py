@@ -1,6 +1,6 @@
 """Tables that are small enough for one process: clusters, partitions, findings and verdicts.
 
-The work on each cluster runs on an executor; this process receives its findings only.
+The work on each cluster runs on an executor; this process receives its results only.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,8 +3,9 @@
     archive = replay.open("fleet")
     archive.state("connectors", as_of="2026-03-01", release="3.9")
 
-With a Spark session, tables are lazy data frames whose rows Spark's tasks make. Without one, they
-are Arrow tables. Schemas and names of columns are those of `replay.tables.schemas`.
+With a Spark session, tables are data frames. `state`, `timeline`, `history` and `diff` return lazy
+ones: Spark's tasks make their rows. Without a session, tables are Arrow tables. Schemas and names
+of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_rows`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +49,10 @@ FrameT = TypeVar("FrameT")
 """Type of the tables: Arrow tables, or data frames of Spark."""
 
 Releases = str | Sequence[str]
-"""One release or several: a release, a line such as 3.9, `kip`, or `all` distinct ones."""
+"""One release or several: a release, a line such as 3.9, `kip`, or `all` distinct ones.
+
+`kip` reads like the newest release, with known defects corrected.
+"""
 
 
 class ArchiveOptions(NamedTuple):
@@ -69,9 +73,10 @@ class OpenArchive(Generic[FrameT]):
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
     distinct ones. The other methods raise a ValueError for several.
 
-    A cluster without an answer has no rows. `clusters()`, `partitions()` and `summaries()` name it
-    with the reason; in this process a `SkippedCluster` warning does, too. With `unreadable="raise"`
-    a query ends with `UnreadableCluster` instead.
+    `clusters()`, `partitions()`, `summaries()` and `write_state()` name a cluster without an answer
+    in a row, with the reason. In the other tables such a cluster has no rows, and a
+    `SkippedCluster` warning names it. In Spark's tasks, the warning is in their log. With
+    `unreadable="raise"` these queries end with `UnreadableCluster` instead.
     """
 
     def __init__(
@@ -214,11 +219,12 @@ class OpenArchive(Generic[FrameT]):
         """Write tables of the state as Parquet, partitioned by cluster and release.
 
         Each cluster is folded once, for all tables and releases, and written where it is folded.
-        The folder appears when all files are complete; it must be new. An unreadable cluster has no
-        files, and its problem is in the returned summaries (`schemas.SUMMARIES`).
+        The folder appears when all files are complete; it must be new or empty. In an object store,
+        the file `_SUCCESS` appears last instead. An unreadable cluster has no files, and its
+        problem is in the returned summaries (`schemas.SUMMARIES`).
 
         Raises:
-            NotWritable: the folder exists, or cannot be written.
+            NotWritable: the folder has files, or cannot be written.
         """
         question = self._question(as_of, release)
         with new_folder(anywhere(folder), self._source.settings) as place:

@@ -139,7 +139,7 @@ class StateTask(msgspec.Struct, frozen=True):
 
 @contextmanager
 def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
-    """Yield a place for files that appears as `where` when the block ends without an error.
+    """Yield a place for files; a folder appears as `where` when the block ends without an error.
 
     Raises:
         NotWritable: the place exists and has files, or cannot be written.

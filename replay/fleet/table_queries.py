@@ -48,6 +48,8 @@ class TableQuery(Protocol):
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Make the rows of one cluster. An error comes before the first row.
 
+        In a trusted archive, a damaged file can end a timeline or a history after some rows.
+
         Raises:
             ReplayError: the cluster is unreadable.
             UnknownMoment: the cluster has no such moment.

@@ -21,7 +21,7 @@ separately."""
 
 
 def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> pa.Table:
-    """Last row of each key, ascending; `aborted` rows only for readers that see them.
+    """Last row of each key, ascending; `aborted` includes rows of aborted transactions.
 
     With `null=False` tombstones are skipped: the result is the last value of each key.
 
@@ -43,8 +43,8 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
 def last_values_of_parts(parts: Sequence[Sequence[RowRun]]) -> list[pa.Table]:
     """Last row of each key of several partitions, all rows being visible.
 
-    The result is that of `last_values` for each partition. There is at least one row. All rows are
-    reduced by one call: for a few thousand rows, calls take longer than the work.
+    The result is that of `last_values` for each partition. The parts must have at least one row.
+    All rows are reduced by one call: for a few thousand rows, calls take longer than the work.
     """
     rows = HeldRows(_concatenated([run.read(*LAST.names) for runs in parts for run in runs]))
     keys = NumberedKeys.of(rows.read("key").column("key"))
@@ -71,9 +71,10 @@ def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:
-    """Last row of each key, with the time in its rank, which decides between partitions.
+    """Last row of each key, with the time in its rank.
 
-    The time is the greatest timestamp of the partition up to the row.
+    A rank is the place of a record in the one order of all partitions (`core.order`). The time is
+    the greatest timestamp of the partition up to the row.
     """
     last = last_values(runs, aborted=aborted)
     offsets = np.concatenate([rows.read("offset").column("offset").to_numpy() for rows in runs])

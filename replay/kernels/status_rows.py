@@ -25,15 +25,15 @@ def counting_rows(
 ) -> pa.Table:
     """Rows that may still count for one of these releases, ascending.
 
-    With `removed=False` the rows are those that earlier versions of `replay` kept. They kept
-    tombstones, and every row of a key whose last row is a value. The state is the same, but the
-    record that caused it may differ.
+    With `removed=False` the rows are those that earlier versions of `replay` kept. These lack the
+    last value before a final tombstone. They have every row of a key whose last row is a value. The
+    state is the same, but the record that caused it may differ.
     """
     last = last_values(runs, aborted=aborted, null=not removed)
     undecided = undecided_keys(last, profiles) if removed else _with_values(last)
     later = pa.array([], pa.binary())
     tables: list[pa.Table] = []
-    # The last run comes first: `later` collects the keys that have a value in a later run.
+    # The last run comes first: `later` collects the keys with a counting row in a later run.
     for rows, times in zip(reversed(runs), reversed(list(running_times(runs))), strict=True):
         keys, places = _counting(rows, later, undecided, aborted=aborted, removed=removed)
         later = pa.concat_arrays([later, keys])

@@ -13,7 +13,7 @@ RowDocument = dict[str, Any]
 """Row by the names of its columns."""
 
 BATCH_ROWS = 50_000
-"""Rows per batch: the memory for rows before they are columns."""
+"""Rows per batch: a limit on the memory for rows that are not columns yet."""
 
 
 def plain_cell(cell: Any) -> Any:

@@ -25,7 +25,10 @@ class PartitionCoverage(NamedTuple):
     latest_ms: int | None
     """Greatest time of a record."""
     looks: int
-    """Number of looks (`readings.reading_columns`) that have found new offsets."""
+    """Number of looks that have found new offsets.
+
+    A look is a reading up to the end that the log has then (`readings.reading_columns`).
+    """
     missing: int
     """Offsets before the end that were never archived: compacted, lost, or markers."""
     lost: int

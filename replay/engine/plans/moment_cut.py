@@ -2,7 +2,7 @@
 
 A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
 timestamps can go back. Segments record the greatest timestamp at their end, and row groups their
-own greatest one. So at most one row group per partition is read.
+own greatest one. So one row group per partition is read, or all with the moment's time.
 """
 
 from bisect import bisect_left
@@ -41,6 +41,7 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.
+        ArchiveCorrupt: a file with the moment in it is missing or damaged.
     """
     names = _named(cluster)
     ends = cluster.ends
@@ -202,7 +203,7 @@ def ends_within(cluster: ArchivedCluster, topic: str, limit: Rank) -> list[int]:
 
 
 def _end_within(cluster: ArchivedCluster, part: ArchivedPartition, limit: Rank) -> int:
-    # Segments whose last record is earlier belong to the cut completely.
+    # Segments whose greatest time is earlier than the limit belong to the cut completely.
     first = bisect_left(
         part.segments, limit[0], key=lambda archived: max(archived.latest_ms, UNKNOWN_MS)
     )

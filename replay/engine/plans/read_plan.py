@@ -1,4 +1,4 @@
-"""Plan: the smallest set of file rows that determines a state.
+"""Plan: rows of files that determine a state.
 
 A plan is a value. Any process that has the store can run it; its parts are independent.
 """

@@ -37,7 +37,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class AgeRetention:
-    """Removes the records of a cluster that are superseded at an age (`RetentionPlan`)."""
+    """Finds the records of a cluster that are superseded at an age (`RetentionPlan`)."""
 
     def __init__(self, cluster: ArchivedCluster, age_ms: int, now_ms: int) -> None:
         self.age_ms = age_ms
@@ -46,7 +46,7 @@ class AgeRetention:
         self._ends: dict[str, list[int]] = {}
 
     def end_of(self, place: PartitionId) -> int:
-        """Offset at which the cut divides a partition.
+        """Offset at which the cut divides a partition; 0 if the retention removes nothing from it.
 
         Raises:
             ArchiveCorrupt: the segment with the cut in it is missing or damaged.
@@ -116,6 +116,6 @@ def _setters(runs: list[RowGroup], times: OffsetColumn, stays: _RowMask) -> Offs
 
 
 def older_than(age_ms: int, now_ms: int | None = None) -> PlanMaker:
-    """Plan to remove superseded records older than an age; `now_ms` defaults to this moment."""
+    """Plan to remove records that were superseded `age_ms` before `now_ms` (by default now)."""
     moment_ms = int(time() * 1_000) if now_ms is None else now_ms
     return lambda cluster: AgeRetention(cluster, age_ms, moment_ms)

@@ -1,4 +1,8 @@
-"""Lookup of an offset or a rank in a segment's file; reads one row group at most."""
+"""Lookup of an offset or a rank in a segment's file; reads few row groups.
+
+A rank is the place of a record in the one order (`core.order`). A lookup of an offset reads one row
+group at most. A lookup of a rank also reads each row group whose greatest time is that of the rank.
+"""
 
 from typing import NamedTuple
 

@@ -31,7 +31,7 @@ PREFIXES = (
 """Keys of the records: session keys, restarts, log levels, target states, fencing."""
 
 _LASTING = (SessionKey, TargetState, TaskCount)
-"""Records that change the state; restarts and log levels are only heard while a worker runs."""
+"""Records that change the state; restarts and log levels only reach workers that run then."""
 
 
 class _Effect(NamedTuple):

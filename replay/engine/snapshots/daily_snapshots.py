@@ -3,7 +3,7 @@
 For offsets and statuses a snapshot holds the rows that may still count, tombstones included. For
 topics in which every record may count, it holds the frozen state of each release. Each snapshot is
 made from the one before and the records since. A snapshot stands for exactly the records before its
-cut. A late record lies after the cut and does no harm.
+cut. A record that arrives later, even with an earlier timestamp, lies after the cut.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +41,9 @@ _LAST_DAY = (date.max - _EPOCH).days
 
 
 def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
-    """Write and yield the missing snapshots of an archive, the oldest first.
+    """Write and yield snapshots of the finished days since the last one, the oldest first.
 
-    A day is over once any record of a later day is archived.
+    A day is finished once any record of a later day is archived.
     """
     previous = next(iter(reversed(list(cluster.snapshots))), None)
     last_day = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days

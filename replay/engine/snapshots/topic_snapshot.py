@@ -1,4 +1,4 @@
-"""Frozen states of topics in which every record may count, as snapshots store them."""
+"""Frozen (encoded) states of topics in which every record may count, as snapshots store them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -28,14 +28,14 @@ _DECODER = msgspec.msgpack.Decoder(FrozenTopics)
 
 
 class TopicStates(NamedTuple):
-    """States of all releases for one topic, with or without aborted records."""
+    """States of some releases for one topic, with or without exactly-once support."""
 
     exactly_once: bool
     parts: Mapping[Profile, TopicSnapshot]
 
 
 def frozen(topics: Topics, known: Mapping[str, Sequence[TopicStates]]) -> bytes:
-    """Freeze the states of topics; equal states are stored once."""
+    """Freeze the states of topics; a state object that several releases share is stored once."""
     numbers: dict[int, int] = {}
     pieces: list[list[bytes]] = []
     kinds: dict[str, dict[str, int]] = {}

@@ -1,6 +1,7 @@
 """Facts of a state that depend on the order in which a worker reads partitions.
 
-The findings are those of `controlplane.core.views.hazards`, made from the rows that still count.
+A mark names such a fact. Marks are the hazards of `controlplane.core.views.hazards`, made from the
+rows that still count.
 These include all tombstones of statuses, and the last row of each offset key in each partition.
 """
 
@@ -105,7 +106,7 @@ def _entries(reduced: ReducedParts) -> Iterator[Entry]:
 def offset_rivals(reduced: ReducedParts) -> list[OffsetRivals]:
     """Find keys that lie in several partitions of a topic with different values.
 
-    They are sorted by their first records. Several parts of a partition follow each other.
+    The result is sorted by the first records. Parts of one partition must follow each other.
     """
     by_topic: dict[str, list[tuple[TopicPart, pa.Table]]] = defaultdict(list)
     for part, table in reduced:

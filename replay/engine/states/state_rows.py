@@ -53,7 +53,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     task_status: dict[int, dict[str, Any]]
     offsets: list[dict[str, Any]]
     remarks: tuple[str, ...]
-    """Half-done changes of the connector."""
+    """Errors of reading its tasks, half-done changes, and unusable source offsets."""
     order_dependent: tuple[str, ...] = ()
     """Facts that depend on the order in which a worker reads partitions."""
 

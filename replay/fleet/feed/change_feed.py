@@ -3,9 +3,9 @@
     feed = replay.open("fleet").follow("tables", checkpoint="checkpoint")
     feed.advance()
 
-A batch writes rows, then its checkpoint, then the row of each cluster in `batches`. Only these last
-rows make the batch count. After a crash before that, the batch is repeated, and its rows are
-replaced.
+A batch first writes the checkpoint and the rows of changes of each cluster. Then it writes its own
+checkpoint, and last the row of each cluster in `batches`. Only these last rows make the batch
+count. After a crash before that, the batch is repeated, and its rows are replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -121,6 +121,7 @@ class ArchiveFeed:
 
         Raises:
             CheckpointMismatch: the checkpoint belongs to another archive.
+            NoArchive: the archive cannot be read.
             ArchiveBusy: another feed writes the same batch.
             NotWritable: the tables or the checkpoint cannot be written.
         """

@@ -30,7 +30,7 @@ class AuditCheckpoint(msgspec.Struct, frozen=True):
     """
 
     horizon_ms: int
-    """Greatest time of the records that the stored audits have seen."""
+    """Time up to which the stored audits have seen all records of their batch."""
     patience_ms: int
     """Time between the last record and the horizon."""
     ends: dict[str, list[int]]
@@ -64,7 +64,10 @@ class CheckpointFiles(NamedTuple):
     cluster: str
 
     def read(self, batch: int) -> ClusterCheckpoint | None:
-        """Checkpoint of a batch; None if a file of it is missing, damaged or of another version."""
+        """Checkpoint of a batch; None if a file is missing, or the checkpoint is unusable.
+
+        Other files are compared by their sizes only, not by their hashes.
+        """
         try:
             checkpoint = decoded(self.store.read(self._name(batch)), ClusterCheckpoint)
         except (FileNotFoundError, NoCheckpoint):

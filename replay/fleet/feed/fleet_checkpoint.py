@@ -38,6 +38,7 @@ class FleetCheckpoint(msgspec.Struct, frozen=True):
     read: dict[str, ReadPart] = {}
     """Part of each cluster that was read. It ends before the last look if a file was unreadable."""
     shares: dict[str, SharedResources] = {}
+    """Resources of each cluster that other clusters may share by mistake."""
     between: tuple[Finding, ...] = ()
     """Present findings between clusters."""
 

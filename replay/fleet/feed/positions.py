@@ -14,7 +14,7 @@ from replay.errors import ReplayError
 
 
 class CheckpointMismatch(ReplayError):
-    """A checkpoint and an archive differ: what the feed has read is not in the archive."""
+    """A checkpoint and an archive do not fit: records that the feed has read are missing."""
 
 
 class ClusterPosition(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import STATE_TABLES
 
 NOT_OF_A_STATE = ("cluster", "release", "order_dependent")
-"""Columns that are not compared: two name the state, one depends on other records, too."""
+"""Columns that are not compared: two name the state, one needs records outside of it, too."""
 
 OffsetPositions = Mapping[tuple[str, str], Position]
 """Last records of source offsets: by connector and source partition, as the table has it."""
@@ -185,7 +185,7 @@ def _with_partitions(
 def _changed_keys(old: Any, new: Any) -> Iterator[str]:
     """Keys whose values differ between two tables; none if one of them is no table.
 
-    Texts are compared, because 1, 1.0 and true are equal in Python and not in Java.
+    Values are compared by their `repr`: 1, 1.0 and true are equal in Python, but not in Java.
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in {*old, *new}:
@@ -220,7 +220,7 @@ def place_of(table: str, row: RowDocument) -> RowPlace:
 
 
 def row_text(table: str, row: RowDocument) -> str:
-    """JSON of the columns of a row that a state has. Settings are in alphabetical order."""
+    """Compared columns of a row as JSON; the settings of a config are in alphabetical order."""
     names = (name for name in STATE_SCHEMAS[table].names if name not in NOT_OF_A_STATE)
     cells = {name: row.get(name) for name in names}
     config = cells.get("config")

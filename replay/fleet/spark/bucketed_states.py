@@ -80,7 +80,7 @@ class PlanTask(msgspec.Struct, frozen=True):
     limits: TaskLimits
 
     def __call__(self, cluster: str) -> Iterator[ClusterCut | LargeCluster]:
-        """Yield its cut, or the work on a very large cluster."""
+        """Yield the cut of a cluster, or the work on it if it is very large."""
         planned: ClusterCut | LargeCluster | ClusterProblem
         planned = attempted(cluster, lambda: self._planned(cluster))
         # The fold of an unreadable cluster reports its problem.

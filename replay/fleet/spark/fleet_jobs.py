@@ -38,7 +38,7 @@ _DECODER = msgspec.msgpack.Decoder(StateSummary)
 
 
 class SparkFleet:
-    """Answers questions about fleets in Spark's tasks; the driver sees summaries only."""
+    """Answers questions about fleets in Spark's tasks; the driver sees plans and summaries only."""
 
     def __init__(
         self,
