@@ -90,7 +90,8 @@ class _Slice:
 
 
 LARGE = 300
-"""Number of parts above which work moves to a thread (some 20 ms)."""
+"""Number of parts above which work moves to a thread (some 20 ms). A part is one config key with
+its value, or other work that takes as long."""
 
 
 async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:
@@ -144,7 +145,10 @@ async def first_of(*works: Coroutine[Any, Any, None]) -> None:
 
 
 async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that must not stop half-way; raise a cancellation only after its end."""
+    """Await work that must not stop half-way; raise a cancellation only after its end.
+
+    An error of the work is raised in place of the cancellation.
+    """
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:

@@ -82,7 +82,8 @@ class Loggers:
         """Set a logger and its descendants to a level of `LEVELS`; return their names, sorted.
 
         As in Kafka, a descendant is any name that begins with the namespace, even without a dot
-        behind it. Some releases return only the loggers that changed.
+        behind it. Some releases set only descendants with a level of their own. They return only
+        the loggers whose effective level changed.
         """
         top, number = _root_or(namespace), LEVELS[level]
         loggers = self._beneath(top)

@@ -17,7 +17,7 @@ class Notices(Protocol):
 
 
 class LeveledNotices:
-    """Base of receivers that may ignore `info`; `takes_info` tells whether they do at present."""
+    """Base of receivers that may ignore `info`; `takes_info` returns True while they take it."""
 
     def __init__(self, takes_info: Callable[[], bool]) -> None:
         self.takes_info = takes_info

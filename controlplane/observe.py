@@ -180,14 +180,15 @@ REPEAT_S = 10.0
 """Seconds in which equal warnings of a library are written once. While a broker is away, a Kafka
 client repeats its warnings ten times a second. Three tasks would write 90 MB an hour."""
 MOST_WARNINGS = 1_000
-"""Maximum warnings that are remembered, some 300 bytes each; the oldest is dropped first."""
+"""Maximum warnings that are remembered, some 300 bytes each. The first to be dropped is the one
+that has not occurred for the longest time."""
 
 
 class RepeatedWarnings(logging.Filter):
     """Filter that leaves out equal warnings of a library about the same connector or task.
 
-    One of them passes every `REPEAT_S`. All messages below WARNING pass: the user has selected them
-    by the logger's level.
+    One of them passes every `REPEAT_S`. Errors are treated like warnings. All messages below
+    WARNING pass: the user has selected them by the logger's level.
     """
 
     def __init__(self, library: str) -> None:
@@ -217,7 +218,7 @@ def silent() -> Logger:
 
 
 class _SafeLogger(LeveledNotices):
-    """Passes on the events of enabled levels (None: all), and drops lines that fail."""
+    """Passes on events for which `level` is enabled (None: all events); drops lines that fail."""
 
     def __init__(self, target: Logger, level: logging.Logger | None) -> None:
         check = always if level is None else partial(level.isEnabledFor, logging.INFO)

@@ -68,7 +68,7 @@ _PartitionCount = Literal[-1] | Annotated[int, msgspec.Meta(ge=1)]
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
     """Partition counts for the topics of a new log; the defaults are Connect's.
 
-    -1: on Kafka the brokers' default; an embedded log has no such default.
+    -1: on Kafka the brokers' default. An embedded log refuses to create a topic with -1.
     """
 
     offsets: _PartitionCount = 25
@@ -154,15 +154,16 @@ class ControlPlane:
     ) -> AsyncIterator["ControlPlane"]:
         """Open a log (`sqlite:///state.db`, `memory:`, or an open `Log`) and become its writer.
 
-        A missing log is created with its topics. In a log with records, topics with configured
-        names must exist (see `missing_for_writer`). On Kafka, Connect's topics with records are
+        A missing log is created with its topics. An embedded log with records must have each topic
+        with a changed name (`missing_for_writer`). On Kafka, Connect's topics with records are
         refused if the command topic has none (`check_own_topics`). While an embedded log is open
         here, no other control plane or command line can write it. Unfinished commands of an earlier
-        process are ended before this returns.
+        process are ended before this returns, unless they are unreadable or cannot be taken back.
 
         Raises:
             LogError: the log cannot be used.
             Unloadable: a connector of an installed package cannot be loaded.
+            CatalogueError: the configured catalogue cannot be read, or is none.
             UnknownRelease: there is no such profile.
             SettingsError, SharedTopic: a setting is invalid, or contradicts another one.
         """
@@ -359,7 +360,7 @@ class ControlPlane:
         return answer
 
     def command_of(self, key: str) -> AnyCommand | None:
-        """Return the command that was accepted under an idempotency key; None: it is unknown.
+        """Return the command accepted under an idempotency key; None: it is unknown or unreadable.
 
         Raises:
             TypeError: the key is no text.

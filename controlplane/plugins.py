@@ -136,7 +136,9 @@ def _entry_points(_search_path: tuple[str, ...]) -> Sequence[EntryPoint]:
 
 
 def described(connector: type[Any]) -> Plugin:
-    """Return a Python connector as a plugin, named by its `java_name` if it has a twin in Java.
+    """Return a connector, transformation or predicate in Python as a plugin.
+
+    The plugin has the name `java_name` if the class has a twin in Java.
 
     Raises:
         Unloadable: an attribute is missing or invalid.

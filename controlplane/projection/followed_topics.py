@@ -40,7 +40,7 @@ class FollowedTopics:
         """Return the end offsets of all topics to follow now.
 
         Raises:
-            LogNotUsable: the log lacks a topic that every worker needs.
+            LogNotUsable: the log has no config topic.
         """
         ends = await ends_now(self._log, self._topics)
         extra_ends = await self._log.ends(self._requested & (await self._log.topics()).keys())

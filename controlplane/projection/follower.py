@@ -100,11 +100,11 @@ class Follower:
         return self._positions.ends
 
     async def state(self, profile: Profile) -> ClusterState:
-        """Return the current state of a worker of this release; the first use folds the whole log.
+        """Return the current state of a worker of this release; the first use loads the log.
 
         Raises:
             UnknownRelease: the log is read with exactly-once support, which the release lacks.
-            LogUnavailable: the release is not loaded yet and the log cannot be read.
+            LogError: the release is not loaded yet and the log cannot be read.
         """
         if self._task is not None and self._task.done():
             self._task.result()  # raises the exception that ended the task
@@ -116,7 +116,7 @@ class Follower:
         Raises:
             UnknownMoment: the text is no moment, or the log has no record there.
             UnknownRelease: the log is read with exactly-once support, which the release lacks.
-            LogUnavailable: the log cannot be read.
+            LogError: the log cannot be read.
         """
         check_support(profile, exactly_once=self._exactly_once)
         return await self._past.state(moment, profile, self.ends)
@@ -144,7 +144,9 @@ class Follower:
     def observed(
         self, on_records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
     ) -> Iterator[None]:
-        """Call `on_records` within the block with the records of each fold, in the one order.
+        """Call `on_records` within the block with each group of records that is folded together.
+
+        The records of a group are in the one order.
 
         The positions move after the call. If the log is replaced, `broken_off` is called. Unlike
         `subscribed`, this creates no states.
@@ -174,13 +176,14 @@ class Follower:
 
     @property
     def moves(self) -> int:
-        """Counter that increases with each fold of new entries."""
+        """Counter that increases when new entries were folded, and when the log was replaced."""
         return self._positions.moves
 
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
-        Returns once all their present records have been folded. Missing topics are ignored.
+        Returns once the present records of newly followed topics have been folded. Missing topics
+        are ignored.
         """
         new_topics = self._positions.without(topics)
         if new_topics:

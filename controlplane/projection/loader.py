@@ -1,8 +1,8 @@
 """Loader: reads the topics that a worker reads at start, and folds them in the one order.
 
-A worker reads three topics, and this project's command topic if it exists. The connector configs
-name further offsets topics, so the config topic comes first. If the log has snapshots, only records
-after them are read (`snapshot_lookup`).
+A worker reads three topics; the loader also reads this project's command topic if it exists. The
+connector configs name further offsets topics, so the config topic comes first. If the log has
+snapshots, only records after them are read (`snapshot_lookup`).
 """
 
 import asyncio
@@ -54,7 +54,7 @@ async def load(  # noqa: PLR0913 - settings, by name only
     `observer` sees every batch that is read for the fold.
 
     Raises:
-        LogNotUsable: the log lacks a topic that every worker needs.
+        LogNotUsable: the log has no config topic.
     """
     fold = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
     ends = stop if stop is not None else await _ends(log, fold.topics)
@@ -82,6 +82,8 @@ async def load_topics(
         fold.adopt(topic, snapshot.part, snapshot.header.ends)
     # In a thread: it may take long, and would block the event loop.
     contested = await asyncio.to_thread(loading.finish)
+    # Contested keys are in several partitions or have two spellings, so the order of their records
+    # counts (`core.fold.bulk`).
     if contested:
         batches = [batch async for batch in _read(log, contested, snapshots, stop)]
         await asyncio.to_thread(loading.settle, batches, contested)
@@ -122,10 +124,10 @@ async def _load_batches(
 
 
 async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
-    """Return those of Connect's topics that the log has.
+    """Return those of Connect's topics and the command topic that the log has.
 
     Raises:
-        LogNotUsable: the log lacks a topic that every worker needs.
+        LogNotUsable: the log has no config topic.
     """
     present = await log.topics()
     missing_topics(topics, present)

@@ -67,7 +67,7 @@ class PastStates:
 
         Raises:
             UnknownMoment: the text is no moment, or the log has nothing there.
-            LogUnavailable: the log cannot be read at present.
+            LogError: the log cannot be read.
         """
         async with self._lock:
             ends, notices = await self._cut(moment, now)
@@ -118,7 +118,7 @@ async def load_at(
 
     Raises:
         UnknownMoment: the text is no moment, or the log has nothing there.
-        LogNotUsable: the log lacks a topic that every worker needs.
+        LogNotUsable: the log has no config topic.
     """
     names = topics or Topics()
     cut = await cut_at(log, moment, names, await ends_now(log, names))
@@ -129,7 +129,7 @@ async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
     """Return the end offsets of every topic that a worker of any release reads in this log.
 
     Raises:
-        LogNotUsable: the log lacks a topic that every worker needs.
+        LogNotUsable: the log has no config topic.
     """
     names = await read_topics(log, topics)
     ends = dict(await log.ends(names))

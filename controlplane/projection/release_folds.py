@@ -116,7 +116,7 @@ class ReadPositions:
 
     @property
     def moves(self) -> int:
-        """Counter that increases with each fold of new entries."""
+        """Counter that increases when new entries were folded, and when the log was replaced."""
         return self._moves
 
     def end(self, topic: str, partition: int) -> int:
@@ -137,7 +137,7 @@ class ReadPositions:
             positions.extend([0] * (len(parts) - len(positions)))
 
     def replace(self, ends: Ends) -> None:
-        """Continue at these positions, because the log was replaced."""
+        """Continue at these positions: at the start, or because the log was replaced."""
         self._ends = {topic: list(parts) for topic, parts in ends.items()}
         self._move()
 

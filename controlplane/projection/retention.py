@@ -34,8 +34,8 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     commands_ms: _RetentionMs = 30 * DAY_MS
     """Retention of the command topic. For this time, past commands can be queried. A repeated
-    idempotency key gets its first answer while the command is among the last `ENDED_KEPT` that
-    ended (`core.fold.commands`)."""
+    idempotency key gets its first answer for the same time, or until `ENDED_KEPT` later commands
+    have ended (`core.fold.commands`)."""
 
     superseded_ms: _RetentionMs = FOREVER
     """Retention of superseded records in Connect's topics. The default keeps all of them, for

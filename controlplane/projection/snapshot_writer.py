@@ -53,8 +53,8 @@ async def keep_snapshots(
 ) -> list[str]:
     """Store a snapshot of every topic with enough new records; return these topics.
 
-    `state`: gives the release and the ends to read up to. An idle call costs two short reads per
-    topic. A cancelled call leaves at most an incomplete snapshot, which readers ignore. A log
+    `state`: gives the release and the ends to read up to. An idle call costs one or two short reads
+    per topic. A cancelled call leaves at most an incomplete snapshot, which readers ignore. A log
     without snapshot storage is not changed.
 
     Raises:
@@ -71,7 +71,7 @@ async def keep_snapshots(
 
 
 class Watermark:
-    """Prefix of the order of one topic to which nothing is expected to be added.
+    """Prefix of one topic's records in the one order; no further record is expected in it.
 
     A record may come late: its writer's clock is behind, or another append overtook it. In the
     order it then precedes records that have been read already. So a prefix counts as settled only

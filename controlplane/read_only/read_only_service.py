@@ -151,9 +151,10 @@ class FollowedSinkGroups:
 async def sink_groups(
     settings: ReadOnlySettings, follower: Follower, context: Context
 ) -> AsyncIterator[FollowedSinkGroups | None]:
-    """Open the consumer groups of a cluster; a dump or an embedded log has none.
+    """Open the consumer groups of a cluster; None for a dump or an embedded log.
 
-    Connections to the clusters are opened on the first request.
+    Connections to the clusters are opened on the first request. A dump has no groups. The offsets
+    in the group topic of an embedded log are not read here.
     """
     if not is_cluster(settings.where):
         yield None

@@ -123,7 +123,7 @@ def with_registered(names: Sequence[str]) -> Folds:
     """The usual folds and those registered under these names.
 
     Raises:
-        UnknownFold: there is no such fold, or it lacks something.
+        UnknownFold: there is no such fold, or a package that it needs is not installed.
     """
     single, batch = (
         {point.name: point for point in entry_points(group=group)} for group in (GROUP, BATCH_GROUP)

@@ -21,7 +21,8 @@ _UNPRIVILEGED = (
     commands.ResetTopics,
     commands.SetLoggerLevel,
 )
-"""Commands whose records any worker may write. All others are for the leader alone."""
+"""Commands whose records any worker may write in releases with `any_worker_writes`. All other
+commands are for the leader alone, and in other releases these, too."""
 
 _INVALID = frozenset({Reason.INVALID, Reason.FAILED})
 _UNKNOWN = frozenset({Reason.NO_SUCH_CONNECTOR, Reason.NO_SUCH_TASK})

@@ -4,11 +4,12 @@ Text stands for itself. There are three signs:
 
 * `∅` alone is null: a tombstone as a value, no key as a key;
 * `(empty)` alone is the empty text;
-* `\xNN` is one byte. JSON has no such escape, so nothing else has to be escaped.
+* `\xNN` is one byte. JSON has no such escape, so JSON texts need no other one.
 
-Characters that a terminal or an editor would hide are printed as `\xNN`. They are control
-characters, bytes that are not UTF-8, spaces at the ends. A second space in a key is printed as
-`\x20`, because two spaces end a key.
+Characters that a terminal or an editor would hide are printed as `\xNN`. They are control and
+format characters, bytes that are not UTF-8, spaces at the ends. A second space in a key is printed
+as `\x20`, because two spaces end a key. Text that looks like one of the three signs is escaped at
+its first character.
 """
 
 import re

@@ -157,7 +157,7 @@ class RunningWorker:
         return await self._execution.perform(request, decision)
 
     async def refusal(self, command: AnyCommand) -> Rejected | None:
-        """The refusal of a command, decided from the log alone; None if it is accepted."""
+        """The refusal of a command, decided from the log alone; None: the log gives no refusal."""
         decision = decide(await self.read(), command, self._context)
         return decision if isinstance(decision, Rejected) else None
 

@@ -47,7 +47,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The first line of the first comment; empty where there is none."""
+        """First line of the file's opening comment; empty if the file begins with a step."""
         first = next((line for line in self.lines if line.strip()), "")
         return first.lstrip("# ").strip() if first.startswith("#") else ""
 

@@ -59,7 +59,7 @@ class StoryStep(msgspec.Struct, frozen=True):
 
 
 class AnswerDifference(NamedTuple):
-    """Answer that the fold does not give, and the last record that affects it."""
+    """Answer that the fold does not give, and its likely cause (`explain`)."""
 
     step: int
     release: str
@@ -164,7 +164,11 @@ def same(recorded: RecordedAnswer, folded: RecordedAnswer) -> bool:
 
 
 def explain(state: ClusterState, path: str) -> Position | None:
-    """The last record that affects the answer to a path."""
+    """Likely cause of the answer to a path: the record with the greatest offset that fits.
+
+    Records fit if their key contains the connector's name. The endpoint's topic is preferred. For a
+    path without a name all records fit.
+    """
     parts = path.partition("?")[0].split("/")
     if len(parts) < 3:
         return max(state.causes.values(), key=lambda place: place.offset, default=None)

@@ -89,7 +89,7 @@ class ForeignWriter(NamedTuple):
     """Options of records that a foreign producer writes."""
 
     partition: int | None = None
-    """None: the partition that Kafka's partitioner gives."""
+    """None: the partition that Kafka's partitioner gives; 0 for a record without a key."""
     skew_ms: int = 0
     """Lead of the writer's clock in ms."""
     transaction: str = ""

@@ -35,7 +35,7 @@ class EffectiveValue(NamedTuple):
     value: Any
     source: ValueSource
     text: str = ""
-    """The value as it was written."""
+    """The value as it was written, trimmed; its references are not resolved."""
     idle: str = ""
     """Reason why it has no effect here; empty: it has an effect."""
 

@@ -93,8 +93,8 @@ ALIKE = 0.8
 two swapped letters, and a plural in place of a singular."""
 
 GUESSES = 100
-"""Maximum suggestions per call: each takes milliseconds, and a wrong file may have thousands of
-keys."""
+"""Number of reported keys after which a call suggests nothing more. Each search for a suggestion
+takes milliseconds, and a wrong file may have thousands of keys."""
 
 
 class UnknownSetting(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ class ResolvedText(NamedTuple):
 
     text: str
     secrets: Mapping[str, str]
-    """The reference that each inserted value replaces; the values are secret."""
+    """References that were replaced, by the inserted value; the values are secret."""
     ttls_ms: Mapping[str, int]
     """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
     refused: Mapping[str, str]
@@ -132,11 +132,16 @@ class Providers:
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Configured providers that cannot run here: class by name."""
+        """Configured providers that cannot run here: class by name.
+
+        Before `load`, these include providers that it will import.
+        """
         return {name: self._classes[name] for name in self._classes.keys() - self._providers.keys()}
 
     def resolved(self, key: str, text: str) -> str:
         """Replace the references in a key's value; all other text stays.
+
+        References to a name that is not in `config.providers` stay, too.
 
         Raises:
             BadValue: a provider fails, or lacks the value.

@@ -22,7 +22,10 @@ INT_MAX = 2**31 - 1
 
 
 def _idle(why: str) -> Meta:
-    """Return the annotation of a setting that is checked but has no effect yet."""
+    """Return the annotation of a setting that is checked but has no effect in a service.
+
+    `why`: reason for the user.
+    """
     return Meta(extra={"idle": why})
 
 
@@ -60,7 +63,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     offset_storage_partitions: _TopicPartitions = 25
     """Partitions of a new topic of offsets. -1: in Kafka the brokers' default, in an embedded log
-    this project's default."""
+    Connect's default, which is 25."""
 
     status_storage_partitions: _TopicPartitions = 5
     """Partitions of a new topic of statuses; -1 as for offsets."""

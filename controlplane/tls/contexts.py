@@ -70,7 +70,7 @@ def _load_identity(
     context: ssl.SSLContext, identity: Path | JavaStore | Secret, password: Secret | None
 ) -> None:
     if isinstance(identity, JavaStore):
-        # The key is encrypted with a random password: no plain key is ever written to a file.
+        # A store's key is encrypted with a random password, so no plain key is written to a file.
         file_password = secrets.token_hex()
         _load(context, identity_pem(identity, file_password), Secret(file_password))
     else:

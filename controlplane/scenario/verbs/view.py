@@ -1,4 +1,4 @@
-"""`view`: the state that workers fold from the log, one column per release that is present."""
+"""`view`: the state that workers fold from the log; workers that read alike share a column."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,8 +16,9 @@ Cells = dict[str, tuple[str, ...]]
 
 
 async def view(world: World, step: ScenarioStep) -> list[str]:
-    """Fold the whole log once per release, as a worker does that starts now, and print a table.
+    """Fold the whole log once per column, as a worker does that starts now, and print a table.
 
+    Workers of the same release and exactly-once support share a column.
     A row for which another fold gives a different result is printed again, with the fold's name.
 
         view connectors
