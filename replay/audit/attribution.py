@@ -16,10 +16,11 @@ def header(entry: Entry, name: str) -> str | None:
 
 
 def author(about: AuditContext, decoded: DecodedRecord, *verbs: TrailVerb) -> str:
-    """Author as the end of a sentence: ` by ada (command 17)`; empty if unknown.
+    """Author as a phrase of a sentence: ` by ada (command 17)`; empty if unknown.
 
-    Without headers, the audit stream is searched for requests about the connector at that time with
-    one of these verbs. Several requests may match; all of them are named.
+    Without headers, the audit stream is searched for requests with one of these verbs, up to
+    `match_ms` from the record. A request that names no connector counts if no other matches. The
+    authors of all matching requests are named.
     """
     principal = header(decoded.entry, PRINCIPAL)
     if principal:

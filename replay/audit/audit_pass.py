@@ -40,7 +40,7 @@ class AuditSubject(NamedTuple):
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     may_be_older: MayBeOlder = never_older
-    """True for connectors that may be older than their first record."""
+    """True for positions before which records may be missing (see `MayBeOlder`)."""
 
     def context(self) -> AuditContext:
         """Context that all audits of a pass share."""

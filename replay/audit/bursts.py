@@ -51,7 +51,7 @@ class Bursts(Generic[K]):
         self._open: dict[K, Burst] = {}
 
     def add(self, key: K, decoded: DecodedRecord) -> Burst | None:
-        """Add an event; return the burst that has ended with it."""
+        """Add an event; return the burst that ended before it."""
         decoded = decoded.without_states
         if decoded.entry.timestamp < 0:
             return None
@@ -80,7 +80,7 @@ class Episodes(Generic[K]):
         self._open: dict[K, Burst] = {}
 
     def add(self, key: K, decoded: DecodedRecord) -> Burst | None:
-        """Add an event; return the episode that has ended with it."""
+        """Add an event; return the episode that ended before it."""
         decoded = decoded.without_states
         running = self._open.get(key)
         if running is not None and decoded.time_ms - running.last.time_ms <= self._pause_ms:

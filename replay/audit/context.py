@@ -38,7 +38,7 @@ class AuditContext(NamedTuple):
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     may_be_older: MayBeOlder = never_older
-    """True for connectors that may be older than their first record."""
+    """True for positions before which records may be missing (see `MayBeOlder`)."""
 
     def finding(
         self,

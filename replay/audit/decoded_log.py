@@ -1,7 +1,7 @@
 """Decoded records of a cluster's log, each with the state before it, in one pass.
 
 Memory grows with the number of keys, not of records. It holds the folded config topic, and the last
-record of each key. Records of the command topic are not kept, because their keys never repeat.
+record of each key. Records of the command topic are not kept: each command has a key of its own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ class ClusterLog(NamedTuple):
 
     name: str
     entries: Iterable[Entry]
-    """Entries in the one order (`core.order`), consumed once."""
+    """Entries in the total order of all partitions (`core.order`), consumed once."""
     profile: Profile
     topics: Topics = Topics()
     exactly_once: bool = False
@@ -33,7 +33,7 @@ class ClusterLog(NamedTuple):
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     may_be_older: MayBeOlder = never_older
-    """True for connectors that may be older than their first record."""
+    """True for positions before which records may be missing (see `MayBeOlder`)."""
 
 
 class PreviousRecord(NamedTuple):

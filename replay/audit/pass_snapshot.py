@@ -3,7 +3,8 @@
 A pass holds many kinds of records by many kinds of keys, so pickle stores it. Other users may be
 able to write a snapshot. The unpickler therefore finds no functions, and only two kinds of classes.
 They are containers, and classes that the packages of a pass define. A user who can write a snapshot
-can change later findings, but cannot run code. Such a user can change the feed's tables anyway.
+can change later findings, but cannot run code. Such a user can change the tables of the change feed
+(`replay.fleet.feed`) anyway.
 """
 
 import io
@@ -44,7 +45,7 @@ class FrozenPass(msgspec.Struct, frozen=True):
     """Folded config topic (`snapshot_codec`)."""
     now_ms: int
     rest: bytes
-    """Pickled audits and last records of the keys."""
+    """Pickled `PassState`, greatest timestamps, and last records of the keys."""
 
 
 _DECODER = msgspec.msgpack.Decoder(FrozenPass)

@@ -1,7 +1,7 @@
 """Findings between clusters: two clusters that write one topic.
 
-A session key is random, so clusters with equal keys share a config topic. Two sources often share
-a topic on purpose within one cluster, hardly ever across clusters.
+A session key is random, so clusters with equal keys share a config topic, or their logs have one
+origin. Two sources often share a topic on purpose within one cluster, hardly ever across clusters.
 """
 
 from collections.abc import Iterable, Iterator

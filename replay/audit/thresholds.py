@@ -26,7 +26,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             0,
-            "A change that began less than this before the end of the log may still be in "
+            "A change whose last record is younger than this at the end of the log may still be in "
             "progress. A worker gives up a request after 90 s.",
         ),
     ] = 90_000

@@ -1,6 +1,6 @@
 """Secrets in base64 and hex within texts: detection and removal.
 
-Every run of letters and digits is decoded once, from base64 at each alignment and from hex. A run
+Every run of eight or more base64 characters is decoded once: at each alignment, and from hex. A run
 counts as a secret if the decoded text spells one (`password=…`). Any other run stays: an encoded
 key without such a word cannot be told from an encoded picture.
 """
@@ -33,8 +33,8 @@ def may_hold_secrets(text: str) -> bool:
     """True if a run of a text may hold a secret, or the name of one.
 
     Only the printable parts of the decoded runs are searched: as they are, and without NULs (for
-    UTF-16). Ordinary words are no base64: they decode to noise with control characters. Noise often
-    has escapes, so escapes alone are no trace of a secret.
+    UTF-16). Ordinary words are no base64: they decode to noise with control characters. Noise may
+    contain a backslash or `%` by chance, so escapes alone are no trace of a secret.
     """
     decoded = _decoded(_RUN.findall(text))
     stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))

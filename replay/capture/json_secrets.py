@@ -1,7 +1,7 @@
 """Replacement of secrets in a JSON value; all other bytes stay unchanged.
 
 Releases differ in the JSON that they accept, and compatibility depends on it. Values are therefore
-never re-encoded: a string replaces the token of a secret. Exactly the releases that could read the
+never re-encoded: only the token of a secret is replaced. Exactly the releases that could read the
 value before can still read it. The grammar is Jackson's (`core.java.jackson_tokens`), without its
 limits.
 
@@ -9,8 +9,8 @@ After the end of valid JSON, secrets cannot be located. The remainder is then re
 It stays only if it is plain text without a trace of a secret, and no secret came before it. The
 same holds for text after a complete value, which no release reads.
 
-Not covered: a secret of more than 20 million characters, and one in a name of more than 50,000
-bytes. The newest releases refuse these.
+One exception: the newest releases refuse a string of more than 20 million characters, and a name of
+more than 50,000 bytes. A secret there is hidden, too, but these releases may then read the value.
 """
 
 import re
@@ -233,7 +233,7 @@ class _JsonScan:
         self._copied = end
 
     def _rest(self, start: int) -> str:
-        """Replace the remainder by its hidden text.
+        """Return the remainder, hidden unless it is harmless.
 
         The unit before the hidden text (`_stopping`) stops each reader where it stopped before. No
         release reads a number that is directly followed by other text, so the remainder begins at
@@ -297,7 +297,7 @@ def _quoted(text: str, *, halves: bool = False) -> str:
 
 
 def _of_number(token: str, hide: SecretMask) -> str:
-    """Replacement for a number or `true`.
+    """Replacement for a number, `true` or `false`.
 
     Releases that do not read the number do not read its replacement either.
     """

@@ -45,7 +45,7 @@ class CaptureResult(NamedTuple):
     added: int
     cluster: ArchivedCluster
     left_out: tuple[str, ...]
-    """Topics of the log that do not belong to the cluster."""
+    """Topics of a dump that do not belong to the cluster; empty for a live log."""
 
     @property
     def records(self) -> int:
@@ -56,8 +56,8 @@ class CaptureResult(NamedTuple):
 class LogCapture:
     """Reads a log into an archive.
 
-    With `goes_on` the log is live: reading starts at the end of the archive, and the log must reach
-    it. A dump is compared with the archive from its beginning.
+    With `goes_on` the log is live, and must reach the end of the archive. Reading starts at the
+    last archived record. A dump is compared with the archive from its beginning.
     """
 
     def __init__(

@@ -3,8 +3,8 @@
 A record without secrets is archived byte for byte. In a record with secrets only the secret values
 change; each release reads the rest as before (`json_secrets`). Values are secret by the rule that
 hides them from people (`core.text.redaction`). The key that signs workers' requests is secret, too.
-Headers lose their secrets in every topic. Keys of records and source offsets stay unchanged,
-because a connector finds its offsets by every byte of their keys.
+Headers lose their secrets in every topic. Keys of records stay unchanged, because a connector finds
+its offsets by every byte of their keys. Values of source offsets stay unchanged, too.
 
 Encryption is deterministic (AES-SIV, RFC 5297): equal secrets stay equal. A changed password is
 therefore still visible as a change, and a repeated capture adds nothing.
@@ -121,7 +121,7 @@ def encrypted_secrets(topics: Topics, key_file: Path) -> SecretPolicy:
     """Policy that replaces every secret by `${encrypted:…}`; the key opens it (`decrypted`).
 
     Raises:
-        NotCapturable: the file holds no key.
+        NotCapturable: the file cannot be read, or holds no key.
     """
     key = read_key(key_file)
     return SecretPolicy(

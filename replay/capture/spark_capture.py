@@ -229,7 +229,7 @@ class SparkCapture(LogCapture):
 
 
 def parts_of(spans: OffsetRanges, records: int) -> Iterator[OffsetRanges]:
-    """Split ranges into parts of one commit each; at least one part."""
+    """Split ranges into parts of one commit each; empty ranges make one part."""
     left = dict(spans)
     while left:
         share = max(1, records // len(left))

@@ -58,7 +58,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
     own: tuple[str, ...] = ()
     """Dedicated offsets topics that the records name."""
     wrong: str = ""
-    """Problem of the partition; the other fields are then empty."""
+    """Problem of the partition; besides it, only `topic` and `partition` are then set."""
 
 
 class SeenOffsets:

@@ -166,7 +166,7 @@ class _StreamRun:
     def _ask(
         self, question: Callable[["StreamedCapture"], Coroutine[Any, Any, ResultT]]
     ) -> ResultT:
-        """Return the answer of a capture with a new connection, because brokers come and go."""
+        """Run a function on a capture with a new connection, because brokers come and go."""
 
         async def with_capture() -> ResultT:
             stream = self._stream
@@ -199,10 +199,10 @@ class StreamedCapture(SparkCapture):
     async def append(
         self, frame: DataFrame, first: dict[PartitionId, int], behind: dict[PartitionId, int]
     ) -> CaptureResult:
-        """Archive a micro-batch of committed records between two vectors.
+        """Archive a micro-batch of committed records between two maps of offsets.
 
         Raises:
-            ArchiveConflict: the batch does not begin at the end of the archive.
+            ArchiveConflict: the batch begins after the end of the archive, or contradicts it.
         """
         begins: dict[PartitionId, int] = {}
         for topic in sorted({topic for topic, _ in behind}):

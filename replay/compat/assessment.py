@@ -64,7 +64,7 @@ _MENDING = {
     Danger.LOSES_BATCH: _REPLACE,
     Danger.READ_FAILS: "# let the connector commit its tasks again, after {}",
 }
-"""First remedy of a hazard."""
+"""Remedy of a hazard as a shell comment; `{}` is the position of its record."""
 
 _REPORTED = {Aspect.STATUS, Aspect.TASK_STATUS, Aspect.ACTIVE_TOPIC}
 """Aspects that a worker reports anew by itself: differences in them heal."""
@@ -147,7 +147,8 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
     def plan(self) -> list[PreparationStep]:
         """All steps of the preparation, in order, each once.
 
-        Steps for the whole cluster come last, because they may need all workers to be stopped.
+        Steps for the whole cluster come last in their phase, because they may need all workers to
+        be stopped.
         """
         why: dict[tuple[StepTime, str], dict[str, None]] = defaultdict(dict)
         for assessed_connector in sorted(
@@ -209,9 +210,9 @@ class _ConnectorFindings(NamedTuple):
 
 
 def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]:
-    """Group findings by connector: every connector that a release knows, and deleted ones.
+    """Group findings by connector: every connector that a release knows, and others with findings.
 
-    The cluster as a whole (None) is present only if it has findings.
+    The others are deleted connectors and the cluster as a whole (None).
     """
     existing = {*evidence.newer.config.connectors, *evidence.older.config.connectors}
     findings: dict[str | None, _ConnectorFindings] = defaultdict(

@@ -1,6 +1,7 @@
 """Report of an assessment: plain values without secrets, for people and machines.
 
-Field names are the names in JSON. A report can be stored and read back.
+Field names are the names in JSON, unless a class renames them. A report can be stored and read
+back.
 """
 
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ _REQUESTS: tuple[tuple[str, type[PauseConnector | ResumeConnector]], ...] = (
     ("pause", PauseConnector),
     ("resume", ResumeConnector),
 )
-"""Requests that any worker performs itself; the leader performs all others."""
+"""Requests that any worker performs itself; all other writes of configs go to the leader."""
 
 
 class InterimWrite(msgspec.Struct, frozen=True):

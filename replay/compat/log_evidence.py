@@ -1,8 +1,8 @@
 """Evidence for the rules: the ordered records of a log, and the states of both releases.
 
 Rules need more than a fold: the original content of records (`state` without `state.v2`), and their
-order. Every record of the config and status topics is kept as the newer release decodes it. Each
-has its rank in the one order (`core.order`).
+order. Records of the config and status topics are kept as the newer release decodes them. Aborted
+records that workers skip are left out. Each record has its rank in the total order (`core.order`).
 """
 
 from collections import defaultdict
@@ -98,12 +98,12 @@ class LogEvidence:
 
     @cached_property
     def config(self) -> Sequence[EvidenceRecord]:
-        """Visible records of the config topic."""
+        """Records of the config topic, without aborted ones that workers skip."""
         return list(self._visible(self.topics.config))
 
     @cached_property
     def status(self) -> Sequence[EvidenceRecord]:
-        """Visible records of the status topic."""
+        """Records of the status topic; workers see aborted ones, too."""
         return list(self._visible(self.topics.status))
 
     @cached_property
@@ -188,7 +188,7 @@ class LogEvidence:
     def removed_between(
         self, name: str, first: EvidenceRecord, last: EvidenceRecord
     ) -> EvidenceRecord | None:
-        """Record that removed a connector between two others; None if it was never removed."""
+        """Record that removed a connector between two others; None if there is none."""
         for record in self.all_of(ConnectorConfig, name):
             if first.rank < record.rank < last.rank and record.record.properties is None:
                 return record

@@ -115,8 +115,8 @@ def compacted_topic(topic: str, partitions: int) -> str:
 def append_command(topic: str, partition: int, key: str, value: str) -> str:
     """Command that appends one record; an empty value is a tombstone.
 
-    kcat ends a key at a tab and a record at a line break. Connect's own names contain neither; for
-    other names the step is a comment.
+    kcat ends a key at a tab and a record at a line break. If the key contains such a character, the
+    step is a comment.
     """
     if not _ENDS.isdisjoint(key):
         return f"# write {value or 'a tombstone'} to {safe(topic)}-{partition} under {safe(key)}"

@@ -51,7 +51,7 @@ class ReleaseChange(msgspec.Struct, frozen=True):
 
     @property
     def starting(self) -> tuple[Profile, ...]:
-        """Releases whose workers the change starts; they read the log from its beginning."""
+        """Releases of workers that may start meanwhile; they read the log from its beginning."""
         return (self.start, self.goal) if self.mixed else (self.goal,)
 
     def gains(self, field: str) -> bool:

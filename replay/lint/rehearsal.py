@@ -82,7 +82,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
     """End of a sentence: when the difference appears; empty if at once."""
 
     def findings(self) -> Iterator[Finding]:
-        """Yield every difference between the two, by connector."""
+        """Yield differences between the two, and tasks of deleted connectors, by connector."""
         changes: dict[str, list[Change]] = defaultdict(list)
         for change in diff(self.running, self.started):
             changes[change.connector].append(change)
@@ -111,7 +111,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
         return Finding(kind, severity, self.cluster, name, places, text, words.advice)
 
     def place(self, name: str, aspect: Aspect) -> Position | None:
-        """Record that last changed a fact for the running worker."""
+        """Record that last changed a fact for the running worker, or else for the started one."""
         changed = self.running.changed
         return changed.get((name, aspect, "")) or self.started.changed.get((name, aspect, ""))
 

@@ -32,7 +32,10 @@ _OLDER = "; it may be older, because earlier offsets are not archived"
 
 
 class ConfigChanges:
-    """Audit with a finding per record that changes a config or a target state."""
+    """Audit with a finding per record that changes a config or a target state.
+
+    Removals of target states and states of absent connectors are not reported.
+    """
 
     concerns = (ConnectorConfig, TargetState)
 

@@ -17,7 +17,7 @@ _EntryByPartition = dict[int, Entry]
 
 
 class DuplicateKeys:
-    """Audit with a finding per connector and topic; worse if the two records disagree."""
+    """Audit with a finding per connector and topic; worse if values of a key differ."""
 
     concerns = (object,)  # records of every type
 

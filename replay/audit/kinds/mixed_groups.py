@@ -1,9 +1,10 @@
 """Two clusters on one status topic, detected by interleaved group generations.
 
-Workers of one group share its newest generation. Two groups on the same topics count generations
-separately. So a worker of the group with the lower count moves to a generation that the other group
-has passed. Then a worker of the other group reports its own, higher generation. Such interleavings
-repeat. A group without members restarts its count and catches up, but that interleaves only once.
+Each rebalance begins the next generation of a group, and all its workers join it. Two groups on the
+same topics count generations separately. So a worker of the group with the lower count joins a
+generation that the other group has passed. Then a worker of the other group reports its own, higher
+generation. Such interleavings repeat. A group without members restarts its count and catches up,
+but that interleaves only once.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
 
 
 class OffsetRewinds:
-    """Rewinds and resets; simultaneous ones of a connector make one finding."""
+    """Rewinds and resets of a connector; close ones (`episode_ms`) make one finding."""
 
     concerns = (SourcePartition,)
 
@@ -118,7 +118,7 @@ def goes_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _move(before: Any, after: Any) -> int:
-    """Direction of a change: -1 fell, 0 unchanged, 1 advanced or of another type."""
+    """Direction of a change: -1 fell, 0 unchanged, 1 advanced or not comparable."""
     if type(before) is bool or type(after) is bool or before == after:
         return int(before != after)
     if isinstance(before, int | float) and isinstance(after, int | float):

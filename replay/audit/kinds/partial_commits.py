@@ -28,7 +28,7 @@ _STOP_ANEW = "Stop the connector again (PUT /connectors/…/stop), or resume it 
 
 
 class _ConnectorRecords(msgspec.Struct):
-    """Last records of a connector since its creation."""
+    """Last records of a connector since its last deletion."""
 
     commit: DecodedRecord | None = None
     task: DecodedRecord | None = None
@@ -115,7 +115,7 @@ class PartialCommits:
         yield self._finding("stop-half-done", name, records, FindingText(sentence, advice))
 
     def _idle(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
-        """Idle tasks; a failed or paused task has a worker."""
+        """Finding for tasks that no worker runs; a failed or paused task has a worker."""
         tasks = self._config.task_ids(name)
         if self._target(name) is not Target.STARTED or not _is_running(life.status) or not tasks:
             return

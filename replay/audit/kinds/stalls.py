@@ -1,8 +1,8 @@
 """Stalled sources: running, but without progress, unlike before.
 
-A source is as fast as its data. A pause counts if it is long, and many times the longest earlier
-pause in the same life. A life begins when the config or target state changes, or a task fails. The
-pace is unknown where records are missing.
+A source without new data makes no progress either. A pause therefore counts only if it is long, and
+many times the longest earlier pause in the same life. A life begins when a config or target state
+is written, when a task fails, or where records are missing.
 """
 
 from collections.abc import Iterator

@@ -119,7 +119,7 @@ def _requests(text: str) -> Iterator[TrailRequest]:
 
 
 def _event(text: str) -> TrailRequest | None:
-    """Read a JSON object; fields of a CloudEvent's envelope count like those in `data`."""
+    """Read a JSON object; fields in `data` precede those of a CloudEvent's envelope."""
     try:
         event = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -20,7 +20,7 @@ class TrailVerb(Enum):
 
 
 class TrailRequest(NamedTuple):
-    """Request that changed a connector: its time, its sender and its verb."""
+    """Request that may have changed a connector: its time, its sender and its verb."""
 
     time_ms: int
     who: str

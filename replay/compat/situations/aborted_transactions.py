@@ -122,7 +122,7 @@ class _CommittedAndAborted:
         return any(self.committed(key) is None for key in keys)
 
     def is_uncommitted_task(self, key: bytes | None) -> bool:
-        """True for the config of a task that was never committed."""
+        """True for the config of a task that the committed task set lacks."""
         record = self.decoded[key]
         return isinstance(record, TaskConfig) and record.task not in self.tasks
 
@@ -163,7 +163,7 @@ def _again(records: _CommittedAndAborted) -> Iterator[str]:
 
 
 def _removed(records: _CommittedAndAborted) -> Iterator[str]:
-    """Commands that remove a connector; without a config, no target state is restored."""
+    """Commands that remove a connector without a committed config, and its target state."""
     wrong = {type(records.decoded[key]): entry for key, entry in records.wrong.items()}
     for kind in (ConnectorConfig, TargetState):
         if kind in wrong:
@@ -172,7 +172,7 @@ def _removed(records: _CommittedAndAborted) -> Iterator[str]:
 
 
 def _emptied(records: _CommittedAndAborted, entries: Iterable[Entry]) -> Iterator[str]:
-    """Commands for a task set that was never committed, or whose connector is gone."""
+    """Commands that empty task sets that were never committed, or whose connector is gone."""
     for entry in entries:
         record = records.decoded[entry.key]
         if isinstance(record, TaskCommit) and record.tasks:

@@ -61,7 +61,7 @@ def _sentence(evidence: LogEvidence, own: str, behind: int, *, back: bool) -> st
 def _copying(
     evidence: LogEvidence, name: str, topics: tuple[str, str]
 ) -> tuple[PreparationStep, ...]:
-    """Copy one connector's offsets between topics while it is quiet; others continue."""
+    """Steps that copy a connector's offsets while it is quiet; other connectors continue."""
     line = copied_topic(*topics, through=offsets_of(name))
     copy = PreparationStep(StepTime.BEFORE, line, "copies its offsets to the topic that is read")
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", copy)

@@ -1,7 +1,8 @@
 """Commands that preserve a connector's state.
 
-Some steps need a quiet connector: the commands after them restore its earlier target state. Other
-steps need one more record of the target state: the command writes the present state again.
+Some steps need a quiet connector: paused or stopped, so its tasks write nothing. The commands after
+them restore its earlier target state. Other steps need one more record of the target state: the
+command writes the present state again.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ def harmless_write(evidence: LogEvidence) -> str:
     """Command that writes a record which all members read and which changes nothing.
 
     It repeats the committed target state of a connector that both releases know, preferably of a
-    running one.
+    running one. Without a suitable record or request, the result is a comment.
     """
     targets = evidence.committed.config.targets
     names = [name for name in evidence.connectors if _known_to_all(evidence, name)]

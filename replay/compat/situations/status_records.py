@@ -12,7 +12,7 @@ from replay.findings import Severity
 
 
 def unreadable_status(evidence: LogEvidence) -> Iterator[DetectedSituation]:
-    """7: STOPPED and RESTARTING are unknown to the older release; it shows the earlier state."""
+    """7: the older release cannot read STOPPED or RESTARTING; it shows an earlier state or none."""
     for name in evidence.connectors:
         unread = [
             record for record in evidence.last_statuses(name).values() if _unread(evidence, record)

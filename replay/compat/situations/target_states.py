@@ -144,7 +144,7 @@ def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]
 
 
 def created_in_state(evidence: LogEvidence) -> Iterator[DetectedSituation]:
-    """17: created paused or stopped; the target state precedes the config."""
+    """17: created with an initial state; the target state precedes the config."""
     for name in evidence.connectors:
         record = evidence.target(name)
         if (

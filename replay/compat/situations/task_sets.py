@@ -98,7 +98,7 @@ def _unfenced_steps(evidence: LogEvidence, name: str) -> tuple[PreparationStep, 
 
 
 def older_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
-    """12: tasks committed before the config; a cold start may drop them (KAFKA-17719)."""
+    """12: tasks committed before the config; a starting worker may drop them (KAFKA-17719)."""
     for name in evidence.connectors:
         commit, config = evidence.commit(name), evidence.last_of(ConnectorConfig, name)
         if commit is None or config is None or commit.rank > config.rank:
@@ -132,7 +132,10 @@ def _older_tasks(evidence: LogEvidence, tasks: int, dropping: list[str], *, runs
 def _commit_again(
     evidence: LogEvidence, name: str, commit: EvidenceRecord
 ) -> tuple[PreparationStep, ...]:
-    """Steps that commit tasks again; workers that track the config's version do it themselves."""
+    """Steps that commit tasks again.
+
+    A worker with `commit_needs_config` commits them itself once the connector runs.
+    """
     if evidence.roll.start.commit_needs_config:
         why = "lets it run until its tasks are committed after its config, then pauses it again"
         return (PreparationStep(StepTime.BEFORE, rerun(name), why),)

@@ -17,7 +17,7 @@ from replay.findings import Severity
 
 
 def session_key(evidence: LogEvidence) -> Iterator[DetectedSituation]:
-    """10: the older release does not sign internal requests and refuses signed ones."""
+    """10: the older release does not sign internal requests and ignores signatures."""
     key_record = evidence.session_key
     if key_record is None:
         return
@@ -60,7 +60,7 @@ PLAIN = "-plain"
 
 
 def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
-    """Copy all topics without envelopes: target states, tasks and offsets included.
+    """Steps that copy all topics without envelopes: target states, tasks and offsets included.
 
     Two simpler ways fail. If connectors were created again, all of them would run, and sources
     would start over. If the records were written to the same topic, the old ones would stay. A
