@@ -42,7 +42,7 @@ class MixedGroups:
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Report each pair of workers once."""
+        """Report each pair of workers at most twice: once for each worker that is ahead."""
         match decoded.record:
             case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
                 if status.worker_id is not None:

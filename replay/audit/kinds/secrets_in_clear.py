@@ -1,9 +1,9 @@
 """Secrets in clear text in the log, by the rule that hides them (`core.text.redaction`).
 
 A reference to a config provider (`${file:/x:key}`) is no secret, even within a longer text. The
-names of some keys only mention secrets (`_NAMES_NONE`). A finding names places, never values. The
-command topic is as confidential as the config topic by design. Secrets written by its commands are
-found in the config topic.
+rest of that text is judged without the name of its key. The names of some keys only mention secrets
+(`_NAMES_NONE`). A finding names places, never values. The command topic is as confidential as the
+config topic by design. Secrets written by its commands are found in the config topic.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Formats of audit streams: JSON lines, CloudEvents, access logs, log lines of `serve`.
 
 Producers use different field names, so each fact is searched under its usual names. Requests that
-wrote nothing (reads and refusals) are skipped.
+wrote nothing (reads, and refusals with a response code) are skipped. A line that names no principal
+is unreadable, except in an access log.
 """
 
 import re
