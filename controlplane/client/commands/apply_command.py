@@ -11,17 +11,10 @@ from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import create_command
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
-from controlplane.client.connectors.connector_summary import (
-    PAUSED,
-    RUNNING,
-    STOPPED,
-    summary,
-    target_state,
-)
+from controlplane.client.connectors.connector_summary import summary, target_state
 from controlplane.client.connectors.wait import (
-    IS_PAUSED,
+    GOALS,
     IS_RUNNING,
-    IS_STOPPED,
     WaitGoal,
     wait_for,
     wait_options,
@@ -99,11 +92,8 @@ async def wait_goal(api: Api, declared: DeclaredConnector) -> WaitGoal:
     """Goal of `--wait`: the target state of a present connector, or the initial state."""
     present = await summary(api, declared.name)
     if present is None:
-        return _GOALS.get(str(declared.initial_state).upper(), IS_RUNNING)
-    return _GOALS[await target_state(api, present)]
-
-
-_GOALS = {RUNNING: IS_RUNNING, PAUSED: IS_PAUSED, STOPPED: IS_STOPPED}
+        return GOALS.get(str(declared.initial_state).upper(), IS_RUNNING)
+    return GOALS[await target_state(api, present)]
 
 
 async def _applied(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:

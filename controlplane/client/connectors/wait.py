@@ -69,6 +69,9 @@ IS_STOPPED = WaitGoal(
         _settled(connector_summary, STOPPED) and not (connector_summary and connector_summary.tasks)
     ),
 )
+GOALS = {RUNNING: IS_RUNNING, PAUSED: IS_PAUSED, STOPPED: IS_STOPPED}
+"""Goal by target state."""
+
 IS_GONE = WaitGoal(
     "is gone", lambda connector_summary: connector_summary is None, ends_on_failure=False
 )
