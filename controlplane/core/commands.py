@@ -125,7 +125,7 @@ class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
     target: Target | None = None
     offsets: tuple[OffsetChange, ...] | None = None
     moment: str | None = None
-    """Moment to restore, as the client wrote it. A repeated request has the same text."""
+    """Moment to restore, as the client wrote it. A repeated request must have the same text."""
 
 
 class SetLoggerLevel(Command, frozen=True, tag="set-logger-level"):

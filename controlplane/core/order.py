@@ -58,10 +58,10 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be the rest of a log whose earlier records are unknown here. A running
-    maximum that stems from such a record is then missing. This lowers ranks only in partitions with
-    the number of the last earlier record's. Their entries come first all the same. Only records of
-    two topics may change places, and no fold depends on that.
+    The entries may be the rest of a log whose earlier records are unknown here. A running maximum
+    that stems from an earlier record is then missing, and ranks are too low. This affects only
+    entries with the same partition number as the last earlier record. Such entries come first in
+    any case. Only entries of different topics may change places, and no fold depends on that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

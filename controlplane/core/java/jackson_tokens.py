@@ -1,6 +1,6 @@
 """Tokenizer with Jackson's rules: reads the tokens of a document one by one.
 
-`jackson` makes values of the tokens. Request bodies (`rest/bodies/`) are bound to tokens directly.
+`jackson` makes values of the tokens. `rest/bodies/` reads request bodies from the tokens directly.
 A worker reports the first of several faults, so the order of reading is Jackson's:
 
 - The beginning of a value is read together with the name before it.

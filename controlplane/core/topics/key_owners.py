@@ -1,7 +1,7 @@
 """Finds the connector that a record's key belongs to, as a worker reads it.
 
-A worker reads keys leniently. `task-c-+0--` is task 0 of `c`. In the key of an active topic, any
-eleven characters before the connector's name are skipped.
+A worker reads keys leniently. `task-c-+0--` is task 0 of `c`. In the key of an active topic, the
+first colon and any ten characters after it separate topic and connector.
 """
 
 from collections.abc import Callable

@@ -32,9 +32,9 @@ class ValidationSubject(NamedTuple):
         return cls(copied, context.profile, context.worker, path)
 
     def in_texts(self) -> "ValidationSubject":
-        """The subject with other values than texts converted to text; null stays.
+        """The subject with every value converted to text; null stays null.
 
-        Such values come from writers of the config topic that are no worker.
+        Values that are not text come from writers of the config topic that are no worker.
         """
         texts = {
             name: value if value is None or isinstance(value, str) else value_text(value)
