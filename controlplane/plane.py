@@ -154,11 +154,11 @@ class ControlPlane:
     ) -> AsyncIterator["ControlPlane"]:
         """Open a log (`sqlite:///state.db`, `memory:`, or an open `Log`) and become its writer.
 
-        A missing log is created with its topics. An embedded log with records must have each topic
-        with a changed name (`missing_for_writer`). On Kafka, Connect's topics with records are
-        refused if the command topic has none (`check_own_topics`). While an embedded log is open
-        here, no other control plane or command line can write it. Unfinished commands of an earlier
-        process are ended before this returns, unless they are unreadable or cannot be taken back.
+        A missing log is created with its topics. In an embedded log with records, each topic that
+        the settings rename must exist (`missing_for_writer`). On Kafka, Connect's topics with
+        records are refused if the command topic has none (`check_own_topics`). While an embedded
+        log is open here, no other control plane or command line can write it. An earlier process's
+        unfinished commands end before this returns, unless they are unreadable or cannot be undone.
 
         Raises:
             LogError: the log cannot be used.
@@ -232,7 +232,7 @@ class ControlPlane:
         await self._controller.claim()
 
     async def write_ends(self) -> None:
-        """Write the ends of answered commands; on Kafka, they may follow soon after the answers."""
+        """Write the "finished" records that answered commands on Kafka may still lack."""
         await self._controller.write_ends()
 
     async def trouble(self) -> LogError | None:

@@ -3,8 +3,8 @@
 On a log with fast batches, an append to one partition is much faster than to several. There,
 "finished" is a batch of its own. The answer does not need it: the steps of the command have been
 read back. So the record shares the batch of the next command's "accepted" record. If no command
-follows, it is written soon after the answer. Both records have one partition, so no step of a later
-command precedes the end of an earlier one.
+follows, it is written soon after the answer. Both records are in the same partition, "finished"
+first. So no step of a later command precedes the end of an earlier one.
 
 A crash may lose a waiting record. Then `recover` ends the command again, with the same result
 (`may_end_later`).

@@ -87,7 +87,7 @@ StartSnapshots = Mapping[str, FoundSnapshot]
 async def start_snapshots(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnapshot]:
     """Return for each topic the nearest snapshot that ends at or before `stop`, if any.
 
-    Only the fold's release, isolation and version are used. Damaged snapshots are skipped.
+    Only snapshots of the fold's release, isolation and version count. Damaged ones are skipped.
     """
     store, snapshots = snapshot_store_of(log), {}
     if store is not None:

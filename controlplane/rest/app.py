@@ -11,10 +11,10 @@ Starlette provides headers and responses. Another ASGI application can mount thi
 
 Beneath `/compat/{release}` the application answers as that release of Kafka does. Each read
 endpoint takes two query parameters that Connect does not have. `as_of=` is a moment: `config@57`, a
-time, or a vector of end offsets. `profile=` is a release. For a line or patch above all known
-ones, the application answers as the newest known one. If a vector leaves topics out, the
-application completes it. The header `NOTICE` reports both cases. It also reports an outage of the
-log, because answers may then be old.
+time, or a vector of end offsets. `profile=` is a release (`3.9.1`) or a line (`3.9`). The newest
+known line answers for a line that is too new to be known. The newest known patch answers for an
+unknown patch of its line. If a vector leaves topics out, the application completes it. The header
+`NOTICE` reports these cases. It also reports an outage of the log, because answers may then be old.
 """
 
 import asyncio

@@ -55,7 +55,7 @@ class Request(NamedTuple):
     profile: str | None = None
     """The release to answer as; None is the service's own."""
     compat: bool = False
-    """True if the path began with `/compat/{release}`, which has no endpoint of this project."""
+    """True if the path began with `/compat/{release}`: only Connect's endpoints exist there."""
     base: str = ""
     """Prefix of a path in `Location`: scheme, host, mount, and `/compat/{release}` if requested."""
     origin: str | None = None

@@ -159,10 +159,10 @@ class HasRemoteStates(Protocol):
 
 @runtime_checkable
 class WritesEndsLater(Protocol):
-    """Commands that may be answered before their ends are in the command topic."""
+    """Commands that may be answered before their "finished" records are in the command topic."""
 
     async def write_ends(self) -> None:
-        """Write the ends of all answered commands, and read them back."""
+        """Write the "finished" records of all answered commands, and read them back."""
         ...
 
 

@@ -36,7 +36,7 @@ class CompletedCommand(NamedTuple):
     """A command that was carried out.
 
     `state` and `profile` matter only if `outcome.release` is None: the outcome then lacks a part of
-    its answer. Such an outcome is planned, or an earlier version of this program stored it.
+    its answer. `Outcome.release` lists the cases, such as an outcome of a plan that has not run.
     """
 
     command: AnyCommand

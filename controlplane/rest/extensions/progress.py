@@ -24,7 +24,7 @@ async def show_progress(call: Call) -> Answer:
     """Show the offsets of a connector, with the facts that Connect does not show.
 
     A sink's offsets have the end of the partition and the lag. A source's offsets have the record
-    that last changed them, with its time. Each list has the order of Connect's own.
+    that last changed them, with its time. Each list has the order of Connect's `GET …/offsets`.
 
     Raises:
         NotFound: there is no such connector.

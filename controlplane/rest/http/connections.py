@@ -14,8 +14,9 @@ from controlplane.rest.http.response_cache import EXTENSION, Cacheability, Respo
 FILES_BESIDE = 200
 """Open files besides connections: files of the log, of Python and of the event loop.
 
-Connections above the maximum are included. Up to `ACCEPTED_AT_ONCE` of them get a 503 per request.
-As many are accepted in one turn of the event loop, and closed at once.
+This number also covers the connections above the maximum. Up to `ACCEPTED_AT_ONCE` of these stay
+open, and get a 503 for each request. In each turn of the event loop, up to `ACCEPTED_AT_ONCE`
+further ones are accepted, and closed at once.
 """
 
 ACCEPTED_AT_ONCE = 50
@@ -57,7 +58,7 @@ class _HttpParser(h11.Connection):
     - It refuses a request with two lengths, because a proxy may use the other one (request
       smuggling). RFC 9112, section 6.3, lets a server close the connection; h11 would ignore
       `Content-Length`.
-    - A head of known length waits for the body: one write instead of two.
+    - The head of a response with `Content-Length` is sent with its body: one write instead of two.
     """
 
     response = b""
@@ -125,8 +126,8 @@ class _Connection(H11Protocol):
     def data_received(self, received: bytes) -> None:
         if self.transport.is_closing():  # TLS passes on bytes that it decrypted before the close
             return
-        # Idle: the next byte begins a request. An answer may precede the end of its request's body.
-        # The next byte then still belongs to that body.
+        # In state IDLE, the next byte begins a request. In another state, it may belong to the body
+        # of a request that was answered before its body had ended.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if is_idle and self.timeout_keep_alive_task is not None and not self.flow.write_paused:
             peer = self.client[0] if self.client else None

@@ -76,7 +76,7 @@ class RequestInfo(NamedTuple):
     """The target, or the error by which the release's server refuses it."""
     profile: Profile
     compat: bool
-    """True if the path began with `/compat/{release}`, which has no endpoint of this project."""
+    """True if the path began with `/compat/{release}`: only Connect's endpoints exist there."""
     cacheability: Cacheability | None = None
     """Permission to cache the answer, which the application may give; None: it cannot be cached."""
 
