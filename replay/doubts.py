@@ -9,7 +9,7 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
 MayBeOlder = Callable[[Position], bool]
-"""Tells if a fact may be older than the record at a position, the first archived one about it.
+"""Tells if a fact may be older than its first archived record, whose position is given.
 
 For a connector's first config: True if the connector may be older. For a source offset: True if
 records just before it may be missing. The pace of its source is then unknown.

@@ -139,10 +139,11 @@ def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
 
 
 def read_whole(store: ArchiveStore, stored: StoredFile) -> bytes:
-    """Read a whole file that is not Parquet.
+    """Read a whole file, after its bytes have been compared with its hash.
 
     Raises:
         ArchiveCorrupt: the file is missing or altered.
+        ArchiveBusy: a merge has removed the file since the archive was opened.
     """
     check_files(store, [stored])
     return store.read(stored.file)

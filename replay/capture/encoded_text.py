@@ -1,8 +1,8 @@
 """Secrets in base64 and hex within texts: detection and removal.
 
-Every run of eight or more base64 characters is decoded once: at each alignment, and from hex. A run
-counts as a secret if the decoded text spells one (`password=…`). Any other run stays: an encoded
-key without such a word cannot be told from an encoded picture.
+Every run of eight or more base64 characters is decoded at each alignment, and from hex. The result
+is not decoded again. A run counts as a secret if the decoded text spells one (`password=…`). Any
+other run stays: an encoded key without such a word cannot be told from an encoded picture.
 """
 
 import re

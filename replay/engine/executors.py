@@ -1,8 +1,8 @@
 """Executors of work on many items: this process, several processes, or Spark tasks.
 
-Work is a generator of findings, here results of any kind. `SerialExecutor` holds one finding at a
-time. Other processes return the findings of an item as a whole, in the order of the items.
-`ProcessExecutor` holds all findings in pickled form until its run ends.
+Work yields findings. In this module a finding is a result of any kind. `SerialExecutor` holds one
+finding at a time. Other processes return the findings of an item as a whole, in the order of the
+items. `ProcessExecutor` holds all findings in pickled form until its run ends.
 """
 
 import pickle

@@ -72,8 +72,11 @@ def _counting(
 ) -> tuple[pa.Array, RowIndexes]:
     """Keys with values in this run, and its rows that may count.
 
-    These rows are last values of keys without later ones, tombstones, and all rows of undecided
-    keys.
+    Three kinds of rows may count:
+
+    - The last value of a key that has no value in a later run.
+    - Each tombstone.
+    - Each row of an undecided key.
     """
     keys = NumberedKeys.of(rows.read("key").column("key"))
     last = keys.last(visible(rows, aborted=aborted, null=not removed))

@@ -11,8 +11,8 @@ The order of writes makes a merge atomic:
    before that, the next compaction removes them.
 
 Records, their order and gaps stay as they are. A look is a read up to the end of the log
-(`readings`). The ends of looks that decide which states are certain stay, too. So no answer
-changes. A merge with a retention leaves out the records that are superseded at its cut
+(`readings`). The ends of some looks decide which states are certain. These ends stay, too. So no
+answer changes. A merge with a retention leaves out the records that are superseded at its cut
 (`retention`). Answers about moments from the cut on stay the same.
 """
 

@@ -20,8 +20,8 @@ def groups(
     """Yield groups of two or more consecutive segments that together fit into one segment.
 
     Each group has a segment with a `fresh` file, written since the last merge. The last merge has
-    handled all other groups. A group that it wrote as several segments has too many bytes for one
-    segment.
+    handled all other groups. It wrote a group as several segments only if the records have too many
+    bytes for one.
     """
     group: list[Segment] = []
     for segment in segments:

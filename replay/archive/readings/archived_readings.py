@@ -20,9 +20,10 @@ from replay.archive.stores.store import ArchiveStore
 from replay.doubts import PROMPT_MS
 
 PERHAPS_PARTIAL_RECORDS = 5_000_000
-"""Least number of records of an earlier version's append that may have ended before the log's end.
+"""Smallest append of an earlier version, in records, that counts as perhaps partial.
 
-Earlier versions did not store whether it had (`ReadRange.partial`).
+Such an append may have ended before the end of the log. Earlier versions did not store whether it
+had (`ReadRange.partial`).
 """
 
 

@@ -5,7 +5,7 @@ later records can replace them. A fold reads the winners in place of all rows of
 
 Winners are ordinary rows of a segment, except for the timestamp. The timestamp of a winner is the
 greatest one of the partition up to the row. It decides the order between partitions. The kernels
-that reduce segments therefore reduce winners, too, in any mixture, and snapshots are made of
+that reduce segments therefore reduce winners, too, or a mixture of both. Snapshots are made of
 winners.
 """
 

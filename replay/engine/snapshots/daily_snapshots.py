@@ -34,7 +34,8 @@ from replay.kernels.row_runs import running_times
 DAY_MS = 86_400_000
 
 DAYS_AT_ONCE = 400
-"""Greatest number of snapshots per append, the latest ones: clocks in a log may be wrong."""
+"""Greatest number of snapshots per append; days before them get none. With wrong clocks, the
+records of a log can lie on very many days."""
 
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
