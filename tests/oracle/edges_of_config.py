@@ -189,7 +189,7 @@ CONFIG_EDGES = (
     Edge(
         10,
         "A commit of 0 tasks raises the generation only if `deferredTaskUpdates` has the "
-        "connector, even without tasks.",
+        "connector, even with an empty map.",
         (
             Probe(
                 "commit 0",
