@@ -30,6 +30,8 @@ from replay.engine.states.state_builder import FoldOptions, ReducedTopic, states
 from replay.kernels.batches import batch
 from replay.progress import Advance
 
+_CORES = os.cpu_count() or 1
+
 RankReader = Callable[[Sequence[PartitionPlan]], Sequence[pa.Table]]
 """Reads an offsets topic again: the last row of each key, with the time in its rank.
 
@@ -128,9 +130,9 @@ class LocalEngine:
             ArchiveCorrupt: a file is missing or damaged.
         """
         reader = self._reader(profiles)
-        groups = list(reader.groups(plan.busy))
+        groups = list(reader.groups(plan.busy, _CORES))
         tables: list[pa.Table] = []
-        reduced = concurrently(reader.reduced_group, groups, _threads(groups))
+        reduced = concurrently(reader.reduced_group, groups, max(1, min(len(groups), _CORES)))
         for group, group_tables in zip(groups, reduced, strict=True):
             tables += group_tables
             advance(sum(part.rows for part in group))
@@ -240,7 +242,3 @@ def _ranked(ranks: RankReader, reduced: Sequence[tuple[PartitionPlan, pa.Table]]
 
 def _batches(reduced: Iterable[tuple[PartitionPlan, pa.Table]]) -> list[Batch]:
     return [batch(part.topic, part.partition, table) for part, table in reduced if table.num_rows]
-
-
-def _threads(groups: Sequence[Sequence[PartitionPlan]]) -> int:
-    return max(1, min(len(groups), os.cpu_count() or 1))

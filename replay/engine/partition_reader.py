@@ -3,8 +3,9 @@
 Spark tasks and threads of the local engine run it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import compress
 
 import pyarrow as pa
 
@@ -64,15 +65,24 @@ class PartitionReader:
             )
         return last_values(runs, aborted=aborted)
 
-    def groups(self, parts: Iterable[PartitionPlan]) -> Iterator[list[PartitionPlan]]:
-        """Group parts: small partitions of offsets are reduced together, others alone."""
+    def groups(
+        self, parts: Sequence[PartitionPlan], at_once: int = 1
+    ) -> Iterator[list[PartitionPlan]]:
+        """Group parts: small partitions of offsets are reduced together, others alone.
+
+        Small partitions are shared out evenly to `at_once` threads.
+        """
+        is_small = [self._is_small(part) for part in parts]
+        share = sum(part.rows for part in compress(parts, is_small)) / at_once
         group: list[PartitionPlan] = []
-        for part in parts:
-            fits = sum(each.rows for each in (*group, part)) <= GROUP_ROWS
-            if group and not (fits and self._is_small(group[0]) and self._is_small(part)):
+        rows = 0
+        for part, small in zip(parts, is_small, strict=True):
+            fits = small and rows < share and rows + part.rows <= GROUP_ROWS
+            if group and not fits:
                 yield group
-                group = []
+                group, rows = [], 0
             group.append(part)
+            rows += part.rows if small else GROUP_ROWS
         if group:
             yield group
 
