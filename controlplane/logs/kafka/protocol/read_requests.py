@@ -4,12 +4,16 @@ aiokafka picks the newest version that it and the broker share. No request chang
 broker; in particular, no request creates a topic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from itertools import starmap
 from typing import Any, Literal, NamedTuple
 
 import aiokafka.protocol.fetch as _fetch
 from aiokafka.protocol.admin import DescribeConfigsRequest
-from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.protocol.offset import OffsetRequest, OffsetRequest_v3, OffsetResponse_v3
+from aiokafka.protocol.types import Array, Int8, Int32, Schema, String
 
 from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.limits import ReadLimits
@@ -36,12 +40,64 @@ def _by_topic(values: Mapping[TopicPartition, Any]) -> list[tuple[str, list[tupl
     return list(topics.items())
 
 
+class NumberRows:
+    """Array of rows of numbers, as a field of aiokafka's schemas.
+
+    One call of `struct` converts a row; aiokafka's `Array` makes several calls for each number.
+    """
+
+    def __init__(self, layout: str) -> None:
+        self._row = struct.Struct(layout)
+
+    def encode(self, rows: Sequence[tuple[int, ...]]) -> bytes:
+        """Return the count of the rows and their numbers."""
+        return b"".join((Int32.encode(len(rows)), *starmap(self._row.pack, rows)))
+
+    def decode(self, data: BytesIO) -> list[tuple[int, ...]]:
+        """Read what `encode` returns; a null array has no rows.
+
+        Raises:
+            ValueError: rows are missing.
+        """
+        count = max(Int32.decode(data), 0)
+        try:
+            return [self._row.unpack(data.read(self._row.size)) for _ in range(count)]
+        except struct.error as failure:
+            raise ValueError(f"fewer than {count} rows: {failure}") from failure
+
+    def repr(self, rows: Sequence[tuple[int, ...]]) -> str:
+        """Text of the rows, for aiokafka's log."""
+        return repr(rows)
+
+
+def _topic_rows(layout: str) -> tuple[str, Array]:
+    return "topics", Array(("topic", String()), ("partitions", NumberRows(layout)))
+
+
+class _OffsetResponse(OffsetResponse_v3):  # type: ignore[misc]  # aiokafka has no types
+    SCHEMA = Schema(("throttle_time_ms", Int32), _topic_rows(">ihqq"))
+
+
+class _OffsetRequest(OffsetRequest_v3):  # type: ignore[misc]
+    RESPONSE_TYPE = _OffsetResponse
+    SCHEMA = Schema(("replica_id", Int32), ("isolation_level", Int8), _topic_rows(">iq"))
+
+
+class _OffsetRequests(OffsetRequest):  # type: ignore[misc]
+    """ListOffsets request whose newest version has `NumberRows`: a read to the end awaits it."""
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Return the request in a version."""
+        newest = request_struct_class is OffsetRequest_v3
+        return super().build(_OffsetRequest if newest else request_struct_class)
+
+
 def offsets_request(
     partitions: Iterable[TopicPartition], timestamp: int, isolation: Isolation
 ) -> OffsetRequest:
     """Build the request for offsets at `EARLIEST`, `LATEST` or a time in ms since 1970."""
     timestamps = dict.fromkeys(partitions, (timestamp,))
-    return OffsetRequest(_NO_REPLICA, _ISOLATION[isolation], _by_topic(timestamps))
+    return _OffsetRequests(_NO_REPLICA, _ISOLATION[isolation], _by_topic(timestamps))
 
 
 def offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
