@@ -157,7 +157,7 @@ class Configuration:
         return EffectiveValue(key, value, written.source, written.text, idle)
 
     def _located(self, field: inspect.Field, value: Any) -> Any:
-        """Return the value of a setting; that of a path is absolute."""
+        """Return the value of a setting; a path is made absolute."""
         is_path = value is not None and extra(field.type, "path") is True
         return str(self._folder / value) if is_path else value
 

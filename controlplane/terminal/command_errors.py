@@ -102,8 +102,8 @@ def _safe_lines(message: str) -> str:
 def _reporting_full_disks() -> Iterator[None]:
     """Report a full disk as `NotPrinted` where the error names no file.
 
-    Writes to open files raise such errors, and so do click's help texts. The flush finds out
-    whether standard output is full; if it is not, the rest of the output is kept.
+    Writes to open files raise such errors, and so do click's help texts. Standard output is
+    flushed first: if that fails, the error names standard output.
     """
     try:
         yield

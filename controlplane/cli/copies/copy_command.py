@@ -46,7 +46,7 @@ class CopyReport(msgspec.Struct, frozen=True):
     source: str
     target: str
     records: int
-    """Records of the copy that the source has."""
+    """Number of copied records, of this call and of earlier ones."""
     added: int
     """Records that this call has copied; the others were there already."""
     marked: bool

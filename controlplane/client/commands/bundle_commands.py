@@ -4,9 +4,9 @@
 
 A bundle is a JSON file. In our control plane, the import creates a connector with its offsets in
 one command (KIP-995). In Kafka's workers, it creates the connector stopped, sets its offsets, and
-only then starts it. Our control plane also gets the connector stopped first if the bundle has an
-empty list of offsets (`_imported`). Each step may be repeated, so a second import completes an
-interrupted one.
+only then starts it. If the bundle has an empty list of offsets, our control plane takes the same
+three steps (`_imported`). Each step may be repeated, so a second import completes an interrupted
+one.
 """
 
 import json

@@ -81,7 +81,8 @@ class ConnectorSummary(NamedTuple):
 async def summaries(api: Api) -> list[ConnectorSummary]:
     """Every connector, by name, in at most three requests if the release can expand the list.
 
-    The list is used because a server may refuse a path with the name of a connector.
+    Requests by name are avoided: a server may refuse a path with the name of a connector. Only
+    releases before 2.3 get such requests.
     """
     names = sorted(await api.get("/connectors"))
     expanded = await api.get("/connectors", expand=["status", "info"])

@@ -42,7 +42,7 @@ comes first: the connector must not run in both."""
 
 
 class StepGaps(NamedTuple):
-    """Names of the gaps around the effect of a step.
+    """Names of the two gaps of a step. Each lies between the effect and a write of the journal.
 
     The journal is written before the first gap, and after the second one.
     """
