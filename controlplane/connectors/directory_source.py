@@ -46,15 +46,19 @@ class DirectorySource(FileConnector, Source):
                 partition = {"file": path.name}
                 file = self._files.get(path.name) or self._begun(task, path.name)
                 for text in file.new_lines(self.access, path):
-                    # During a `yield`, `update_offsets` may remove the entry of a deleted file. The
-                    # entry is made again, so that the offset is removed after the last line, too.
+                    # During a `yield`, `update_offsets` may remove the entry and the offset of a
+                    # deleted file. The next line sets the offset again. So the entry is restored,
+                    # and a later `update_offsets` removes that offset, too.
                     self._files[path.name] = file
                     offset = {"line": file.lines}
                     yield task.record(text, partition, offset, key=path.name, key_schema=STRING)
             yield task.idle(LOOK_AGAIN_S)
 
     def _begun(self, task: SourceRun, name: str) -> GrowingFile:
-        """Return a file to read from the committed offset on; one made again, from its start."""
+        """Return a file to read from the committed offset on.
+
+        A file that was deleted and made again is read from its start.
+        """
         offset = None if name in self._removed else task.offset({"file": name})
         self._removed.pop(name, None)
         self._files[name] = GrowingFile(int(str((offset or {"line": 0})["line"])))

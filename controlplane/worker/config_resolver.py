@@ -43,7 +43,7 @@ lines; a bundle of certificates may have thousands.
 """
 
 KEY_CHARACTERS = 8
-"""Minimum length of provided values that keys of task configs must not contain.
+"""Minimum length of a provider's value that is refused in a key of a task config.
 
 Blanks around the value do not count. A shorter value, such as `batch`, may be a part of any key by
 chance.

@@ -222,7 +222,7 @@ class KafkaClients:
 
     @asynccontextmanager
     async def _copies(self, config: Mapping[str, str]) -> AsyncIterator[OffsetWriter | None]:
-        """Open a writer of copies to the worker's topic.
+        """Open a writer that copies the task's offsets to the worker's offsets topic.
 
         None: the task's producer writes to the cluster of that topic, so no copies are needed.
         """

@@ -108,7 +108,7 @@ class BrokerOffsets:
 class RoutedOffsetWriter:
     """Passes each offset to one of two writers, which its topic selects (`OffsetWriter`).
 
-    All drafts of a call have one topic, so the caller determines the order of the topics.
+    The caller makes one call per topic, in the order in which the topics must be written.
     """
 
     def __init__(
@@ -158,7 +158,8 @@ class ClaimedOffsetWriter:
         if not offsets:
             return
         async with self._turn:
-            # The claim of a Java worker writes no markers, so only the coordinator knows of it.
+            # A Java worker's claim writes no markers, so partitions still accept the older epoch.
+            # Only the coordinator knows of the claim: it is asked before the first append.
             await _performed(partial(_check_epoch, self._log, self._epoch))
             size = max(OFFSETS_PER_TURN, ceil(len(offsets) / TURNS_MAX))
             for first in range(0, len(offsets), size):

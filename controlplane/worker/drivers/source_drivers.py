@@ -217,8 +217,8 @@ class GeneratorDriver:
         self._call_lock = asyncio.Lock()
         """Held by each call in the author's thread: an `await` in one must not let another begin.
 
-        Calls take it in their order. A cancelled call holds it until it has ended. Only
-        `update_offsets` runs without it: while `_pull` holds it and the generator is in an `await`.
+        Calls take it in their order. A cancelled call holds it until it has ended. While `_pull`
+        holds the lock and the generator is in an `await`, `update_offsets` may run without it.
         """
         self._reading = False
         """True while `_pull` holds the lock; used in the author's thread only."""

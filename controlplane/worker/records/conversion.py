@@ -62,7 +62,7 @@ class _StageRun(Protocol):
 
 
 class _Pipeline:
-    """Parts that the ways of both kinds of tasks share."""
+    """Base of the pipelines of source and sink tasks."""
 
     def __init__(
         self, converters: Converters, chain: Sequence[ChainLink], errors: RecordErrors

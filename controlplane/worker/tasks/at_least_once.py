@@ -203,7 +203,7 @@ class AtLeastOnce:
                 await self._commit(tell=True)
 
     async def _commit(self, *, tell: bool) -> None:
-        """Commit the committable offsets; the next commit repeats those that it did not write."""
+        """Commit the committable offsets; those that are not written wait for the next commit."""
         async with self._committing:
             if not self._calls_hook:
                 self._merge()
