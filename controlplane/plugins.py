@@ -149,24 +149,39 @@ def described(connector: type[Any]) -> Plugin:
         kind, version, config = connector.kind, connector.version, _listed_keys(connector.config)
         _check(kind, version, config)
         checked_keys(config)
+        exactly_once = _support(connector, "exactly_once")
+        boundaries = _support(connector, "boundaries")
     except (AttributeError, TypeError, CatalogueError) as error:
         raise Unloadable(f"{name} is no connector: {error}") from None
     has_hook = hasattr(connector, "alter_offsets")
-    exactly_once: bool | None = getattr(connector, "exactly_once", None)
     return Plugin(
         class_name=name,
         type=kind,
         version=version,
         config=config,
         hook=partial(_hook_outcome, connector, config) if has_hook else None,
-        exactly_once=exactly_once if exactly_once is None else _SUPPORT[exactly_once],
-        transaction_boundaries=_SUPPORT[getattr(connector, "boundaries", False)],
+        exactly_once=exactly_once,
+        transaction_boundaries=boundaries or _SUPPORT[False],
     )
 
 
 _KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
 """Kafka's words for the boolean attributes of a class about transactions (KIP-618)."""
+
+
+def _support(connector: object, attribute: str) -> str | None:
+    """Return Kafka's word for a boolean attribute of a class; None if the class leaves it open.
+
+    Raises:
+        TypeError: the attribute is no boolean.
+    """
+    declared = getattr(connector, attribute, None)
+    if declared is None:
+        return None
+    if not isinstance(declared, bool):
+        raise TypeError(f"its {attribute} is {declared!r:.200}, not True or False")
+    return _SUPPORT[declared]
 
 
 def _listed_keys(config: Any) -> tuple[Any, ...]:

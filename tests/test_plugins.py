@@ -283,9 +283,23 @@ class Unlisted(Silent):
     config = key("k")  # type: ignore[assignment]
 
 
+class Assuring(Silent):
+    """Connector that gives Kafka's word in place of a boolean."""
+
+    exactly_once = "supported"
+
+
+class Bounded(Silent):
+    """Connector whose boundaries of transactions are a list."""
+
+    boundaries = ()
+
+
 @pytest.mark.parametrize(
     ("connector", "message"),
     [
+        (Assuring, "its exactly_once is 'supported', not True or False"),
+        (Bounded, r"its boundaries is \(\), not True or False"),
         (
             Counted,
             r"its config is 5, which is no list of ConfigKey: write it like config = \(key\(",

@@ -43,6 +43,8 @@ def test_words_describe_a_hook(words: str, outcome: HookOutcome) -> None:
         ({"alter": "unsupported"}, UNSUPPORTED),
         ({"alter": "else"}, DECLINED),
         ({"alter": None}, DECLINED),
+        ({"alter": ["true"]}, DECLINED),
+        ({"alter": {"true": True}}, DECLINED),
     ],
 )
 def test_a_config_key_decides_the_words(config: dict[str, Any], outcome: HookOutcome) -> None:

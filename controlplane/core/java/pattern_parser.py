@@ -374,9 +374,9 @@ class PatternParser:
     def _property(self, refused: UnsupportedPattern) -> CharacterSet:
         symbols, name = self._symbols, ""
         if symbols.takes("{"):
-            while (char := symbols.peek()) not in {"", "}"}:
+            while symbols.peek() not in {"", "}"}:
                 name += symbols.take()
-            if char != symbols.take():
+            if not symbols.takes("}"):
                 raise refused
         else:
             name = symbols.peek() and symbols.take()

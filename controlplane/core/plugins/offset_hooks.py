@@ -137,7 +137,8 @@ def _by_key(
     offsets: Offsets,
 ) -> HookOutcome:
     """Call the hook that the cases name for a config key's value; any other value declines."""
-    hook = cases.get(config.get(key, default) or "", declines)
+    value = config.get(key, default) or ""
+    hook = cases.get(value, declines) if isinstance(value, str) else declines
     return hook(config, offsets)
 
 

@@ -37,5 +37,5 @@ def inaccessible(error: OSError) -> str:
 
 def because(error: OSError) -> str:
     """End of a sentence: why a file cannot be used, and what to do."""
-    why = error.strerror or str(error).splitlines()[0]
+    why = error.strerror or str(error).partition("\n")[0] or type(error).__name__
     return f"({why}): {_ADVICE.get(error.errno or 0, _RIGHTS)}"

@@ -8,12 +8,13 @@ checkpoint, and last the row of each cluster in `batches`. Only these last rows 
 count. After a crash before that, the batch is repeated, and its rows are replaced.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from replay.archive import layout
 from replay.audit.shared_topics import SharedResources, in_common
 from replay.engine.executors import Executor
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
@@ -98,18 +99,24 @@ class ArchiveFeed:
 
         Raises:
             CheckpointMismatch: no cluster of the checkpoint fits the archive.
+            NoArchive: the archive cannot be read.
         """
         names = sorted(self._fleet.read)
-        problems = [problem for name in names if (problem := self._mismatch(name))]
+        if not names:
+            return
+        archived = layout.clusters(self.context.source.store)
+        problems = [problem for name in names if (problem := self._mismatch(name, archived))]
         if problems and len(problems) == len(names):
             raise CheckpointMismatch(problems[0])
 
-    def _mismatch(self, name: str) -> str | None:
+    def _mismatch(self, name: str, archived: Collection[str]) -> str | None:
         try:
             cluster = self.context.source.cluster(name)
             check_follows(cluster, self._fleet.read[name].position)
-        except (CheckpointMismatch, NoArchive) as error:
+        except CheckpointMismatch as error:
             return f"{name}: {error}"
+        except NoArchive as error:
+            return None if name in archived else f"{name}: {error}"
         except ReplayError:  # the cluster's row of `batches` will name the problem
             return None
         return None

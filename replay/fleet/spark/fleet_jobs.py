@@ -17,7 +17,6 @@ from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
 from replay.engine.spark.worker_process import in_worker
 from replay.engine.states.state_digest import offsets_sum
-from replay.fleet.archive_source import UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
 from replay.fleet.order_facts import MarksByRelease, facts_of_offsets
 from replay.fleet.spark.bucketed_states import (
@@ -28,7 +27,7 @@ from replay.fleet.spark.bucketed_states import (
 )
 from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable, TableWork, readable_batches
+from replay.fleet.table_run import OnUnreadable, TableWork, readable_batches, skip_or_raise
 from replay.progress import NoProgress, ProgressListener
 from replay.tables.schemas import OFFSETS
 from replay.tables.state_tables import STATE_TABLES, OrderFacts
@@ -68,7 +67,7 @@ class SparkFleet:
         frame = query_frame(self._session, work._replace(clusters=names))
         if not large:
             return frame
-        make = partial(_offset_rows, unreadable=work.unreadable)
+        make = partial(offset_rows, unreadable=work.unreadable)
         return frame.unionAll(bucket_frame(self._session, large, self._limits, make, OFFSETS))
 
     def small_frame(self, table: pa.Table) -> DataFrame:
@@ -121,10 +120,10 @@ def _facts_by_cluster(parts: Sequence[StateSummary]) -> dict[str, MarksByRelease
     return {**facts}
 
 
-def _offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
-    """Rows of the table of offsets."""
-    if bucket.problem is not None and unreadable is OnUnreadable.RAISE:
-        raise UnreadableCluster(ClusterProblem(bucket.cluster, bucket.problem).line)
+def offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
+    """Rows of the table of offsets; an unreadable cluster is named in the log of its task."""
+    if bucket.problem is not None:
+        skip_or_raise(ClusterProblem(bucket.cluster, bucket.problem), unreadable)
     for state in bucket.states:
         yield from STATE_TABLES[OFFSETS_TABLE].batches(OFFSETS, bucket.cluster, state)
 

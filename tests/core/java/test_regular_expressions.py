@@ -64,6 +64,7 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
         (r"(?<n>a)\k<n>", "an escape that is not supported at index 7"),
         (r"a\R", "an escape that is not supported at index 1"),
         (r"\p{IsLatin}", "an escape that is not supported at index 0"),
+        (r"\p{Lu", "an escape that is not supported at index 0"),
         (r"(?i)\p{Lower}", "an escape that is not supported at index 4"),
         (r"\ud83d\ude00", "an escape that is not supported at index 0"),
         (r"[\b]", "an escape that is not supported at index 1"),

@@ -13,7 +13,7 @@ import replay
 from controlplane.core.entry import Entry
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, open_store
-from replay.errors import ArchiveBusy, ArchiveCorrupt
+from replay.errors import ArchiveBusy, ArchiveCorrupt, NoArchive
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import ClusterBatch, ClusterWork
 from replay.fleet.feed.feed_lock import LEASES, LeaseLost, locked
@@ -57,6 +57,21 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointMismatch, match=f"^{NAME}: no manifest has the hash .* another"):
         feed_in(tmp_path).advance()
     assert content(tmp_path) == before
+
+
+def test_an_unreadable_archive_is_no_other_archive(tmp_path: Path) -> None:
+    """The first batch of a feed does not blame the checkpoint if the archive cannot be read."""
+    archived(tmp_path, ENTRIES)
+    feed_in(tmp_path).advance()
+    feed = feed_in(tmp_path)
+    folder = tmp_path / "archive"
+    folder.rename(tmp_path / "away")
+    folder.symlink_to(folder)
+    with pytest.raises(NoArchive, match="cannot be read"):
+        feed.advance()
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    assert feed.advance() is None
 
 
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:

@@ -18,10 +18,11 @@ from replay.engine.states.state_digest import digest
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
 from replay.fleet.open_archive import OpenArchive
-from replay.fleet.spark.fleet_jobs import SparkFleet
+from replay.fleet.spark.bucketed_states import FoldedBucket
+from replay.fleet.spark.fleet_jobs import SparkFleet, offset_rows
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable, TableWork
+from replay.fleet.table_run import OnUnreadable, SkippedCluster, TableWork
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.conftest import PROVE
 from tests.core.logs import config, connector, offsets
@@ -102,6 +103,13 @@ def test_offsets_in_buckets_are_the_same(
     """A fold in slices, shuffled by key into buckets, gives the rows of an undivided fold."""
     frame = offsets_in_buckets(spark, folder)
     assert rows_of(frame) == rows_of(local_archive.state("offsets", release=RELEASES))
+
+
+def test_a_task_names_a_damaged_very_large_cluster() -> None:
+    """The task of a bucket names its unreadable cluster by a warning."""
+    bucket = FoldedBucket("life", 0, (), "segment-1.parquet was altered")
+    with pytest.warns(SkippedCluster, match="^life: segment-1.parquet was altered$"):
+        assert not list(offset_rows(bucket, OnUnreadable.SKIP))
 
 
 def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -> None:

@@ -53,15 +53,15 @@ class NumberRows:
         """Return the count of the rows and their numbers."""
         return b"".join((Int32.encode(len(rows)), *starmap(self._row.pack, rows)))
 
-    def decode(self, data: BytesIO) -> list[tuple[int, ...]]:
+    def decode(self, stream: BytesIO) -> list[tuple[int, ...]]:
         """Read what `encode` returns; a null array has no rows.
 
         Raises:
             ValueError: rows are missing.
         """
-        count = max(Int32.decode(data), 0)
+        count = max(Int32.decode(stream), 0)
         try:
-            return [self._row.unpack(data.read(self._row.size)) for _ in range(count)]
+            return [self._row.unpack(stream.read(self._row.size)) for _ in range(count)]
         except struct.error as failure:
             raise ValueError(f"fewer than {count} rows: {failure}") from failure
 
