@@ -77,7 +77,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
 
 
 def root_dialect(profile: Profile) -> Profile:
-    """The release that answers at the root: that of the cluster, with KIP-980 and KIP-995."""
+    """Profile for paths that name no release: the cluster's, with KIP-980 and KIP-995."""
     return msgspec.structs.replace(profile, creates_in_state=True, creates_with_offsets=True)
 
 

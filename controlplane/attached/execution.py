@@ -1,8 +1,8 @@
 """Execution of commands as requests to the workers, and their continuation after a crash.
 
 Most commands are one request. A creation with offsets (KIP-995) and an undo are several. The trail
-has the name of each before it is sent. The listener is called between two requests, with the name
-of the earlier one. A test can end the process there.
+has the name of each before it is sent. A `RequestListener` is called between two requests, with
+the name of the earlier one. A test can end the process there.
 
 A request whose outcome is unknown is never repeated: the cluster's log shows whether it was done.
 """

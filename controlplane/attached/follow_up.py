@@ -154,7 +154,7 @@ class LogFollowUp:
     async def _compared_recent(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
         """Compare a plan with recent records up to the end of the log; None: some are not kept.
 
-        Only the config topic can hold records that were not planned. So once the planned records
+        `compare` looks for unplanned records in the config topic alone. So once the planned records
         are there, the ends of the other topics do not matter. Recent records come from a tail,
         which does not mark those of aborted transactions. So a difference must be read again.
         """

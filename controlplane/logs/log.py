@@ -83,8 +83,9 @@ class ReadableLog(Protocol):
     async def starts(self, topics: Iterable[str]) -> Ends:
         """First offset of the log, per partition: no record lies before it.
 
-        Embedded logs return the offset of the first record; the end of an empty partition. On Kafka
-        a marker may have the offset, or compaction may have removed its record.
+        Embedded logs return the offset of the first record; for an empty partition, its end. On
+        Kafka, a transaction marker may occupy the first offset. Or compaction may have removed the
+        record that was there.
         """
         ...
 

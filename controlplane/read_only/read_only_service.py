@@ -153,8 +153,8 @@ async def sink_groups(
 ) -> AsyncIterator[FollowedSinkGroups | None]:
     """Open the consumer groups of a cluster; None for a dump or an embedded log.
 
-    Connections to the clusters are opened on the first request. A dump has no groups. The offsets
-    in the group topic of an embedded log are not read here.
+    Connections to the clusters are opened on the first request. A dump has no groups. An
+    embedded log has the offsets of its groups in a topic of its own, which is not read here.
     """
     if not is_cluster(settings.where):
         yield None

@@ -69,7 +69,7 @@ def forwarded_body(command: AnyCommand, body: bytes | None, profile: Profile) ->
 
 
 def unreachable() -> RequestFailed:
-    """Return the error for a leader that has left but is still in the group."""
+    """Return the error for a leader that has ended, but that the group has not removed yet."""
     return _forwarding_error("java.net.ConnectException: Connection refused")
 
 

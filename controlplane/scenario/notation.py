@@ -4,7 +4,7 @@ Text stands for itself. There are three signs:
 
 * `∅` alone is null: a tombstone as a value, no key as a key;
 * `(empty)` alone is the empty text;
-* `\xNN` is one byte. JSON has no such escape, so JSON texts need no other one.
+* `\xNN` is one byte. JSON has no escape of this form.
 
 Characters that a terminal or an editor would hide are printed as `\xNN`. They are control and
 format characters, bytes that are not UTF-8, spaces at the ends. A second space in a key is printed

@@ -52,7 +52,8 @@ def _copy(connection: sqlite3.Connection, draft: Path) -> None:
         try:
             connection.backup(target)
         except sqlite3.OperationalError as error:
-            # Usually the target is full or read-only: most unreadable sources fail when opened.
+            # Reported as an error of the target, which is usually full or read-only. Most sources
+            # that are unreadable have failed earlier, when they were opened.
             raise OSError(str(error)) from error
 
 

@@ -204,7 +204,7 @@ class AppendedBatch(LazyBatch):
 
 
 class CommitGap(Exception):
-    """Entries that a commit lacks may lie between the position of a tail and the commit's end."""
+    """A tail must read the file: the commit may lack entries after the position of the tail."""
 
 
 def batches_after(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[AppendedBatch]:

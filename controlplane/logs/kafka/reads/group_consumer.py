@@ -74,7 +74,7 @@ class _Callback(NamedTuple):
 
 
 class _FetchedRecords(NamedTuple):
-    """Records that aiokafka has returned, with `_moves` at that moment."""
+    """Records that aiokafka has returned, with `GroupConsumer._moves` at that moment."""
 
     records: Mapping[Any, Sequence[Any]]
     moves: Mapping[TopicPartition, int]
