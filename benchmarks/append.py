@@ -60,7 +60,7 @@ class AppendFigure(NamedTuple):
 
 
 class AppendMethod(NamedTuple):
-    """A way to make records durable: called with a new path and a stop time."""
+    """A way to make records durable: called with a new path and a duration in seconds."""
 
     name: str
     append: Callable[[Path, float], AppendFigure]

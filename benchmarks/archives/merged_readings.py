@@ -67,7 +67,7 @@ class Looks(NamedTuple):
     """True if markers of transactions follow each record."""
 
     def bounds(self, partition: int) -> OffsetColumn:
-        """Start of the first look, and end of each look at a partition."""
+        """Start offset of the first look at a partition, then the end offset of each look."""
         if not self.markers:
             return np.arange(self.number + 1)
         sizes = np.random.default_rng(partition).integers(2, 32, self.number)

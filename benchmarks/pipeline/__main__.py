@@ -46,7 +46,7 @@ PAIRS = 5
 """Number of pairs of a source and a sink: ten connectors."""
 
 SHARES = (0.01, 0.99)
-"""Part of the sink's file that is measured: its start and end depend on buffers and commits."""
+"""Measured part of the sink's file; buffers and commits distort the rest."""
 
 MEMORY_GOAL = 0.3
 """Greatest allowed share of the Java worker's memory."""

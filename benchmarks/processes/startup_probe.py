@@ -1,6 +1,6 @@
 """Smallest program that embeds the library: read, fold, print, and end.
 
-Its second line is its peak memory in KiB.
+The second printed line is the peak memory in KiB.
 
 python -m benchmarks.processes.startup_probe HOST:PORT RELEASE
 """

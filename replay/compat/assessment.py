@@ -134,7 +134,7 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
     roll: ReleaseChange
     assessed: tuple[ConnectorAssessment, ...]
     remarks: tuple[str, ...]
-    """Limitations while both releases run and afterwards, and visible states meanwhile."""
+    """Limitations during and after the change, and the states that workers report meanwhile."""
 
     @property
     def verdict(self) -> ReleaseVerdict:

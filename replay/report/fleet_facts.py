@@ -62,7 +62,7 @@ class RecordStream(NamedTuple):
     doubts: Sequence[Doubt] = ()
     """Unknown spans and other doubts that follow from missing offsets."""
     may_be_older: MayBeOlder = never_older
-    """True for connectors that may be older than their first record."""
+    """True for positions before which records may be missing (see `MayBeOlder`)."""
 
 
 class ReportTask(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ RecordOffsets = npt.NDArray[np.int64]
 
 
 class DigestShare(NamedTuple):
-    """Connectors of a job: those with `number` as the hash of their name, modulo `share_count`."""
+    """Connectors of a job: the hash of each name, modulo `share_count`, is `number`."""
 
     job: TimelineJob
     number: int

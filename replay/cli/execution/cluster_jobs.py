@@ -122,8 +122,8 @@ def run_for_each_cluster(
 ) -> ClusterResults[T]:
     """Run the job for every cluster, with a progress bar.
 
-    The error of a single cluster is raised; if it is about a moment, it names an archived cluster.
-    Ctrl-C ends the command.
+    With a single cluster, its error is raised. If the error is about a moment and the cluster is
+    archived, the message names the cluster. Ctrl-C ends the command.
     """
     cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {})
     named, resume = inputs, options.resume

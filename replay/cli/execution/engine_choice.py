@@ -8,7 +8,8 @@ from replay.engine.plans.plan_summary import PlanSummary, explained
 from replay.engine.query import StateQuery
 
 WORTH_IT = 200_000_000
-"""Rows of several clusters from which `auto` selects Spark; below, one process finishes earlier."""
+"""Number of rows at which `auto` selects Spark for several clusters. Below that, one process
+finishes earlier."""
 
 
 def plans(choice: EngineChoice, queries: Sequence[StateQuery]) -> list[PlanSummary]:

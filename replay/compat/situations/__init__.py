@@ -1,8 +1,8 @@
 """Table of the situations that an upgrade or downgrade can meet, each with a rule.
 
-Reports have the numbers, so they never change. A rule detects its situation from records alone.
-Some situations depend on facts outside the log, such as the leader or the age of brokers. Their
-rules find the records that such a fact would affect.
+Reports contain the numbers of situations, so a number never changes. A rule detects its situation
+from records alone. Some situations depend on facts outside the log, such as the leader or the age
+of brokers. Their rules find the records that such a fact would affect.
 """
 
 from controlplane.core.state import Aspect
