@@ -7,8 +7,8 @@ within a partition, and a reader can read to the end. A writer with an old epoch
 (`transactional.id`). There is no compare-and-append. The next offset is not predictable, because
 transaction markers also take offsets. `EmbeddedLog` adds methods that need no brokers.
 
-A method of a closed log raises `LogUnavailable`; a waiting `tail` wakes up and raises it.
-Exceptions are `close`, `writer_lock`, and `until_claimed`, which returns. A topic may be named more
+A method of a closed log raises `LogUnavailable`; a waiting `tail` wakes up and raises it. Only
+`close` and `writer_lock` still work then, and `until_claimed` returns. A topic may be named more
 than once. `Ends` arguments may leave out topics or the last partitions (default: the first record,
 or the end). They may lie past the ends of the log, except a `start` on Kafka. More offsets than a
 topic has partitions raise `LogNotUsable` (on Kafka only for a `start`).

@@ -42,9 +42,10 @@ class SnapshotStore(Protocol):
         ...
 
     async def finish(self, number: int, header: bytes, room: int) -> bool:
-        """Store the header, which completes the snapshot; the newest `room` of its topic stay.
+        """Store the header, which completes the snapshot; drop older snapshots of its topic.
 
-        Returns False and changes nothing if the snapshot was dropped.
+        `room`: number of complete snapshots of the topic that stay, the newest ones. Returns False
+        and changes nothing if the snapshot was dropped.
         """
         ...
 

@@ -109,10 +109,8 @@ class Providers:
     def load(self) -> None:
         """Import the configured providers that packages declare; later calls do nothing.
 
-        Check the limits of Kafka's providers, too. A limit applies also before this call.
-
-        Configs of connectors can use these providers only after this call: no request may import
-        code.
+        Configs of connectors can use the imported providers only after this call: no request may
+        import code. The call also checks the limits of Kafka's providers, which apply even before.
 
         Raises:
             SettingsError: a provider cannot be loaded, or a limit is invalid.

@@ -28,7 +28,7 @@ _HEADERS = re.compile(rb"NO_HEADERS|[^:,\[{]+:.*", re.DOTALL)
 
 
 class ConsoleRow(NamedTuple):
-    """Cells of a line. Not printed: a number is None, and `headers` is `NO_HEADERS`."""
+    """Cells of a line. For a missing column, a number is None, and `headers` is `NO_HEADERS`."""
 
     timestamp: int | None
     partition: int | None

@@ -84,7 +84,10 @@ class _OffsetRequest(OffsetRequest_v3):  # type: ignore[misc]
 
 
 class _OffsetRequests(OffsetRequest):  # type: ignore[misc]
-    """ListOffsets request whose newest version has `NumberRows`: a read to the end awaits it."""
+    """ListOffsets request with `NumberRows` in its newest version.
+
+    Each read to the end waits for this request, so it must be encoded fast.
+    """
 
     def build(self, request_struct_class: Any) -> Any:
         """Return the request in a version."""
