@@ -5,9 +5,10 @@ never re-encoded: only the token of a secret is replaced. Exactly the releases t
 value before can still read it. The grammar is Jackson's (`core.java.jackson_tokens`), without its
 limits.
 
-After the end of valid JSON, secrets cannot be located. The remainder is then replaced as a whole.
-It stays only if it is plain text without a trace of a secret, and no secret came before it. The
-same holds for text after a complete value, which no release reads.
+The remainder of a value begins where the value stops being valid JSON. Secrets in it cannot be
+located, so it is replaced as a whole. It stays only if it is plain text without a trace of a
+secret, and no secret came before it. The same holds for text after a complete value, which no
+release reads.
 
 One exception: the newest releases refuse a string of more than 20 million characters, and a name of
 more than 50,000 bytes. A secret there is hidden, too, but these releases may then read the value.

@@ -82,7 +82,7 @@ class ReportTask(msgspec.Struct, frozen=True):
 
 
 class _ReportPass:
-    """Single pass over the records of a cluster."""
+    """Collection of the facts of one cluster, in several passes over its records."""
 
     def __init__(self, task: ReportTask, log: RecordStream) -> None:
         self._task, self._log = task, log

@@ -100,8 +100,8 @@ def replaced_files(store: ArchiveStore, chain: Chain) -> Iterator[ReplacedFile]:
         try:
             manifests = _manifests_in(store, following.cluster, stored)
         except ArchiveBusy:
-            # Only replaced manifests name earlier files, so a missing one always gives this error.
-            # If no other merge ran meanwhile, the missing file is damage.
+            # No present manifest names an earlier file. So a missing one always looks like a file
+            # that another merge has removed. If no other merge ran meanwhile, it is damage.
             if read_chain(store, following.cluster).base == chain.base:
                 raise differing(stored, "is missing") from None
             raise

@@ -20,8 +20,8 @@ def groups(
     """Yield groups of two or more consecutive segments that together fit into one segment.
 
     Each group has a segment with a `fresh` file, written since the last merge. The last merge has
-    handled all other groups. It wrote a group as several segments only if the records have too many
-    bytes for one.
+    handled all other groups. If it wrote several segments for a group, the records have too many
+    bytes for one segment.
     """
     group: list[Segment] = []
     for segment in segments:

@@ -296,8 +296,8 @@ class ArchiveCertainty:
     def _archived_end(self, place: PartitionId, cut: int) -> int:
         """Offset after the last archived record before an offset; markers at the end do not count.
 
-        Missing offsets right before the end of a look are markers of transactions. Missing offsets
-        right before any other cut leave the state in doubt anyway.
+        Missing offsets right before the end of a look are markers of transactions. For missing
+        offsets right before any other cut, `_state` yields a doubt.
         """
         return self.counts.end_before(place, cut)
 

@@ -1,8 +1,9 @@
 """Cut through all partitions at a moment; `controlplane` cuts a log at the same offsets.
 
 A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
-timestamps can go back. Segments record the greatest timestamp at their end, and row groups their
-own greatest one. So one row group per partition is read, or all with the moment's time.
+timestamps can go back. A segment records the greatest timestamp of its partition up to its end. A
+row group records its own greatest timestamp. So one row group per partition is read. More are read
+only if the greatest timestamp so far equals the moment's time.
 """
 
 from bisect import bisect_left
