@@ -58,10 +58,11 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be the rest of a log whose earlier records are unknown here. A running maximum
-    that stems from an earlier record is then missing, and ranks are too low. This affects only
-    entries with the same partition number as the last earlier record. Such entries come first in
-    any case. Only entries of different topics may change places, and no fold depends on that.
+    The entries may be the end of a log: the records before them in this order are unknown here. If
+    a running maximum stems from an unknown record, the rank is too low. This is possible only at
+    the time and the partition number of the last unknown record. Entries at that place come first
+    with either rank. Among them, entries of different topics may change places. No fold depends on
+    that.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -314,7 +314,7 @@ class HookFailure(msgspec.Struct, frozen=True):
     """Cause that is only logged; unset: the text has it."""
 
     def excerpted(self, excerpt: Callable[[str], str]) -> "HookFailure":
-        """Return the failure with excerpts of its texts: an author's message may be long."""
+        """Return the failure with excerpts of its texts: a hook may throw a long message."""
         text = None if self.text is None else excerpt(self.text)
         detail = self.detail if isinstance(self.detail, msgspec.UnsetType) else excerpt(self.detail)
         return HookFailure(text, detail)

@@ -75,7 +75,8 @@ class Definition:
 def _in_check_order(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[ConfigKey]:
     """Keys in the order of Kafka's checks: each once per key that lists it as dependent.
 
-    Kafka differs if it checks a key twice: it then checks the dependents of that key twice, too.
+    One thing differs from Kafka: if Kafka checks a key twice, it also checks the key's dependents
+    twice.
     """
     waiting = [name for name in reversed(defined) if name not in parents]
     remaining = Counter(waiting) + parents

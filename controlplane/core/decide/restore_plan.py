@@ -265,7 +265,10 @@ def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
 
 
 def _must_stop(state: ClusterState, command: RestoreConnector) -> bool:
-    """True if the connector must stop for its offsets and the undo defines its state afterwards."""
+    """True if the connector must stop before its offsets change.
+
+    False if the undo keeps the present target state: a stopped connector would not run again.
+    """
     name, config = command.connector, command.config
     stopped = state.config.targets.get(name) is Target.STOPPED
     if stopped and state.config.task_counts.get(name, 0) == 0:

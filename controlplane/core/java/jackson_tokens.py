@@ -182,7 +182,10 @@ class Tokens:
 
     @property
     def last_at(self) -> int:
-        """Index of the first unit of the token `last`, or of a value that fails after it."""
+        """Index of the first unit of the token `last`.
+
+        If `last` is no name and the value after it has failed, the index is that of the value.
+        """
         return self._name_at if self.last is _NAME else self._value_at
 
     @property

@@ -101,7 +101,7 @@ def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
 
 
 def _stays_on_worker(before: Any, after: Any) -> bool:
-    """True if both statuses are of the same worker, so that only the state differs."""
+    """True if the state changed on the same worker: its name is then shown only once."""
     if before is None or after is None or before["state"] == after["state"]:
         return False
     return bool(before["worker_id"] == after["worker_id"])
