@@ -163,7 +163,7 @@ class ControlPlane:
         Raises:
             LogError: the log cannot be used.
             Unloadable: a connector of an installed package cannot be loaded.
-            CatalogueError: the configured catalogue cannot be read, or is none.
+            CatalogueError: the configured file cannot be read, or is no catalogue.
             UnknownRelease: there is no such profile.
             SettingsError, SharedTopic: a setting is invalid, or contradicts another one.
         """

@@ -245,7 +245,9 @@ def _loaded(point: EntryPoint) -> type[Connector]:
 def _hook_outcome(
     connector: type[Any], keys: Sequence[ConfigKey], config: Mapping[str, Any], offsets: Offsets
 ) -> HookOutcome:
-    """Call the connector's hook; return its answer, or the error of a worker for its exception.
+    """Call the connector's hook; return its answer.
+
+    An exception of the hook becomes the error that a worker reports.
 
     `keys`: config keys of the connector. The hook gets their defaults.
 

@@ -355,8 +355,8 @@ class AttachedPlane:
     ) -> Comparison | None:
         """Compare the records since acceptance with the plan; None: the log cannot be read.
 
-        A failed command should have written nothing. If some planned records are there, the plan
-        counts: a worker may fail after it has written.
+        A worker may write, and then fail. So a failed command is compared with its plan if planned
+        records are there, and otherwise with an empty plan.
         """
         plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
         connector = connector_of(accepted.request.command)

@@ -1,8 +1,8 @@
 """Execution of commands as requests to the workers, and their continuation after a crash.
 
 Most commands are one request. A creation with offsets (KIP-995) and an undo are several. The trail
-has the name of each before it is sent. A `RequestListener` is called between two requests, with
-the name of the earlier one. A test can end the process there.
+has the name of each before it is sent. A `RequestListener` is called after each request, with its
+name. A test can end the process there.
 
 A request whose outcome is unknown is never repeated: the cluster's log shows whether it was done.
 """
@@ -225,8 +225,9 @@ class CommandExecution:
         if not mine:
             return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
         if state.config.targets.get(command.connector) is not Target.STOPPED:
-            return outcome_of(HookSuccess(definite=False))  # resumed or paused: the last request
-        # The offsets may be set in part. Both of their requests are sent again; that does no harm.
+            # The last request resumes or pauses the connector, so all requests are done.
+            return outcome_of(HookSuccess(definite=False))
+        # The offsets may be set in part. Reset and alteration are sent again; that does no harm.
         return await self._create_with_offsets(accepted, command, created)
 
     async def _is_mine(

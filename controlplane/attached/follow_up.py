@@ -98,9 +98,10 @@ class LogFollowUp:
         return entries is not None and has_appeared(plan, entries)
 
     async def read_on(self, topics: Iterable[str] | None = None) -> bool:
-        """Wait until all that the log contains at the call is folded; False: it takes too long.
+        """Wait until all that the log contains at the call is folded.
 
-        `topics` are followed ones; None: all of them.
+        Returns False if that takes too long, or if the log cannot be read. `topics` are followed
+        ones; None: all of them.
         """
         try:
             async with asyncio.timeout(self._limits.read_on_ms / 1_000):
@@ -152,7 +153,9 @@ class LogFollowUp:
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
     async def _compared_recent(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
-        """Compare a plan with recent records up to the end of the log; None: some are not kept.
+        """Compare a plan with recent records up to the end of the log.
+
+        None: some records are not kept, or the log could not be read to its end.
 
         `compare` looks for unplanned records in the config topic alone. So once the planned records
         are there, the ends of the other topics do not matter. Recent records come from a tail,

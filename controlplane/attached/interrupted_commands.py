@@ -1,7 +1,7 @@
 """Commands that were cut off, and their endings: sentences for callers, outcomes for the trail.
 
-A crash cuts a command off, and so do workers that do not answer. It is ended by what the log of the
-cluster shows. No request is repeated blindly.
+A crash cuts a command off, and so do workers that do not answer. The log of the cluster shows which
+requests were done, and the command ends accordingly. No request is repeated blindly.
 """
 
 import asyncio

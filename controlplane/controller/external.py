@@ -231,6 +231,6 @@ class NoExternalSystems:
             )
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """Return no offsets. An embedded log may have groups, but only a worker reads them."""
+        """Return no offsets, even if a worker of an embedded log has stored some in the log."""
         del group, admin
         return ()

@@ -254,7 +254,7 @@ class BodyTokens(Tokens):
     def _fail_in_string(self, at: int, role: str, end: int | None = None) -> NoReturn:
         """Find the fault in a string, unit by unit.
 
-        Jackson decodes a name at its end, and reports its faults there.
+        Jackson decodes the bytes of a name once it is complete, and reports bad bytes at its end.
         """
         at += 1
         while at < len(self.units):

@@ -35,8 +35,8 @@ from controlplane.rest.errors import (
 class CompletedCommand(NamedTuple):
     """A command that was carried out.
 
-    `state` and `profile` matter only if `outcome.release` is None: the outcome then lacks a part of
-    its answer. `Outcome.release` lists the cases, such as an outcome of a plan that has not run.
+    If `outcome.release` is set, the outcome alone determines the answer. Otherwise the answer also
+    depends on `state` and `profile`; `Outcome.release` names the cases.
     """
 
     command: AnyCommand
