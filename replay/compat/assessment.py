@@ -53,7 +53,7 @@ _HAZARDOUS = {
     Danger.READ_FAILS: Severity.DANGER,
     Danger.OFFSETS_DISAGREE: Severity.WARNING,
 }
-"""Severity of hazards that the new release brings; all others are informational."""
+"""Severity of hazards that the new release brings; see `hazard_severity`."""
 
 _REPLACE = (
     "# write a valid record under the key of the record at {}, and let the topic be compacted"
@@ -121,10 +121,15 @@ class ConnectorAssessment(msgspec.Struct, frozen=True):
         """Worst verdict of the situations, divergences and hazards; compatible without any."""
         severities = [situation.sighting.counts_as for situation in self.situations]
         severities += [divergence.severity for divergence in self.divergences]
-        severities += [_HAZARDOUS.get(hazard.danger, Severity.INFO) for hazard in self.hazards]
+        severities += [hazard_severity(hazard.danger) for hazard in self.hazards]
         return max(
             (_VERDICTS[severity] for severity in severities), default=ReleaseVerdict.COMPATIBLE
         )
+
+
+def hazard_severity(danger: Danger) -> Severity:
+    """Severity of a hazard that the new release brings."""
+    return _HAZARDOUS.get(danger, Severity.INFO)
 
 
 class ClusterAssessment(msgspec.Struct, frozen=True):

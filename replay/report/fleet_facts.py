@@ -14,11 +14,13 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ConfigState, Topics
 from controlplane.core.text.record_text import key, place, value
 from controlplane.core.text.redaction import redacted_text
+from controlplane.core.views.hazards import Danger
 from controlplane.page.timeline import TimeRange
 from replay.audit import ClusterLog, audited
 from replay.audit.decoded_log import read
 from replay.audit.trail.request_trail import RequestTrail, TrailRequest
 from replay.compat import ReleaseVerdict, assess, roll
+from replay.compat.assessment import hazard_severity
 from replay.compat.assessment_report import (
     VERDICTS,
     ReportedAssessment,
@@ -273,7 +275,7 @@ class _ReportPass:
         return ReleaseFacts(
             step.goal,
             VERDICTS[step.verdict],
-            tuple(map(_judged, shown)),
+            tuple(map(judged, shown)),
             len(bad) - len(shown),
             tuple(
                 (step_line.when, step_line.command, step_line.why)
@@ -327,7 +329,8 @@ def _worst_first(connector: ReportConnector) -> tuple[object, ...]:
     )
 
 
-def _judged(connector: ReportedConnector) -> JudgedConnector:
+def judged(connector: ReportedConnector) -> JudgedConnector:
+    """Return the verdict about a connector, with its worst reasons."""
     reasons = [
         VerdictReason(
             each.severity, _situation_text(each.name, each.ground, each.sentence), each.evidence
@@ -342,7 +345,9 @@ def _judged(connector: ReportedConnector) -> JudgedConnector:
         if each.explained_by is None
     ]
     reasons += [
-        VerdictReason(Severity.DANGER, f"{each.danger}: {each.reason}", (each.record,))
+        VerdictReason(
+            hazard_severity(Danger(each.danger)), f"{each.danger}: {each.reason}", (each.record,)
+        )
         for each in connector.hazards
     ]
     reasons.sort(key=lambda each: -_RANK[each.severity])

@@ -131,7 +131,8 @@ class LogContract(ReadingContract):
         assert await everything(filled) == by_position(SAMPLE)
 
     @pytest.mark.parametrize(
-        ("topic", "partition"), [("no-such", 0), ("offsets", 3), ("config", -1)]
+        ("topic", "partition"),
+        [("no-such", 0), ("no-such", -1), ("offsets", 3), ("config", -1)],
     )
     async def test_append_is_all_or_nothing(self, filled: Log, topic: str, partition: int) -> None:
         """If one record has no valid place, no record of the batch is appended."""

@@ -1,11 +1,13 @@
 """Lock of the one control plane of an embedded log; a crash releases it."""
 
 import asyncio
+import errno
+import fcntl
 import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -145,3 +147,43 @@ def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
     """The lock ignores a missing folder: opening the log reports it."""
     with writer_lock(tmp_path / "none" / "state.db"):
         pass
+
+
+def test_a_companion_without_room_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that can be written is refused if its companion cannot be made; a reader needs none."""
+    path = tmp_path / "state.db"
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", fail)
+    refused = pytest.raises(
+        LogNotUsable, match=r"state\.db-writer cannot be opened \(Too many open"
+    )
+    with refused, writer_lock(path):
+        pass
+    with writer_lock(path, read_only=True):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EIO])
+def test_a_file_system_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A file system may have no locks; another failure to lock is refused, and leaves no file open.
+
+    The descriptors of this process are counted.
+    """
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    before = len([*Path("/dev/fd").iterdir()])
+    no_locks = number == errno.ENOLCK
+    refused = nullcontext() if no_locks else pytest.raises(LogNotUsable, match="cannot be opened")
+    with refused, writer_lock(tmp_path / "state.db"):
+        pass
+    assert len([*Path("/dev/fd").iterdir()]) == before

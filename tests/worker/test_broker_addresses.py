@@ -14,6 +14,7 @@ from tests.worker.worker_fixture import RecordedNotices
     [
         ("nowhere", "Invalid url in bootstrap.servers: nowhere"),
         ("127.0.0.1:9092,[::1]", "Invalid url in bootstrap.servers: [::1]"),
+        ("a..b:9092", "No resolvable bootstrap urls given in bootstrap.servers"),
         ("no.host.invalid:9092", "No resolvable bootstrap urls given in bootstrap.servers"),
     ],
 )
@@ -31,6 +32,6 @@ async def test_invalid_broker_addresses_fail_the_task(servers: str, sentence: st
 async def test_one_resolvable_broker_is_enough() -> None:
     """A client connects if one of its brokers can be resolved."""
     connections = ClientConnections("127.0.0.1:9092", Configuration(), RecordedNotices())
-    config = {"producer.override.bootstrap.servers": "no.host.invalid:1, 127.0.0.1:9092"}
+    config = {"producer.override.bootstrap.servers": "a..b:1, no.host.invalid:1, 127.0.0.1:9092"}
     async with connections.opened(TaskClient(TaskIdentity("a", 0), config, "producer"), {}, 0):
         pass

@@ -288,7 +288,7 @@ class KafkaLog(KafkaReader):
         unknown = {
             topic
             for topic, partition in topic_partitions
-            if partition >= self._partitions.get(topic, 0)
+            if topic not in self._partitions or partition >= self._partitions[topic]
         }
         if unknown:
             layout = await self._cluster.layout(unknown)

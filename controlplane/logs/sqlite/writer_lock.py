@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from controlplane.core.text.file_errors import because
 from controlplane.logs.log import LogNotUsable
 from controlplane.private_files import file_mode
 
@@ -19,6 +20,9 @@ SUFFIX = "-writer"
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 """O_NOFOLLOW: a link could lead to a file of another user, which would be truncated."""
+
+_NOT_LOCKED = {errno.ENOENT, errno.ENOTDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+"""Errors of a missing folder, and of file systems without locks."""
 
 
 class LogHeld(LogNotUsable):
@@ -35,11 +39,11 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     """Hold the lock of the log at a path, against this process and all others.
 
     Nothing is locked if the folder is missing, or if its file system has no locks. The same holds
-    for a `read_only` log whose companion this user may not create or open.
+    for a `read_only` log whose companion cannot be created or opened.
 
     Raises:
         LogHeld: another process holds the lock.
-        LogNotUsable: the companion is a symbolic link, or this user may not create or open it.
+        LogNotUsable: the companion is a symbolic link, or it cannot be created or opened.
     """
     companion = Path(f"{path.absolute()}{SUFFIX}")
     try:
@@ -47,11 +51,10 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
     except OSError as failure:
         if failure.errno == errno.ELOOP:
             raise LogNotUsable(f"{path}{SUFFIX} is a symbolic link: remove it") from None
-        if isinstance(failure, PermissionError) and not read_only:
-            # A user who may write the log must not write beside its control plane.
+        if failure.errno not in _NOT_LOCKED and not read_only:
+            # A process that may write the log must not write beside its control plane.
             raise LogNotUsable(
-                f"The lock file {path}{SUFFIX} cannot be opened ({failure.strerror}): "
-                "check the access rights of the file and its directory"
+                f"The lock file {path}{SUFFIX} cannot be opened {because(failure)}"
             ) from failure
         yield
         return
@@ -78,14 +81,25 @@ def _open_locked(companion: Path, path: Path) -> int:
             process = os.read(descriptor, 20).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise LogHeld(path, process) from None
+        except OSError:
+            os.close(descriptor)
+            raise
         if _is_at(companion, descriptor):
-            # Users who may write the log can also lock it, whatever the umask.
-            with suppress(PermissionError):  # the companion of a killed process of another user
-                os.fchmod(descriptor, file_mode())
-            os.truncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
+            _sign(descriptor)
             return descriptor
         os.close(descriptor)  # the holder removed the file between open and flock: try again
+
+
+def _sign(descriptor: int) -> None:
+    """Write the number of this process into the locked companion, if the disk has room.
+
+    Users who may write the log can also lock the companion, whatever the umask.
+    """
+    with suppress(PermissionError):  # the companion of a killed process of another user
+        os.fchmod(descriptor, file_mode())
+    os.truncate(descriptor, 0)
+    with suppress(OSError):
+        os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
 
 
 def _is_at(companion: Path, descriptor: int) -> bool:

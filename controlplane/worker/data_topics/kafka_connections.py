@@ -153,7 +153,7 @@ async def check_brokers(text: str) -> None:
     loop = asyncio.get_running_loop()
     for url in urls:
         host, _, port = url.rpartition(":")
-        with suppress(socket.gaierror):
+        with suppress(socket.gaierror, UnicodeError):  # an empty or long label is a UnicodeError
             await loop.getaddrinfo(host.strip("[]"), int(port))
             return
     raise ConnectError(f"No resolvable bootstrap urls given in {BOOTSTRAP}")

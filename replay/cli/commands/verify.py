@@ -155,7 +155,9 @@ def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterato
     for head in heads:
         name, names_cluster, sha256 = head.rpartition("=")
         if not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
-            yield f"no manifest has the hash {sha256[:64]}: {_RESTORE}"
+            unread = ", ".join(name for name in verified_clusters.failed if name not in hashes)
+            advice = f"{unread} could not be read, so restore that first" if unread else _RESTORE
+            yield f"no manifest has the hash {sha256[:64]}: {advice}"
         elif names_cluster and name in hashes and sha256 not in hashes[name]:
             yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
         elif names_cluster and name not in hashes and name not in verified_clusters.failed:

@@ -256,6 +256,16 @@ def head_options(*heads: str) -> list[str]:
     return [word for head in heads for word in ("--head", head)]
 
 
+def test_a_head_of_an_unread_cluster_is_not_called_cut_off(
+    archive: Path, heads: dict[str, str]
+) -> None:
+    """If a head may belong to a cluster that cannot be read, the error says so."""
+    torn(manifests(archive, "a")[0])
+    result = call("verify", archive, *head_options(heads["a"]))
+    sentence = f"no manifest has the hash {heads['a']}: a could not be read, so restore that first"
+    assert (result.code, sentence in result.err) == (2, True)
+
+
 def test_every_given_head_is_searched(sound: Path, heads: dict[str, str]) -> None:
     """A head is searched in the chain of a named cluster (`a=HASH`), or else in all chains."""
     own = [f"{cluster}={head}" for cluster, head in heads.items()]

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import time_text
+from controlplane.core.views.hazards import Danger
+from replay.compat.assessment_report import ReportedConnector, ReportedHazard
+from replay.findings import Severity
 from replay.report import PageLimits, page
+from replay.report.fleet_facts import judged
 from replay.report.page_limits import MARKS, POINTS, SPANS
 from tests.conftest import examples, sampled
 from tests.laws.entries import logs
@@ -44,6 +48,16 @@ def rows(table: Element) -> list[list[str]]:
 def target_of(shown: Element, link: Element) -> Element:
     """Element that a link points to."""
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
+
+
+def test_hazards_are_as_severe_as_their_verdict() -> None:
+    """A hazard that only changes an order is no danger."""
+    hazards = tuple(ReportedHazard(each.value, "why", "config 0@1") for each in Danger)
+    connector = ReportedConnector("a", "needs preparation", (), (), (), hazards, ())
+    severities = {each.text.partition(":")[0]: each.severity for each in judged(connector).reasons}
+    assert severities[Danger.STOPS_WORKER.value] is Severity.DANGER
+    assert severities[Danger.OFFSETS_DISAGREE.value] is Severity.WARNING
+    assert severities[Danger.PARTITION_ORDER.value] is Severity.INFO
 
 
 # --- content and links --------------------------------------------------------------------------
