@@ -1,5 +1,6 @@
 """`controlplane inspect --compare`: one log, read by several releases."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,16 @@ def test_an_unknown_connector_is_not_compared(histories: Path, output: str) -> N
     message = refusal(call("inspect", log, *unknown))
     assert message.startswith("there is no connector 'nosuch' at this point of the log")
     assert "born" in message
+
+
+def test_a_connector_of_which_only_a_status_is_left(histories: Path, tmp_path: Path) -> None:
+    """A row without config and target state says so."""
+    first, *lines = (histories / "life-3.9.log.jsonl").read_text().splitlines()
+    lines = [line for line in lines if '"topic":"connect-configs"' not in line]
+    header = json.loads(first) | {"records": len(lines)}
+    header["end"]["connect-configs"] = [0]
+    log = tmp_path / "statuses.log.jsonl"
+    log.write_text("\n".join([json.dumps(header), *lines]))
+    out = call("inspect", log, "--compare", "3.4,3.9", "--connector", "orders").out
+    row = out.splitlines()[2]
+    assert row.split(maxsplit=1)[1].split("  ")[0] == "status without a connector config"

@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, PolicyViolationError
 
 from controlplane.core.entry import Position
+from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch
@@ -90,3 +91,47 @@ async def test_an_outage_after_a_refusal_loses_no_position() -> None:
     written, *others = await AppendsWithOutage().append(records)
     assert written == Position("written", 0, 7)
     assert [type(outcome) for outcome in others] == [LogUnavailable] * 4
+
+
+class LateFailure:
+    """Producer whose batch fails after its caller has gone."""
+
+    new_builder = PairBuilder
+
+    def __init__(self) -> None:
+        self.is_sending = asyncio.Event()
+        self.may_fail = asyncio.Event()
+        self.is_stopped = False
+
+    async def send(self, _: Sequence[RecordBatch]) -> list[int]:
+        """Fail once the test lets it."""
+        self.is_sending.set()
+        await self.may_fail.wait()
+        raise SendFailed(PLACE, PolicyViolationError())
+
+    async def stop(self) -> None:
+        """Note the call."""
+        self.is_stopped = True
+
+
+class AppendsWithLateFailure(IdempotentAppends):
+    """Appends with a producer that fails late."""
+
+    def __init__(self, late: LateFailure) -> None:
+        cluster = Cluster(addresses("127.0.0.1:1"), KafkaSecurity(), ReadLimits())
+        super().__init__(cluster, WriteLimits(), frozenset())
+        self._producer = cast("KafkaProducer", late)
+
+
+async def test_a_producer_that_fails_after_its_caller_has_gone_is_replaced() -> None:
+    """A failed batch breaks the sequence numbers, so the next append needs another producer."""
+    late = LateFailure()
+    appends = AppendsWithLateFailure(late)
+    appending = asyncio.create_task(appends.append([Record("t", 0, 1, b"k", b"v")]))
+    await late.is_sending.wait()
+    appending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await appending
+    late.may_fail.set()
+    await appends.decided()
+    assert late.is_stopped

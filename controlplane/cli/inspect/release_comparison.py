@@ -158,7 +158,8 @@ def _brief(facts: ConnectorFacts | None) -> str:
     if facts is None:
         return NONE
     if not facts.configured:
-        return "; ".join((f"wants {facts.target_state}", *facts.flags))
+        parts = [f"wants {facts.target_state}"] if facts.target_state else []
+        return "; ".join((*parts, *facts.flags))
     words = f"{facts.target_state or NONE}: {facts.status or 'no status'}, {_tasks(facts)}"
     return "; ".join((words, *facts.flags))
 

@@ -67,7 +67,7 @@ def test_a_missing_answer_restarts_the_wait() -> None:
     progress.fall_silent("starts", is_gone=False)
     assert (progress.standing, progress.is_decided) == (Agreement.SILENT, False)
     progress.take(same, 60, SETTLE_S)
-    assert progress.standing is Agreement.MOVES
+    assert (progress.standing, progress.reason) == (Agreement.MOVES, "")
 
 
 def test_error_pages_are_compared_by_status() -> None:

@@ -64,6 +64,7 @@ class AnswerProgress:
     def take(self, answers: ComparedAnswers, now_s: float, settle_s: float) -> None:
         """Take the answers of one round. `settle_s`: time for which a difference must stay."""
         last, self.last = self.last, answers
+        self.reason = ""
         if answers.agree:
             self.standing = Agreement.AGREES
             return

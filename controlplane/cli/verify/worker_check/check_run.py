@@ -136,13 +136,17 @@ class _Check:
         parts = [endpoint_parts(endpoint.path) for endpoint in differing]
         names = {part.connector for part in parts if part.rest == ("offsets",)}
         workers = {endpoint.worker.name: endpoint.worker for endpoint in differing}
-        profile = next(iter(workers.values())).profile
+        profiles = {worker.profile.release: worker.profile for worker in workers.values()}
         ends = await ends_now(log, topics)
         entries = []
         async for batch in log.read(list(ends), stop=ends):
             if batch.topic in (topics.config, topics.status) or names:
                 read = batch.entries()
-                entries += [entry for entry in read if is_needed(entry, topics, profile, names)]
+                entries += [
+                    entry
+                    for entry in read
+                    if any(is_needed(entry, topics, each, names) for each in profiles.values())
+                ]
         ordered = in_order(entries)
         return {
             name: Explainer(

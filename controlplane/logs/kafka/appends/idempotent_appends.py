@@ -72,19 +72,27 @@ class IdempotentAppends(ProducerOwner):
 
     async def _send(self, producer: KafkaProducer, batches: list[RecordBatch]) -> list[int]:
         """Send a batch in its own task, which outlives a cancelled caller."""
-        task = asyncio.create_task(producer.send(batches))
+        task = asyncio.create_task(self._send_or_discard(producer, batches))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
         try:
             return await asyncio.shield(task)
         except SendFailed as failure:
-            await self._discard(producer)
             raise _append_failure(failure) from failure
         except asyncio.CancelledError:
             if task.cancelled():  # by `close`, not by the caller
                 raise LogUnavailable(CLOSED) from None
             self._abandoned.add(task)
             task.add_done_callback(self._forget)
+            raise
+
+    async def _send_or_discard(
+        self, producer: KafkaProducer, batches: list[RecordBatch]
+    ) -> list[int]:
+        try:
+            return await producer.send(batches)
+        except SendFailed:
+            await self._discard(producer)
             raise
 
     def _too_late(self) -> LogUnavailable:
