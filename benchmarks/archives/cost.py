@@ -5,7 +5,7 @@
 A cluster runs `--tasks` source tasks, four per connector. Each commits one source offset a minute,
 Connect's default (`offset.flush.interval.ms`). Keys and values resemble those of the JDBC source.
 The offsets topic has 25 partitions, as by default. Configs and statuses are written once, at the
-start. The log is captured every `--every` seconds, by default as often as by `replay capture`; one
+start. The log is captured every `--every` seconds; the default is that of `replay capture`. One
 capture is a *look*. At the end the archive is merged. Sizes do not depend on the machine.
 """
 

@@ -75,7 +75,7 @@ class Looks(NamedTuple):
 
 
 def write_archive(store: ArchiveStore, looks: Looks, *, earlier: bool = False) -> None:
-    """Write an archive as looks and a merge would leave it; two manifests instead of many."""
+    """Write an archive as looks and a merge would leave it; one append stands for all looks."""
     appender = Appender(store, NAME, TOPICS)
     for partition in range(looks.partitions):
         writer = appender.segment_writer((TOPICS.offsets, partition), 0)

@@ -63,7 +63,10 @@ def _each(batch: Batch, fold: Fold, _: dict[bytes | None, RecordFate]) -> Record
 
 
 def _by_key(batch: Batch, fold: Fold, keys: dict[bytes | None, RecordFate]) -> RecordFates:
-    """Yield the fate of each source offset; the key alone decides, so `keys` caches the fates."""
+    """Yield the fate of each source offset that is not accepted.
+
+    The key alone decides, so `keys` caches the fates.
+    """
     new = {key: index for index, key in enumerate(batch.keys) if key not in keys}
     if new:
         entries = list(batch.entries())

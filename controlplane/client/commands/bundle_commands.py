@@ -210,7 +210,8 @@ def _renamed(connectors: list[BundledConnector], name: str | None) -> list[Bundl
     if name is None:
         return connectors
     if len(connectors) != 1:
-        raise InputRefused("-n names one connector, but the bundle has several: leave out -n")
+        number = count(len(connectors), "connector")
+        raise InputRefused(f"-n names one connector, but the bundle has {number}: leave out -n")
     (bundled,) = connectors
     return [msgspec.structs.replace(bundled, name=name, config={**bundled.config, "name": name})]
 

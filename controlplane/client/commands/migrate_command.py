@@ -220,7 +220,7 @@ def _check_same(
 
 
 def _print_plan(migration: Migration, offsets: int | None, options: MigrateOptions) -> None:
-    """Print the steps: a dry run in the form of the output, else as a table before the result."""
+    """Print the steps as a table; a dry run prints them in the format of `--output`."""
     rows = list(migration.rows(offsets))
     if options.dry_run and options.output != TABLE:
         names = ("step", "cluster", "effect", "undone_by")

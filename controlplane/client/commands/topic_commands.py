@@ -44,10 +44,10 @@ async def reset(api: Api, selection: Selection, output: str, *, dry_run: bool) -
 
 
 async def _used_topics(api: Api, name: str) -> list[str]:
-    """Topics that a connector has used. A deleted connector may have some.
+    """Topics that a connector has used. A deleted connector may still have some.
 
     Raises:
-        Declined: there is no such connector. Connect answers with an empty list.
+        Declined: there is no such connector, for which Connect answers with an empty list.
     """
     answer = await api.get(connector(name, "topics"))
     used = sorted(answer[name]["topics"])

@@ -38,8 +38,8 @@ CHECK_S = 60
 GRACE_S = 3_600
 """Seconds for which replaced files stay, so that a look or a reader in progress finds them.
 
-They stay for half of the interval if that is shorter. The time counts from the last merge. With a
-longer time than the interval, they would never be removed.
+They stay for half of the interval if that is shorter. Each merge starts the time anew, so with a
+time longer than the interval they would never be removed.
 """
 
 NICENESS = 10

@@ -22,8 +22,8 @@ def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:
 def tell_doubts(doubts: Mapping[str, Sequence[Doubt]]) -> None:
     """Print the doubts of each cluster to standard error.
 
-    Doubts of kind `DERIVED` are left out: only facts that need earlier records are in doubt there.
-    A cluster that uses transactions always has them. JSON has them.
+    Doubts of kind `DERIVED` are left out: they concern only facts that need earlier records. A
+    cluster that uses transactions always has such doubts. JSON has them, too.
     """
     for cluster, every in doubts.items():
         grave = [doubt.sentence for doubt in every if doubt.kind is not DoubtKind.DERIVED]
