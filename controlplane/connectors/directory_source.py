@@ -20,7 +20,10 @@ LOOK_AGAIN_S = 0.5
 """Pause before the directory is looked at again."""
 
 REMOVED_KEPT = 10_000
-"""Number of deleted files whose names are kept: the log may still have their offsets."""
+"""Number of deleted files whose names are kept.
+
+The log may still have their offsets, which a new file of the same name must not use.
+"""
 
 
 class DirectorySource(FileConnector, Source):

@@ -55,8 +55,8 @@ _PEM_LABEL = "-----"
 RESOLUTION_TIMEOUT_S = 60.0
 """Longest wait for config providers in a command or before tasks start.
 
-The hook `alter_offsets` of a connector has a limit of its own (`controller.hook.timeout.ms`). This
-limit includes the wait for providers.
+For the hook `alter_offsets` of a connector, `controller.hook.timeout.ms` limits the hook and the
+wait for providers together.
 """
 
 VALUES_KEPT = 1_000

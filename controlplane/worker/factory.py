@@ -217,7 +217,7 @@ class InstanceFactory:
             await offsets.create(topic, topics[-1])
         await plane.follower.follow(topics)
         await plane.follower.wait_for(await plane.log.ends(topics))
-        # Transactions of killed tasks are open until their successors begin.
+        # Do not wait for open transactions: those of killed tasks end only when tasks start again.
         state = await self._with_remote(config, awaits_transactions=False)
         return SourceOffsetStore(state, name, config)
 

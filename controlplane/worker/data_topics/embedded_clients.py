@@ -57,7 +57,7 @@ class LogClients:
         """Offsets topics of the sources, in the log of the control plane."""
 
     def state_topics(self, config: Mapping[str, str]) -> frozenset[str]:
-        """Return the topics of the control plane's state. Every producer writes to their log."""
+        """Return the topics with the control plane's state: all producers write to this log."""
         del config
         return self._internal_topics
 

@@ -226,8 +226,8 @@ class AuthorThread:
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result. A cancelled caller cancels an `async def`.
 
-        If the thread was left behind, return None at once: the thread calls the function once it
-        is free.
+        If the thread was left behind, return None at once. The thread calls the function as soon as
+        it is free.
         """
         if self._left_behind:
             self._submitted(function, arguments)

@@ -435,7 +435,7 @@ class _GeneratorEnd(Exception):
 
 
 def _copied(offsets: OffsetsToCommit) -> OffsetPairs:
-    """Return copies of offsets; runs in the author's thread, as many offsets take long to copy."""
+    """Return copies of offsets. Many take long to copy, so this runs in the author's thread."""
     return [deepcopy(pair) for pair in offsets()]
 
 

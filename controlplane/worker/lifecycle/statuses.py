@@ -57,7 +57,7 @@ class StatusWriter:
         self._state = state
         self._epoch = epoch
         self._earlier_generations = max(0, _newest_generation(state().status) + 1 - epoch())
-        """Difference between generation and epoch: on Kafka epochs begin anew in each process."""
+        """Number to add to the epoch; on brokers, each process counts its epochs anew."""
         self._partitions = partitions
         self._now_ms = now_ms
         self._notices = notices

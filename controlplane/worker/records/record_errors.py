@@ -102,7 +102,7 @@ class RecordErrors:
         self._stopping = Event()
 
     def stop(self) -> None:
-        """End the wait of a retry; nothing is retried any more."""
+        """End the wait of a retry: that retry follows at once, and nothing is retried after it."""
         self._stopping.set()
 
     def run(

@@ -88,7 +88,7 @@ class AtLeastOnce:
         self._merge()
 
     async def before_poll(self) -> None:
-        """Ask the task for further offsets (KIP-910), because no record is left to send.
+        """Ask the task for further offsets (KIP-910). All polled records have been dispatched.
 
         The returned offsets count as acknowledged. Earlier records of the same partition still hold
         them back, so no offset passes a record in flight. If the hook cannot be called now, the

@@ -92,7 +92,7 @@ class ExactlyOnce:
             return
         if abort:
             self._drop_records()
-        # A generator is not resumed before the next poll, so its hook can be called soon.
+        # The loop ends soon: the generator waits for the next poll, so the hook can be called.
         while True:
             if await self._ask_and_commit():
                 return
