@@ -220,10 +220,15 @@ async def test_only_the_partitions_that_failed_are_appended_again(
     assert sorted(values.values()) == [[number, number + KEYS] for number in range(KEYS)]
 
 
+@pytest.mark.parametrize("per_turn", [100, 2])
 async def test_an_offset_that_is_too_large_stops_no_other_one(
-    plane: ControlPlane, offset_writer: OffsetWriter
+    plane: ControlPlane,
+    offset_writer: OffsetWriter,
+    monkeypatch: pytest.MonkeyPatch,
+    per_turn: int,
 ) -> None:
-    """The commit fails, but the offsets of other source partitions are written."""
+    """The commit fails, but the other offsets are written, and so is each later commit."""
+    monkeypatch.setattr(kafka_offsets, "OFFSETS_PER_TURN", per_turn)
     topic = plane.state.topics.offsets
     drafts = _offsets(topic, 2 * KEYS)
     drafts[KEYS] = Draft(topic, drafts[KEYS].key, bytes(2 << 20))
@@ -234,3 +239,4 @@ async def test_an_offset_that_is_too_large_stops_no_other_one(
         number for numbers in (await _values(plane.log, topic)).values() for number in numbers
     ]
     assert sorted(numbers) == [number for number in range(2 * KEYS) if number != KEYS]
+    await offset_writer.write_offsets(_offsets(topic, 1))

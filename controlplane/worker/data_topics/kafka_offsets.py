@@ -152,7 +152,7 @@ class ClaimedOffsetWriter:
         a cancellation, an append under way may still succeed. It precedes all later ones.
 
         Raises:
-            ProducerFailure: the brokers refuse them.
+            ProducerFailure: the brokers refuse them. An offset that is too large stops no other.
             ProducerFenced: another process has claimed the control plane's log.
         """
         if not offsets:
@@ -162,12 +162,23 @@ class ClaimedOffsetWriter:
             # Only the coordinator knows of the claim: it is asked before the first append.
             await _performed(partial(_check_epoch, self._log, self._epoch))
             size = max(OFFSETS_PER_TURN, ceil(len(offsets) / TURNS_MAX))
+            refusal: ProducerFailure | None = None
             for first in range(0, len(offsets), size):
-                by_partition: dict[int, list[Record]] = {}
-                async for draft in sliced(offsets[first : first + size]):
-                    record = await self._placer.placed_offset(draft)
-                    by_partition.setdefault(record.partition, []).append(record)
-                await _performed(partial(self._append_each, by_partition))
+                try:
+                    await self._write_turn(offsets[first : first + size])
+                except ProducerFailure as failure:
+                    if not isinstance(failure.__cause__, BatchTooLarge):
+                        raise
+                    refusal = refusal or failure
+            if refusal is not None:
+                raise refusal
+
+    async def _write_turn(self, offsets: Sequence[Draft]) -> None:
+        by_partition: dict[int, list[Record]] = {}
+        async for draft in sliced(offsets):
+            record = await self._placer.placed_offset(draft)
+            by_partition.setdefault(record.partition, []).append(record)
+        await _performed(partial(self._append_each, by_partition))
 
     async def _append_each(self, by_partition: dict[int, list[Record]]) -> None:
         """Append to all partitions concurrently; keep the records that must be appended again."""
@@ -186,7 +197,6 @@ class ClaimedOffsetWriter:
         """Append records of one partition; halve a batch that is too large.
 
         So an offset that the topic never accepts does not stop the other offsets of the same turn.
-        Later turns are not begun.
         """
         try:
             await self._log.append(records, self._epoch)

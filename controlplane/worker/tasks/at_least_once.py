@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
@@ -207,17 +206,16 @@ class AtLeastOnce:
         async with self._committing:
             if not self._calls_hook:
                 self._merge()
-            offsets, self._committable = self._committable, {}
-            pairs, loaded, done = [*offsets.values()], self._loaded, 0
+            pending, self._committable = self._committable, {}
+            loaded = self._loaded
             try:
                 with loaded.metrics.commit():
-                    for done in range(0, len(pairs), COMMIT_OFFSETS):
-                        await self._commit_part(pairs[done : done + COMMIT_OFFSETS])
+                    await self._commit_parts(pending)
             except asyncio.CancelledError:
-                self._keep(offsets, done)  # the task's last commit writes them
+                self._keep(pending)  # the task's last commit writes them
                 raise
             except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
-                self._keep(offsets, done)
+                self._keep(pending)
                 reason = str(failure) or "the commit timed out"
                 loaded.notices.warning("offsets_not_committed", reason=reason)
                 if isinstance(failure, ProducerFenced):  # another process runs the task now
@@ -226,6 +224,28 @@ class AtLeastOnce:
                 return
             if tell and self._failure is None:
                 await loaded.tell_committed()
+
+    async def _commit_parts(self, pending: dict[SourcePartitionId, OffsetPair]) -> None:
+        """Commit offsets, and remove the committed ones from `pending`.
+
+        A refused part stops no other one, as Connect's worker sends each offset separately.
+
+        Raises:
+            ProducerFailure, ProducerFenced, TimeoutError: the pending offsets are not committed.
+        """
+        refusal: ProducerFailure | None = None
+        partitions = [*pending]
+        for first in range(0, len(partitions), COMMIT_OFFSETS):
+            part = partitions[first : first + COMMIT_OFFSETS]
+            try:
+                await self._commit_part([pending[partition] for partition in part])
+            except ProducerFailure as failure:
+                refusal = refusal or failure
+            else:
+                for partition in part:
+                    del pending[partition]
+        if refusal is not None:
+            raise refusal
 
     async def _commit_part(self, pairs: Sequence[OffsetPair]) -> None:
         """Commit some offsets within the flush time-out, which begins after their conversion."""
@@ -239,9 +259,9 @@ class AtLeastOnce:
         # topic gets a copy: a failure of the copy does not repeat the commit.
         await write_copy(self._producer, batches.values_of_copy, loaded.notices, deadline)
 
-    def _keep(self, offsets: Mapping[SourcePartitionId, OffsetPair], done: int) -> None:
-        """Keep all but the first `done` offsets for the next commit; later offsets replace them."""
-        self._committable = dict(islice(offsets.items(), done, None)) | self._committable
+    def _keep(self, pending: Mapping[SourcePartitionId, OffsetPair]) -> None:
+        """Keep offsets for the next commit; later offsets replace them."""
+        self._committable = {**pending, **self._committable}
 
     def _merge(self) -> None:
         """Take over the offsets of acknowledged records."""
