@@ -133,6 +133,19 @@ async def test_task_configs_that_are_nonsense_are_not_published(returned: Any) -
         await until_state(worker, "bad", "RUNNING", "RUNNING")
 
 
+async def test_task_configs_that_no_worker_could_read_are_reported() -> None:
+    """No reader accepts a key of more than 50,000 bytes; the worker asks again."""
+    notices = RecordedNotices()
+    plan.update(where="connector.task_configs", how="return", returned=[{"k" * 50_001: "x"}])
+    async with with_neighbour(BadSource, notices=notices) as worker:
+        await create_bad(worker, BadSource)
+        await until(lambda: notices.of("task_configs_not_published"))
+        assert "has more than 50000 bytes" in notices.of("task_configs_not_published")[0]["reason"]
+        assert worker.plane.state.config.tasks.get("bad", {}) == {}
+        plan.clear()
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+
+
 @pytest.mark.parametrize(
     "returned",
     [

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PublishTasks
-from controlplane.core.plan import Reason, Rejected
+from controlplane.core.plan import Rejected
 from controlplane.core.records import RestartRequest, State, Target
 from controlplane.event_loop import backoff, first_of
 from controlplane.failure_text import description_of, trace_of
@@ -372,9 +372,12 @@ class ConnectorActor:
         if not self._differ(stored):
             return
         answer = await self._around.publish(PublishTasks(self._name, tuple(stored)))
-        # INVALID: the connector was stopped meanwhile, or a retry would be refused again.
-        if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
+        if isinstance(answer, Rejected) and not self._is_stopped():
             raise ConnectError(answer.sentence)
+
+    def _is_stopped(self) -> bool:
+        """True if the log says STOPPED: a connector that was stopped meanwhile has no tasks."""
+        return self._around.state().config.targets.get(self._name) is Target.STOPPED
 
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log has other task configs, or they are of an older connector config.
