@@ -266,6 +266,33 @@ class Noting(Picky):
         configured.append(settings["mark"])
 
 
+class Unclosable(Noting):
+    """Records that it was closed, then raises."""
+
+    def close(self) -> None:
+        """Raise an error with the setting `mark`; the last of the chain ends the process."""
+        super().close()
+        mark = self.settings["mark"]
+        raise SystemExit(mark) if mark == "c" else ValueError(mark)
+
+
+async def test_each_failed_close_is_reported() -> None:
+    """All transformations are closed in their order, as in Kafka."""
+    notices = RecordedNotices()
+    chain = {"transforms": "a,b,c"}
+    for alias in "abc":
+        chain[f"transforms.{alias}.type"] = class_name(Unclosable)
+        chain[f"transforms.{alias}.mark"] = alias
+    async with running(KeepingSink, others=[Unclosable], notices=notices) as worker:
+        await create_sink(worker, KeepingSink, **chain)
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+    assert closed == ["a", "b", "c"]
+    reasons = [notice["reason"] for notice in notices.of("transformations_not_closed")]
+    assert reasons == ["ValueError('a')", "ValueError('b')", "SystemExit('c')"]
+
+
 class UnmadeSink(KeepingSink):
     """Sink whose task cannot be created."""
 

@@ -71,17 +71,17 @@ class _Pipeline:
         self._chain = chain
         self.errors = errors
 
-    def close(self) -> None:
-        """Close the transformations and predicates, also if one of them fails.
-
-        Raises:
-            Exception: the last failure; earlier ones are lost.
-        """
-        with ExitStack() as closing:
-            for link in self._chain:
-                closing.callback(link.transformation.close)
-                if link.predicate is not None:
-                    closing.callback(link.predicate.close)
+    def close(self) -> Sequence[BaseException]:
+        """Close all transformations and predicates, in their order; return the failures."""
+        failures: list[BaseException] = []
+        for link in self._chain:
+            for plugin in (link.transformation, link.predicate):
+                try:
+                    if plugin is not None:
+                        plugin.close()
+                except BaseException as failure:  # noqa: BLE001 - the others must be closed, too
+                    failures.append(failure)
+        return failures
 
     def _converting(self, entry: Entry | None) -> _StageRun:
         """Return a function that runs the converters of one record, until one of them fails."""

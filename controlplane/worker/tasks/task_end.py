@@ -17,19 +17,21 @@ async def pipeline_closed(
 ) -> AsyncIterator[None]:
     """Close the transformations at the end of the block, and end their thread.
 
-    A failure is only reported.
+    Each failure is only reported.
     """
     try:
         yield
     finally:
         try:
-            await thread.call(pipeline.close)
-        except Exception as failure:  # noqa: BLE001 - a transformation may raise anything
-            notices.warning(
-                "transformations_not_closed", reason=await text_in_time(description_of, failure)
-            )
+            failures = await thread.call(pipeline.close)
+        except Exception as ended:  # noqa: BLE001 - the thread may have ended
+            failures = [ended]
         finally:
             thread.abandon()
+        # None: the thread was left behind, and closes them once it is free.
+        for failure in failures or ():
+            reason = await text_in_time(description_of, failure)
+            notices.warning("transformations_not_closed", reason=reason)
 
 
 class Stoppable(Protocol):
