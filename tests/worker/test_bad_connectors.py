@@ -4,6 +4,8 @@ Such a connector is FAILED. Its neighbour continues, REST answers, no half batch
 the connector can be deleted.
 """
 
+import asyncio
+
 import pytest
 
 from controlplane.core.commands import (
@@ -192,6 +194,21 @@ async def test_a_hanging_method_blocks_no_command(where: str, how: str) -> None:
         assert ended == []
         released.set()
         await until(lambda: not threads_of("bad"))
+
+
+async def test_a_resume_during_a_slow_stop_publishes_tasks() -> None:
+    """The stop has removed the task configs; the connector publishes them after its start."""
+    plan.update(where="connector.stop", how="hang")
+    async with with_neighbour(BadSource) as worker:
+        await create_bad(worker, BadSource)
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        await worker.plane.execute(StopConnector("bad"))
+        await until(lambda: calls and not worker.plane.state.config.task_ids("bad"))
+        await worker.plane.execute(ResumeConnector("bad"))
+        await asyncio.sleep(0.1)  # the worker has read the resume
+        plan.clear()
+        released.set()
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
 
 
 async def test_a_busy_loop_does_not_stop_the_worker() -> None:

@@ -74,10 +74,7 @@ class ConnectorInstance:
         self._changed.set()
 
     async def settled(self) -> None:
-        """Return when a transition has ended, with or without a failure.
-
-        After a `go` during a transition, this may be the earlier one.
-        """
+        """Return when the latest transition has ended, with or without a failure."""
         await self._settled.wait()
 
     def fail(self, failure: BaseException) -> None:
@@ -122,7 +119,9 @@ class ConnectorInstance:
                 return
             if self._target is not None and self._target is not self._current:
                 await self._transition(self._target)
-            self._settled.set()
+            # After a `go` during this transition, another one follows.
+            if self._ending or not self._changed.is_set():
+                self._settled.set()
 
     async def _transition(self, target: Target) -> None:
         try:
