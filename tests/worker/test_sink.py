@@ -22,6 +22,7 @@ from tests.worker.worker_fixture import (
     config_of,
     produce,
     running,
+    task_trace,
     until,
     until_state,
 )
@@ -71,6 +72,36 @@ async def test_offsets_are_altered_and_reset() -> None:
         await plane.execute(ResetOffsets("s"))
         await plane.execute(ResumeConnector("s"))
         await until(lambda: put["s"] == ["a", "b", "c", "c", "a", "b", "c"])
+
+
+async def test_without_a_reset_policy_a_sink_needs_committed_offsets() -> None:
+    """With `auto.offset.reset=none`, a missing or invalid offset fails the task, as in Kafka."""
+    override = {"consumer.override.auto.offset.reset": "none"}
+    config = config_of(CollectingSink, topics="t") | override
+    async with running(CollectingSink) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a", "b", partitions=2)
+        await plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        undefined = "Undefined offset with no reset policy for partitions: [t-0, t-1]"
+        assert undefined in task_trace(worker, "s")
+        await alter(worker, 1)
+        await until(lambda: put.get("s") == ["b"])
+        await alter(worker, 9)
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "Fetch position 9 is out of range for partition t-0" in task_trace(worker, "s")
+
+
+async def alter(worker: ConnectWorker, offset: int) -> None:
+    """Stop the sink, set its offsets in the partitions 0 (to `offset`) and 1 (to 0), and resume."""
+    await worker.plane.execute(StopConnector("s"))
+    await until_state(worker, "s", "STOPPED")
+    changes = [
+        OffsetChange({"kafka_topic": "t", "kafka_partition": partition}, {"kafka_offset": at})
+        for partition, at in enumerate((offset, 0))
+    ]
+    await worker.plane.execute(AlterOffsets("s", tuple(changes)))
+    await worker.plane.execute(ResumeConnector("s"))
 
 
 async def test_tasks_share_the_partitions() -> None:

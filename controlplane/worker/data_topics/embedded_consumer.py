@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from controlplane.connect.errors import ConnectError
 from controlplane.core.entry import Batch, Entry, TopicPartition
 from controlplane.event_loop import cancel_all, close
 from controlplane.logs.log import Log, LogError
@@ -197,17 +198,32 @@ class LogConsumer:
     async def _first_positions(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return the committed offsets; `auto.offset.reset` replaces a missing or invalid one."""
+        """Return the committed offsets; `auto.offset.reset` replaces a missing or invalid one.
+
+        Raises:
+            ConnectError: an offset is missing or invalid, and `auto.offset.reset` is none.
+        """
         topics = {topic for topic, _ in partitions}
         starts, ends = await self._log.starts(topics), await self._log.ends(topics)
         committed = self._groups.committed(self._member.group)
-        from_end = self._settings.auto_offset_reset == "latest"
+        reset = self._settings.auto_offset_reset
+        missing = [partition for partition in partitions if partition not in committed]
+        if missing and reset == "none":
+            names = ", ".join(f"{topic}-{number}" for topic, number in missing)
+            raise ConnectError(f"Undefined offset with no reset policy for partitions: [{names}]")
         positions = {}
         for topic, partition in partitions:
             first, end = starts[topic][partition], ends[topic][partition]
             offset = committed.get((topic, partition), -1)
-            in_range = first <= offset <= end
-            positions[topic, partition] = offset if in_range else end if from_end else first
+            if first <= offset <= end:
+                positions[topic, partition] = offset
+            elif reset == "none":
+                raise ConnectError(
+                    f"Fetch position {offset} is out of range for partition {topic}-{partition}, "
+                    "and auto.offset.reset is none"
+                )
+            else:
+                positions[topic, partition] = end if reset == "latest" else first
         return positions
 
     async def _read_anew(self) -> None:
