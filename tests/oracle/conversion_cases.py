@@ -26,7 +26,10 @@ NUMBERS = ("Short", "Integer", "Long", "Float", "Double")
 KINDS = (*NUMBERS, "Boolean", "ByteArray")
 PLAIN = tuple(f"{PACKAGE}.converters.{kind}Converter" for kind in KINDS)
 SIZES = {"Short": 2, "Integer": 4, "Long": 8, "Float": 4, "Double": 8}
-ENCODINGS = ("UTF-8", "ISO-8859-1", "US-ASCII", "UTF-16", "UTF-16LE", "UTF-16BE", "no-charset")
+ENCODINGS = (
+    *("UTF-8", "ISO-8859-1", "US-ASCII", "UTF-16", "UTF-16LE", "UTF-16BE"),
+    *("no-charset", "hex", "utf-7"),
+)
 
 
 def questions(seed: str, count: int) -> Iterator[ConversionQuestion]:

@@ -141,10 +141,11 @@ def test_text_has_a_character_set(encoding: str, text: str, raw: bytes, read: st
     assert converter.to_connect("t", raw).value == read
 
 
-def test_an_unknown_character_set_is_refused() -> None:
-    """The converter refuses it before the first conversion."""
-    with pytest.raises(ConnectError, match="Unsupported encoding klingon"):
-        configured("String", converter_encoding="klingon")
+@pytest.mark.parametrize("encoding", ["klingon", "hex", "rot13", "utf-7", "a\0b", "\ud800"])
+def test_an_unknown_character_set_is_refused(encoding: str) -> None:
+    """The converter refuses it before the first conversion, also if Python has such a codec."""
+    with pytest.raises(ConnectError, match=f"Unsupported encoding {encoding}"):
+        configured("String", converter_encoding=encoding)
 
 
 def test_simple_headers_keep_bytes_that_they_cannot_read() -> None:
