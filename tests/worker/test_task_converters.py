@@ -23,6 +23,13 @@ def test_a_missing_converter_is_refused_with_a_remedy(missing: str) -> None:
         Pipelines(ConnectorClasses(), RuntimeSettings()).source(config)
 
 
+@pytest.mark.parametrize("empty", ["key.converter", "value.converter", "header.converter"])
+def test_an_empty_converter_is_no_missing_one(empty: str) -> None:
+    """A config provider may give an empty value. As in Kafka, the worker's does not replace it."""
+    with pytest.raises(ConnectError, match=r"Class  could not be found\."):
+        Pipelines(ConnectorClasses(), QUICK).source({empty: ""})
+
+
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 PLAIN = {"header.converter.schemas.enable": "false"}
 

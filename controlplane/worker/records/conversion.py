@@ -409,7 +409,7 @@ class Pipelines:
     def _converters(self, config: Mapping[str, str]) -> Converters:
         """Return the connector's converters, or else the worker's."""
         settings = self._settings
-        headers = header_converter_for(config.get("header.converter") or settings.header_converter)
+        headers = header_converter_for(config.get("header.converter", settings.header_converter))
         headers.configure(self._converter_settings("header.converter", config), is_key=False)
         return Converters(
             self._converter("key", config, settings.key_converter),
@@ -424,7 +424,7 @@ class Pipelines:
             ConnectError: neither the connector nor the worker names one.
         """
         setting = f"{role}.converter"
-        name = config.get(setting) or default
+        name = config.get(setting, default)
         if name is None:
             raise ConnectError(
                 f"Neither the connector nor the worker has a {setting}: set it in the "
