@@ -34,11 +34,10 @@ def description_of(failure: BaseException) -> str:
 
 def reason_of(failure: BaseException) -> str:
     """Return the description of an exception, with that of its root cause if it has one."""
-    cause = failure
-    for _ in range(_CAUSES_MAX):
-        if not isinstance(cause.__cause__, BaseException):
-            break
-        cause = cause.__cause__
+    try:
+        cause = _root_cause(failure)
+    except BaseException:  # noqa: BLE001 - `__cause__` may be the plugin's code
+        cause = failure
     text = description_of(failure)
     return text if cause is failure else f"{text}, caused by {description_of(cause)}"
 
@@ -50,8 +49,7 @@ def trace_of(failure: BaseException) -> str:
 
 def place_of(failure: BaseException) -> str:
     """Return `file:line` of the code that raised an exception."""
-    frames = traceback.extract_tb(failure.__traceback__, limit=-1)
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
+    return _text(_place, failure, _UNKNOWN_PLACE)
 
 
 def shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
@@ -73,6 +71,24 @@ def _text(read: Callable[[Any], str], failure: BaseException, otherwise: str) ->
         return shortened(str.__str__(read(failure)), _MAX_UNHIDDEN_CHARACTERS)
     except BaseException:  # noqa: BLE001 - the plugin's code may raise anything
         return otherwise
+
+
+def _root_cause(failure: BaseException) -> BaseException:
+    cause = failure
+    for _ in range(_CAUSES_MAX):
+        following = cause.__cause__
+        if not isinstance(following, BaseException):
+            break
+        cause = following
+    return cause
+
+
+def _place(failure: BaseException) -> str:
+    frames = traceback.extract_tb(failure.__traceback__, limit=-1)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else _UNKNOWN_PLACE
+
+
+_UNKNOWN_PLACE = "an unknown place"
 
 
 def _formatted(failure: BaseException) -> str:

@@ -6,6 +6,7 @@ from controlplane.failure_text import (
     MAX_CHARACTERS,
     description_of,
     message_of,
+    place_of,
     reason_of,
     shortened,
     trace_of,
@@ -91,6 +92,29 @@ def test_a_reason_names_the_first_cause() -> None:
     assert reason_of(failure) == "OSError('wrapped'), caused by ValueError('bad value')"
     cause.__cause__ = failure
     assert reason_of(failure).startswith("OSError('wrapped'), caused by ")
+
+
+class Rootless(ValueError):
+    """Exception whose cause and traceback cannot be read."""
+
+    @property
+    def __cause__(self) -> BaseException | None:  # type: ignore[override]
+        raise SystemExit
+
+    __traceback__ = __cause__  # type: ignore[assignment]
+
+
+def test_unreadable_causes_and_places_are_left_out() -> None:
+    """The exception itself is described all the same."""
+    failure = Rootless("wrong")
+    assert reason_of(failure) == "Rootless('wrong')"
+    assert place_of(failure) == place_of(ValueError()) == "an unknown place"
+    wrapper = OSError("wrapped")
+    wrapper.__cause__ = failure
+    assert reason_of(wrapper) == "OSError('wrapped')"
+    with pytest.raises(OSError, match="wrapped") as raised:
+        raise wrapper
+    assert place_of(raised.value).startswith(f"{__file__}:")
 
 
 def _chain(length: int) -> Exception:
