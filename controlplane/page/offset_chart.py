@@ -88,7 +88,8 @@ class _OffsetChart:
             if corners:
                 corners.append(f"{x},{y}")
             if point.value is None:
-                yield corners
+                if corners:  # else the offset was removed before
+                    yield corners
                 corners = []
             else:
                 y = f"{self._percent(point.value):g}"

@@ -144,9 +144,11 @@ def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
 def test_a_line_ends_where_its_offset_is_removed() -> None:
     """The next offset after a removed one begins a new line of the plot."""
     log = PlantedLog().running("a").offset("a", {"n": 1}).wait(MINUTE).offset("a", {"n": 9})
-    log.wait(MINUTE).offset("a", None).wait(MINUTE).offset("a", {"n": 3}).wait(MINUTE)
+    log.wait(MINUTE).offset("a", None).wait(MINUTE).offset("a", None).wait(MINUTE)
+    log.offset("a", {"n": 3}).wait(MINUTE)
     (card,) = pictured(log).all("article")
-    assert len(list(card.all("polyline"))) == 2
+    lines = [str(line.attributes["points"]).split() for line in card.all("polyline")]
+    assert [len(corners) for corners in lines] == [4, 2]
     assert len(list(card.all("circle"))) == 2
     assert "n: 1 → 3" in next(card.all("li")).text
 
