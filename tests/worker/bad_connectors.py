@@ -6,8 +6,8 @@ import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
-from time import monotonic
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic, sleep
 from typing import Any
 
 import httpx
@@ -61,6 +61,9 @@ ended: list[str] = []
 """Methods that hung, and have returned: once `released` is set, or else after `PATIENCE_S`. So an
 entry before `released` means that the test has waited that long."""
 
+blocked: list[str] = []
+"""Methods and texts that hang at the moment."""
+
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""
 
@@ -92,19 +95,33 @@ class BlockingText(Exception):
 def block_text() -> str:
     """Block until the end of the test, and return a text."""
     calls.append("text")
-    released.wait(PATIENCE_S)
-    calls.append("text ended")
+    with _until_released("text"):
+        calls.append("text ended")
     return "late"
 
 
+@contextmanager
+def _until_released(place: str) -> Iterator[None]:
+    """Block until the end of the test, then run the block."""
+    blocked.append(place)
+    try:
+        released.wait(PATIENCE_S)
+        yield
+    finally:
+        blocked.remove(place)
+
+
 def fresh_plan() -> Iterator[None]:
-    """Begin a test without a plan; release all hanging code at its end."""
+    """Begin a test without a plan; release all hanging code at its end, and wait for it."""
     plan.clear()
     calls.clear()
     ended.clear()
     released.clear()
     yield
     released.set()
+    until_s = monotonic() + PATIENCE_S
+    while blocked and monotonic() < until_s:  # it must note nothing in the next test
+        sleep(0.001)
 
 
 def act(place: str, otherwise: Any = None) -> Any:
@@ -161,8 +178,8 @@ async def _blocking(place: str) -> None:
 
 def _hang(place: str) -> None:
     """Block until `released`, and note the end in `ended`."""
-    released.wait(PATIENCE_S)
-    ended.append(place)
+    with _until_released(place):
+        ended.append(place)
 
 
 RECORD = SourceRecord(topic="bad", value="v", source_partition={"p": 1}, source_offset={"at": 1})
