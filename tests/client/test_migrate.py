@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from controlplane.client.http.api import Api
 from controlplane.client.migration.migration_plan import MigrationStep
+from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import CommandResult, call, refusal
+from tests.cli.running_service import running
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 from tests.client.migration_cases import (
@@ -23,6 +26,11 @@ from tests.client.migration_cases import (
 
 OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 CONFIG = {**SOURCE, "name": "orders"}
+SINK = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "file": "/out.txt",
+    "topics": "lines",
+}
 
 
 @pytest.fixture
@@ -56,6 +64,12 @@ def present(cluster: ClusterCalls) -> tuple[str, object, object] | None:
         return None
     bundle = json.loads(cluster.ask("bundle", "export", "orders").out)["connectors"][0]
     return bundle["target_state"], bundle["config"], bundle["offsets"]
+
+
+def present_state(cluster: ClusterCalls) -> str | None:
+    """Line of `get` about the connector; None if it is missing."""
+    lines = cluster.output("get").splitlines()
+    return next((line for line in lines if line.startswith("orders ")), None)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
@@ -272,6 +286,85 @@ def test_bad_input_changes_nothing(
     existing = migrate(*places(cluster, other), "--yes")
     assert (existing.code, "has a connector orders already" in existing.err) == (3, True)
     assert present(cluster) == before
+
+
+@pytest.mark.parametrize("mode", ["--dry-run", "--yes"])
+def test_a_sink_whose_group_cannot_be_read_is_refused(
+    cluster: ClusterCalls, other: ClusterCalls, mode: str
+) -> None:
+    """A log alone has no consumer groups. The copy of a sink would begin without its offsets."""
+    cluster.create(config=SINK)
+    before = present_state(cluster)
+    result = migrate(*places(cluster, other), mode)
+    assert (result.code, result.out) == (3, "")
+    assert f"{cluster.where} is a log, and the offsets of sinks lie in consumer" in result.err
+    assert (present_state(cluster), present_state(other)) == (before, None)
+
+
+@pytest.mark.parametrize("mode", ["--dry-run", "--yes"])
+@pytest.mark.parametrize(
+    "spelling", ["state.db", "./state.db", "sqlite:///folder/../state.db", "link"]
+)
+def test_one_log_under_two_names_is_refused(
+    cluster: ClusterCalls, folder: Path, spelling: str, mode: str
+) -> None:
+    """A log is recognized by its file; the advice to delete the connector would lose it."""
+    (folder / "folder").mkdir()
+    (folder / "link").symlink_to("state.db")
+    cluster.create()
+    sentence = refusal(migrate("--from", cluster.where, "--to", spelling, mode))
+    assert sentence == "--from and --to name the same cluster: name two"
+
+
+async def test_two_urls_of_one_service_are_refused(cluster: ClusterCalls) -> None:
+    """Two URLs of a service show the same connector; the advice is not to delete it."""
+    await asyncio.to_thread(cluster.create)
+    async with running(cluster.where, "--quiet") as service:
+        alias = service.url.replace("127.0.0.1", "localhost")
+        words = ("--from", service.url, "--to", alias, "--dry-run")
+        result = await asyncio.to_thread(migrate, *words)
+        same = await asyncio.to_thread(migrate, "--from", alias, "--to", alias.upper() + "/")
+    assert "--from and --to name the same cluster" in same.err
+    assert (result.code, result.out) == (3, "")
+    assert result.err == (
+        f"Error: {service.url} and {alias} seem to be one cluster: both have orders, with the same "
+        "config and target state. Name another --to\n"
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_log_that_another_process_holds_is_refused(
+    cluster: ClusterCalls, other: ClusterCalls, words: tuple[str, ...]
+) -> None:
+    """The dry run finds the other control plane, too, and leaves its lock alone."""
+    cluster.create()
+    held = Path(other.where.removeprefix("sqlite:///"))
+    with writer_lock(held):
+        lock = held.with_name(f"{held.name}-writer")
+        sentence = refusal(migrate(*places(cluster, other), *words))
+        assert lock.read_text() == f"{os.getpid()}\n"
+    assert sentence == (
+        f"process {os.getpid()} is the control plane of {held}: ask it (--cluster URL), or end "
+        "that process first"
+    )
+    assert migrate(*places(cluster, other), "--dry-run").code == 0
+    assert not lock.exists()
+
+
+def test_a_journal_that_cannot_be_written_is_refused(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
+    """No step is reported or begun before the journal is in its file."""
+    cluster.create()
+    before = present(cluster)
+    journal = folder / "missing" / "journal.json"
+    result = migrate(*places(cluster, other), "--journal", journal, "--yes", "-o", "json")
+    assert (result.code, result.out) == (2, "")
+    assert "orders: stop" not in result.err
+    assert result.err.splitlines()[-1] == (
+        f"Error: {journal} cannot be written (No such file or directory): check the path"
+    )
+    assert (present(cluster), present(other)) == (before, None)
 
 
 def test_a_journal_of_another_migration_is_refused(

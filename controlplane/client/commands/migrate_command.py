@@ -123,7 +123,7 @@ def migrate(  # noqa: PLR0913 - click gives one argument per option
         ClusterAddress(source, user, token, ca_file),
         ClusterAddress(target, to_user, to_token, to_ca_file),
     )
-    if places[0].where.rstrip("/") == places[1].where.rstrip("/"):
+    if places[0].leads_to_same(places[1]):
         raise InputRefused("--from and --to name the same cluster: name two")
     kept = MigrationJournal(journal or default_journal(name))
     asyncio.run(_migrated(name, places, kept, MigrateOptions(**options)))
@@ -139,7 +139,7 @@ async def _migrated(
     if stored is not None:
         _check_same(stored, name, places, journal, deletes=options.delete)
     needs = (
-        (ClusterAccess.READ, ClusterAccess.PLAN)
+        (ClusterAccess.PLAN_AS_WRITER, ClusterAccess.PLAN_AS_WRITER)
         if options.dry_run
         else (ClusterAccess.WRITE, ClusterAccess.WRITE)
     )

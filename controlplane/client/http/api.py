@@ -19,6 +19,7 @@ from controlplane.client.http.request_errors import (
     refusal_text,
 )
 from controlplane.core.text.safe_text import safe, short
+from controlplane.logs.names import is_cluster
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
 from controlplane.worker_api import connector_path, is_temporary, json_of, reason_of
@@ -143,6 +144,18 @@ class Api:
             raise Unsupported(
                 f"{self.name} is a log, and loggers belong to a process: give the URL of the "
                 "service or worker (--cluster URL)"
+            )
+
+    def need_groups(self) -> None:
+        """Require a server that reads consumer groups: an embedded log alone has no such process.
+
+        Raises:
+            Unsupported: the cluster is a log, and no broker has its groups.
+        """
+        if self._is_log and not is_cluster(self.name):
+            raise Unsupported(
+                f"{self.name} is a log, and the offsets of sinks lie in consumer groups: serve "
+                "it with its plugin.path, and give that URL"
             )
 
     async def get(self, path: str, **query: str | list[str]) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.text.file_errors import unreadable
+from controlplane.logs.names import is_cluster, path_of
 from controlplane.terminal import prompts
 from controlplane.terminal.command_errors import InputRefused
 
@@ -35,6 +36,8 @@ class ClusterAccess(Enum):
     """Read it, and follow it as it grows."""
     PLAN = "plan"
     """Read it, and plan a change."""
+    PLAN_AS_WRITER = "plan as writer"
+    """Read it, and plan a change; a log that another process writes is refused, as by `WRITE`."""
     PLAN_CREATION = "plan creation"
     """Read it, and plan a change; a missing log is planned as an empty one."""
     WRITE = "write"
@@ -78,6 +81,21 @@ class ClusterAddress(NamedTuple):
         """Address for messages and journals, without the credentials that a URL may have."""
         return _LOGIN.sub("", self.where)
 
+    def leads_to_same(self, other: "ClusterAddress") -> bool:
+        """True if both addresses are one log or one URL, perhaps in two spellings.
+
+        Two URLs of one worker may still differ, such as `localhost` and `127.0.0.1`.
+        """
+        if self.is_url or other.is_url or is_cluster(self.where) or is_cluster(other.where):
+            return _url_identity(self.where) == _url_identity(other.where)
+        path, other_path = path_of(self.where), path_of(other.where)
+        if path == other_path:
+            return True
+        try:
+            return path.samefile(other_path)
+        except OSError:
+            return False  # the one that is missing is reported when it is opened
+
     def credentials(self) -> dict[str, str]:
         """Header for authentication; empty without credentials.
 
@@ -91,6 +109,13 @@ class ClusterAddress(NamedTuple):
         if self.token is not None:
             return {"authorization": f"Bearer {_bearer(self.token)}"}
         return {}
+
+
+def _url_identity(where: str) -> str:
+    """URL without login, upper case and slashes at its end."""
+    scheme, separator, rest = _LOGIN.sub("", where).partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host}".lower() + f"{slash}{path}".rstrip("/")
 
 
 def _basic(user: str) -> str:

@@ -26,6 +26,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_file, check_ours, is_cluster, is_embedded, path_of
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.files import companions_of
+from controlplane.logs.sqlite.writer_lock import LogHeld, check_not_held
 from controlplane.observe import logger
 from controlplane.plane import ControlPlane
 from controlplane.plane_settings import plane_settings
@@ -72,12 +73,15 @@ def _opened(
     """Open the log as far as the command needs it.
 
     Raises:
-        LogNotUsable: there is no such log, and the command creates none.
+        LogNotUsable: there is no such log, and the command creates none; or another process writes
+            it.
     """
     if need is ClusterAccess.WRITE and not is_cluster(where):
         check_file(path_of(where))
     if need in _WRITING and not is_cluster(where):
         _check_embedded(where)
+    if need is ClusterAccess.PLAN_AS_WRITER and not is_cluster(where):
+        _check_not_held(path_of(where))
     if need is ClusterAccess.PLAN_CREATION and not is_cluster(where):
         path = path_of(where)
         if not path.exists():
@@ -87,6 +91,14 @@ def _opened(
         if need in _WRITING
         else _opened_for_reading(where, settings, need)
     )
+
+
+def _check_not_held(path: Path) -> None:
+    """Raise `LogHeld` if another process is the control plane of the log."""
+    try:
+        check_not_held(path)
+    except LogHeld as held:
+        raise LogHeld(held.path, held.process, _ASK) from None
 
 
 def _check_embedded(where: str) -> None:

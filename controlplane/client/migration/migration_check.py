@@ -3,10 +3,15 @@
 Nothing is changed here. A refusal leaves both clusters as they are.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from urllib.parse import quote
 
-from controlplane.client.connectors.connector_summary import STOPPED, summary, target_state
+from controlplane.client.connectors.connector_summary import (
+    STOPPED,
+    ConnectorSummary,
+    summary,
+    target_state,
+)
 from controlplane.client.connectors.offset_lists import OffsetEntry, present_offsets
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined
@@ -33,7 +38,8 @@ async def check_migration(
 
     Raises:
         Declined: a release lacks what is needed, there is no such connector at the source, there is
-            one at the target, or the target refuses its config.
+            one at the target, or the target refuses its config. Also: the consumer group of a sink
+            cannot be read.
         Unavailable: a cluster fails.
     """
     _check_release(source, "stops", "stop a connector and read its offsets")
@@ -42,16 +48,43 @@ async def check_migration(
     connector = await summary(source, name)
     if connector is None:
         raise Declined(f"{source.name} has no connector {name}: `controlplane get` lists all")
-    if await summary(target, name) is not None:
-        raise Declined(
-            f"{target.name} has a connector {name} already: delete it there, or migrate another"
-        )
+    state = await target_state(source, connector)
+    existing = await summary(target, name)
+    if existing is not None:
+        await _refuse_existing(source, connector, state, target, existing)
     config = dict(connector.info["config"])
     await _check_config(target, name, config)
-    state = await target_state(source, connector)
+    if connector.type == "sink":
+        source.need_groups()
+        target.need_groups()
     migration = Migration(FORMAT, name, source.name, target.name, deletes, state, config)
     remarks = _sink_remarks(source, target) if connector.type == "sink" else ()
     return CheckedMigration(migration, await present_offsets(source, name), remarks)
+
+
+async def _refuse_existing(
+    source: Api, original: ConnectorSummary, state: str, target: Api, existing: ConnectorSummary
+) -> NoReturn:
+    """Refuse a connector that the target has; `state` is the original's target state.
+
+    If both addresses lead to one cluster, it is the original, which must not be deleted.
+
+    Raises:
+        Declined: always.
+    """
+    name = original.name
+    if (
+        source.server.cluster_id == target.server.cluster_id
+        and original.info["config"] == existing.info["config"]
+        and state == await target_state(target, existing)
+    ):
+        raise Declined(
+            f"{source.name} and {target.name} seem to be one cluster: both have {name}, with the "
+            "same config and target state. Name another --to"
+        )
+    raise Declined(
+        f"{target.name} has a connector {name} already: delete it there, or migrate another"
+    )
 
 
 def _check_release(api: Api, ability: str, words: str) -> None:

@@ -93,8 +93,10 @@ class MigrationRun:
         `report` is called before each step.
 
         Raises:
+            InputRefused: the journal cannot be written; no step has begun.
             ClickException: a step failed. The message says what is undone, and what is left.
         """
+        self._journal.write(self.migration)  # no step begins unless the journal can be written
         if self.migration.failure is not None:
             await self._undo(Declined(self.migration.failure))
         for step in self.migration.open_steps:

@@ -45,7 +45,7 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
         LogHeld: another process holds the lock.
         LogNotUsable: the companion is a symbolic link, or it cannot be created or opened.
     """
-    companion = Path(f"{path.absolute()}{SUFFIX}")
+    companion = _companion(path)
     try:
         lock_descriptor = _open_locked(companion, path)
     except OSError as failure:
@@ -67,6 +67,35 @@ def writer_lock(path: Path, *, read_only: bool = False) -> Iterator[None]:
         os.close(lock_descriptor)
 
 
+def check_not_held(path: Path) -> None:
+    """Check that no process is the control plane of the log at a path; nothing is created.
+
+    Raises:
+        LogHeld: a process holds the lock.
+    """
+    try:
+        descriptor = os.open(_companion(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # no process holds it, or the lock cannot be read
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LogHeld(path, _holder(descriptor)) from None
+    except OSError:
+        return  # no locks on this file system
+    finally:
+        os.close(descriptor)
+
+
+def _companion(path: Path) -> Path:
+    return Path(f"{path.absolute()}{SUFFIX}")
+
+
+def _holder(descriptor: int) -> str:
+    """Return the id of the process that wrote the companion."""
+    return os.read(descriptor, 20).decode("ascii", "replace").strip()
+
+
 def _open_locked(companion: Path, path: Path) -> int:
     """Open and lock the companion; return its file descriptor.
 
@@ -78,7 +107,7 @@ def _open_locked(companion: Path, path: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            process = os.read(descriptor, 20).decode("ascii", "replace").strip()
+            process = _holder(descriptor)
             os.close(descriptor)
             raise LogHeld(path, process) from None
         except OSError:
