@@ -189,6 +189,10 @@ def inspect(log: str, reading: LogOptions, **options: Any) -> None:
     profiles = tuple(read_profile(name, exactly_once=support) for name in names)
     releases = {profile.release for profile in profiles}
     if inspect_options.compare and len(releases) < RELEASES_LEAST:
+        if len(names) > 1:
+            raise click.UsageError(
+                f"--compare names one release, {profiles[0].release}, {len(names)} times: name two"
+            )
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     request = ViewRequest(inspect_options, profiles, plugins, reading)
     asyncio.run(_show(log, reading, request, view, exactly_once=support))
