@@ -8,7 +8,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import NEWEST, RELEASES
 from controlplane.terminal.hazard_hits import spans
-from tests.cli.command_calls import call, embedded
+from tests.cli.command_calls import call, embedded, refusal
 
 
 @pytest.fixture
@@ -84,6 +84,16 @@ def test_one_connector_has_its_own_hazards_and_those_of_all(poisoned: Path) -> N
     assert {hazard["connector"] for hazard in mine} == {None}
     assert mine[0]["record"]["key"] == "task-c-0"
     assert mine[0]["record"]["value"] == "{}"
+
+
+@pytest.mark.parametrize("options", [(), ("--release", "2.8"), ("--fail", "-o", "json")])
+def test_an_unknown_connector_is_refused(poisoned: Path, options: tuple[str, ...]) -> None:
+    """A misspelled name must not look like a connector without hazards."""
+    result = call("inspect", poisoned, "--hazards", "--connector", "nosuch", *options)
+    assert refusal(result) == (
+        "there is no connector 'nosuch' at this point of the log (connectors: c, d): check the "
+        "name and --as-of"
+    )
 
 
 def test_a_log_without_hazards_gives_one_line(histories: Path) -> None:

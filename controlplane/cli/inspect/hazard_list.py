@@ -6,10 +6,11 @@ harmless to the next.
 
 from collections.abc import Mapping
 
+from controlplane.cli.inspect.connector_view import check_connector
 from controlplane.cli.inspect.overview import vector
 from controlplane.cli.opened_log import InputLog
 from controlplane.core.entry import Entry, Position
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.views.hazards import Danger
 from controlplane.terminal.hazard_hits import (
     HEADS,
@@ -30,10 +31,15 @@ async def show(
     """Print the hazards for one release or for all (None), worst first; return their number.
 
     With `connector`, hazards of other connectors are left out.
+
+    Raises:
+        InputRefused: the log has nothing about `connector`.
     """
     entries = await source.entries()
     reader = HazardReader(profile, source.topics, source.exactly_once)
     hits = reader.hits(entries, connector)
+    if connector is not None and all(hit.hazard.connector != connector for hit in hits):
+        check_connector(connector, [await source.state(profile or Profile.of(KIP))])
     by_position = {entry.position: entry for entry in entries}
     if output == "json":
         about = {
