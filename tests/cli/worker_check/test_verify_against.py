@@ -3,8 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import httpx
 import pytest
 
+from controlplane.cli.verify.worker_check.checked_worker import CheckedWorker, check_cluster
+from controlplane.client.http.request_errors import Declined
+from controlplane.core.releases.profiles import Profile
 from tests.cli.command_calls import CommandResult, call
 from tests.cli.running_service import running
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
@@ -149,18 +153,35 @@ async def test_a_worker_that_is_down_is_named(cluster: ClusterCalls) -> None:
     assert result.err.strip().endswith("check --against")
 
 
+async def test_an_imported_log_is_compared_with_workers_of_kafka(tmp_path: Path) -> None:
+    """The id of an embedded log is its own: no worker of Kafka can have it."""
+    imported = tmp_path / "imported.db"
+    await asyncio.to_thread(call, "import", empty(tmp_path), imported)
+    root = {"version": "2.2.0", "commit": "x", "kafka_cluster_id": "another"}
+    prepared = {"/": [PreparedAnswer(200, root)], **answers([])}
+    async with standing_in(prepared) as url:
+        result = await verify(str(imported), "--against", url)
+        live = CheckedWorker(
+            url, httpx.AsyncClient(), Profile.of("2.2.0"), "2.2.0", False, "another", ours=False
+        )
+    assert (result.code, result.out) == (0, f"{url} (2.2.0): 1 of 1 answer agrees with the log\n")
+    with pytest.raises(Declined, match="belongs to the Kafka cluster another, and kafka://b:1 to"):
+        check_cluster([live], "kafka://b:1", "mine")
+
+
 @pytest.mark.slow
 async def test_servers_that_are_no_worker_of_the_cluster_are_refused(cluster: ClusterCalls) -> None:
-    """Other servers are refused: a web server, another cluster's worker, an unknown release."""
+    """Other servers are refused: a web server, another log's service, an unknown release."""
     async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
         result = await verify(cluster.where, "--against", url)
     assert (result.code, result.out) == (3, "")
     assert f"{url} answers, but is no Kafka Connect" in result.err
-    other = {"version": "3.9.1", "kafka_cluster_id": "another"}
-    async with standing_in({"/": [PreparedAnswer(200, other)]}) as url:
-        result = await verify(cluster.where, "--against", url)
+    other = ClusterCalls(f"sqlite:///{cluster.folder}/other.db", cluster.folder)
+    await asyncio.to_thread(other.create)
+    async with running(other.where, "--quiet") as service:
+        result = await verify(cluster.where, "--against", service.url)
     assert (result.code, result.out) == (3, "")
-    assert f"{url} belongs to the Kafka cluster another, and sqlite:///" in result.err
+    assert f"{service.url} belongs to the Kafka cluster " in result.err
     fork = {"version": "7.9.0-ccs"}
     async with standing_in({"/": [PreparedAnswer(200, fork)]}) as url:
         result = await verify(cluster.where, "--against", url)

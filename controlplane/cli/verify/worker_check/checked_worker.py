@@ -17,6 +17,7 @@ from controlplane.client.http.connection import over_network
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.releases.profiles import KIP, Profile, UnknownRelease, check_support
 from controlplane.core.text.safe_text import safe, short
+from controlplane.logs.names import is_cluster
 from controlplane.scenario.story import RecordedAnswer
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import read_profile
@@ -54,6 +55,8 @@ class CheckedWorker(NamedTuple):
     version: str
     exactly_once: bool
     cluster_id: str | None
+    """Id of its Kafka cluster; of an embedded log if our service serves one. None: unknown."""
+    ours: bool
 
     async def ask(self, path: str) -> RecordedAnswer | Unanswered:
         """Answer to `GET path`; the body of an error page is None."""
@@ -150,7 +153,9 @@ async def _identified(client: httpx.AsyncClient, name: str, access: WorkerAccess
     exactly_once = bool(access.exactly_once & {"*", name})
     profile = _profile(api, access.release, exactly_once=exactly_once)
     version, cluster_id = api.server.version, api.server.cluster_id
-    return CheckedWorker(name, client, profile, short(version), exactly_once, cluster_id)
+    return CheckedWorker(
+        name, client, profile, short(version), exactly_once, cluster_id, api.server.ours
+    )
 
 
 async def _until_started(client: httpx.AsyncClient, timeout_s: float) -> None:
@@ -199,9 +204,12 @@ def _profile(api: Api, release: str | None, *, exactly_once: bool) -> Profile:
 def check_cluster(workers: Iterable[CheckedWorker], log: str, cluster_id: str | None) -> None:
     """Raise `Declined` if a worker reports another cluster id than the log has.
 
-    An embedded log has an id of its own; a dump has none.
+    An embedded log has an id of its own, which only our service knows. So Kafka's workers may be
+    compared with a log that was imported from their topics. A dump has no id.
     """
     for worker in workers:
+        if not is_cluster(log) and not worker.ours:
+            continue
         if None not in (worker.cluster_id, cluster_id) and worker.cluster_id != cluster_id:
             raise Declined(
                 f"{worker.name} belongs to the Kafka cluster {short(worker.cluster_id or '')}, and "
