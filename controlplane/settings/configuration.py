@@ -199,6 +199,7 @@ class Configuration:
             {name: value.text if value else "" for name, value in classes.items()},
             self._variables,
             {name: self._written_below(f"config.providers.{name}.param.") for name in names},
+            self._folder,
         )
 
     def _written_below(self, prefix: str) -> dict[str, str]:

@@ -66,18 +66,23 @@ class ResolvedText(NamedTuple):
 
 
 class Providers:
-    """Configured providers of a worker, by name; `parameters`: their `param.*` settings."""
+    """Configured providers of a worker, by name; `parameters`: their `param.*` settings.
+
+    `folder`: directory to which relative paths belong; None: the current one.
+    """
 
     def __init__(
         self,
         classes: Mapping[str, str],
         variables: Mapping[str, str],
         parameters: Mapping[str, Mapping[str, str]] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._classes = classes
         self._parameters = parameters or {}
         # Relative paths stay valid if a connector changes the working directory.
-        folder = Path.cwd() if classes else Path()
+        if folder is None:
+            folder = Path.cwd() if classes else Path()
         self._limits: list[PathLimit | NameLimit] = []
         self._providers: dict[str, Provider] = {
             name: _without_expiry(provider)

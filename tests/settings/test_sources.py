@@ -292,6 +292,21 @@ def test_references_to_providers_are_resolved(file: Path, written: str, value: s
     assert config.settings(WorkerSettings).group_id == value
 
 
+def test_a_removed_working_directory_hinders_only_relative_paths(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a removed directory, absolute paths are read; a relative one is refused in a sentence."""
+    (file.parent / "more").write_text("id=7\n")
+    file.write_text("\n".join([*PROVIDERS, f"group.id=${{file:{file.parent}/more:id}}"]), "utf-8")
+    (gone := file.parent / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert configuration(file=file).settings(WorkerSettings).group_id == "7"
+    file.write_text("\n".join([*PROVIDERS, "group.id=${file:more:id}"]), "utf-8")
+    with pytest.raises(SettingsError, match="the provider cannot give this value"):
+        configuration(file=file).settings(WorkerSettings)
+
+
 @pytest.mark.parametrize(
     ("written", "sentence"),
     [
