@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Send
 
 from controlplane.client.http.transport import AppTransport
 from tests.patience import PATIENCE_S
@@ -65,4 +66,24 @@ async def test_a_defect_is_raised() -> None:
     """An exception of the application reaches the caller, instead of an endless wait."""
     async with httpx.AsyncClient(transport=AppTransport(_fail, "ada")) as asking:
         with pytest.raises(RuntimeError, match="a defect"):
+            await asking.get("http://x/")
+
+
+@pytest.mark.parametrize(
+    ("defect", "error"),
+    [(RuntimeError("a defect"), RuntimeError), (None, httpx.RemoteProtocolError)],
+)
+async def test_a_defect_within_an_answer_is_raised(
+    defect: Exception | None, error: type[Exception]
+) -> None:
+    """An answer whose end is missing is an error, not a shorter answer."""
+
+    async def app(_: object, __: object, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        if defect is not None:
+            raise defect
+
+    async with httpx.AsyncClient(transport=AppTransport(app, "ada")) as asking:
+        with pytest.raises(error):
             await asking.get("http://x/")

@@ -86,7 +86,9 @@ class _AnswerStream(httpx.AsyncByteStream):
         while (message := await self._exchange.sent.get()) is not None:
             yield message.get("body", b"")
             if not message.get("more_body", False):
-                break
+                return
+        await self._task  # raises the application's error
+        raise httpx.RemoteProtocolError("the application ended within an answer")
 
     async def aclose(self) -> None:
         self._exchange.left.set()
