@@ -44,7 +44,12 @@ class LoadConnection:
 
     def goes_on(self) -> bool:
         """Read a part of a response; send the next request if it is complete. False at the end."""
-        self._got += self.socket.recv(_PIECE_BYTES)
+        piece = self.socket.recv(_PIECE_BYTES)
+        if not piece:
+            raise BadResponse(
+                f"the server has closed the connection after {self._got.decode('latin-1')!r}"
+            )
+        self._got += piece
         if not _is_whole(self._got):
             return True
         now = time.perf_counter()
@@ -64,10 +69,10 @@ class LoadConnection:
 def _is_whole(got: bytes) -> bool:
     """True if a response is complete; it must be successful."""
     head = got.find(_END_OF_HEAD)
-    if head < 0 and got:  # without any bytes the connection was closed: an error below
+    if head < 0:
         return False
     if got[9:10] != b"2":  # the first digit of the status, behind `HTTP/1.1 `
-        raise BadResponse(got.decode("latin-1") or "the server has closed the connection")
+        raise BadResponse(got.decode("latin-1"))
     length = _LENGTH.search(got, 0, head)
     body = len(got) - head - len(_END_OF_HEAD)
     if length is None and body:
