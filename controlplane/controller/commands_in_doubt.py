@@ -56,6 +56,8 @@ class CommandsInDoubt:
         self.by_queue: dict[str, dict[str, ReportedFailure | None]] = {}
         """Failures by queue and command id; None: the caller got no failure."""
         self._retrying: asyncio.Task[None] | None = None
+        self._unreadable: set[str] = set()
+        """Ids of commands with an unreadable record, which are reported already."""
 
     def add(self, request: CommandRequest, failure: ReportedFailure | None) -> None:
         """Remember a command that is not known to have ended, and start the retries."""
@@ -164,7 +166,11 @@ class CommandsInDoubt:
         return last_failure
 
     def _warn_unreadable(self, trace: CommandTrace) -> None:
+        """Report a command that cannot be ended, once; later attempts meet it again."""
         assert trace.accepted is not None
+        if trace.accepted.command_id in self._unreadable:
+            return
+        self._unreadable.add(trace.accepted.command_id)
         self._notices.warning(
             "command_record_unreadable",
             command_id=trace.accepted.command_id,

@@ -1,8 +1,9 @@
 """Retries of commands in doubt, when the command queue is full or the log fails again."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from controlplane.controller import CommandLimits
@@ -48,10 +49,14 @@ class Endings:
         self._plane = plane
         self.away = False
         self.failures: list[ReportedFailure | None] = []
+        self.commands: Mapping[str, CommandTrace] | None = None
+        """Commands of the log; None: those of the plane."""
 
     async def state(self) -> ClusterState:
         """Return the state of the plane."""
-        return self._plane.state
+        if self.commands is None:
+            return self._plane.state
+        return msgspec.structs.replace(self._plane.state, commands=self.commands)
 
     async def end(
         self, _: CommandRequest, __: CommandTrace, failure: ReportedFailure | None
@@ -62,12 +67,14 @@ class Endings:
             raise LogUnavailable("the log is away")
 
 
-def in_doubt(endings: Endings, locks: QueueLocks) -> CommandsInDoubt:
+def in_doubt(
+    endings: Endings, locks: QueueLocks, notices: RecordedNotices | None = None
+) -> CommandsInDoubt:
     """Return commands in doubt that `endings` ends."""
     return CommandsInDoubt(
         locks,
         AT_ONCE,
-        RecordedNotices(),
+        notices or RecordedNotices(),
         read_to_end=endings.state,
         end=endings.end,
         fenced=lambda _: None,
@@ -106,3 +113,21 @@ async def test_a_failed_claim_keeps_the_reported_failures() -> None:
         await commands.end_all()
         assert endings.failures == [FAILURE, FAILURE]
         assert not commands.by_queue
+
+
+async def test_an_unreadable_command_is_reported_once() -> None:
+    """Each attempt meets the record of a newer version; only the first one reports it."""
+    async with plane_on(MemoryLog(), LATER, **around(UnreachableKafka())) as plane:
+        await fails(plane)
+        trace = plane.state.commands["k"]
+        assert trace.accepted is not None
+        accepted = msgspec.structs.replace(trace.accepted, command={"type": "of-tomorrow"})
+        unreadable = msgspec.structs.replace(trace, accepted=accepted)
+        endings, notices = Endings(plane), RecordedNotices()
+        endings.commands = {"k": unreadable}
+        commands = in_doubt(endings, QueueLocks(1), notices)
+        for _ in range(3):
+            await commands.end_all()
+        assert notices.warnings == ["command_record_unreadable"]
+        assert notices.lines[0][1]["command_id"] == "k"
+        assert not endings.failures
