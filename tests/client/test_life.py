@@ -150,6 +150,30 @@ def test_a_key_without_a_value_is_shown(cluster: ClusterCalls) -> None:
     assert "  transforms:      ∅\n" in described
 
 
+def test_wide_cuts_neither_traces_nor_values(cluster: ClusterCalls) -> None:
+    """`describe` cuts the middle of a long trace and the end of a long value, unless `--wide`."""
+    lines = [f"line {number}" for number in range(100)]
+    long = "v" * 1000
+    status = {"state": "FAILED", "worker_id": "w", "generation": 1, "trace": "\n".join(lines)}
+    config = {"properties": {**SOURCE, "name": "orders", "long": long}}
+    documents = (
+        ("connect-configs", "connector-", config),
+        ("connect-status", "status-connector-", status),
+    )
+    records = [
+        {"topic": topic, "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
+        | {"key": f"{prefix}orders", "payload": json.dumps(document)}
+        for topic, prefix, document in documents
+    ]
+    dump = cluster.file("kcat.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    calls = ClusterCalls(str(dump), cluster.folder)
+    cut, wide = calls.output("describe", "orders"), calls.output("describe", "orders", "--wide")
+    assert "… 76 lines …" in cut
+    assert long not in cut
+    assert [line.strip() for line in wide.splitlines() if line.startswith("  line ")] == lines
+    assert f"{long}\n" in wide
+
+
 def test_waiting_for_a_state_times_out(cluster: ClusterCalls) -> None:
     """The command is done; exit code 5 means that no worker has reported the state."""
     cluster.create()

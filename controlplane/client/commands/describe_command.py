@@ -23,11 +23,12 @@ from controlplane.core.text import value_text
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count, short
 from controlplane.terminal.output import say
+from controlplane.terminal.table_text import is_wide
 from controlplane.terminal.tables import table
 
 TRACE_LINES = 24
 """Lines of a stack trace that are printed. A third is from its beginning, where Java names the
-failure; the others are from its end, where Python does. JSON has all of it."""
+failure; the others are from its end, where Python does. JSON and `--wide` have all of it."""
 
 
 @read_command(
@@ -121,8 +122,9 @@ async def _print_lag(api: Api, described: ConnectorSummary) -> None:
 
 
 def _value(key: str, value: Any) -> str:
-    """The value of a config key on one line, without secrets."""
-    return short(value_text.text(Aspect.CONFIG, key, value))
+    """The value of a config key on one line, without secrets; `--wide` shows long values."""
+    text = value_text.text(Aspect.CONFIG, key, value)
+    return text if is_wide() else short(text)
 
 
 def _print_tasks(described: ConnectorSummary) -> None:
@@ -149,7 +151,7 @@ def _print_trace(reported: Mapping[str, Any], title: str = "Trace") -> None:
 
 
 def _beginning_and_end(lines: list[str]) -> list[str]:
-    if len(lines) <= TRACE_LINES:
+    if is_wide() or len(lines) <= TRACE_LINES:
         return lines
     left_out = len(lines) - TRACE_LINES
     first = TRACE_LINES // 3
