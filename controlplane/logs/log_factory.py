@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import msgspec
 
@@ -83,6 +83,8 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
     how = how or OpenOptions()
     opened = await open_any_log(where, how)
     try:
+        if is_cluster(where):
+            await _check_topics(cast("KafkaReader", opened.log), how)
         existing = await opened.log.topics()
         missing = missing_topics(how.topics, existing, named=how.named, naming=how.naming)
         topic_problems = (*missing, *split_config(how.topics, existing))
@@ -93,7 +95,7 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
 
 
 async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
-    """Open a log as `open_log` does; an embedded log or a dump may lack Connect's topics."""
+    """Open a log as `open_log` does; it may lack Connect's topics."""
     if is_cluster(where):
         check_form(where, "kafka", how.form)
         reader = await _open_kafka(brokers_of(where), how)
@@ -207,18 +209,12 @@ async def _open_kafka(bootstrap: str, how: OpenOptions) -> "KafkaReader":
     from controlplane.logs.kafka.reads.reader import KafkaReader  # noqa: PLC0415
 
     configuration = how.configuration
-    reader = await KafkaReader.open(
+    return await KafkaReader.open(
         bootstrap or configuration.settings(WorkerSettings).bootstrap_servers or "",
         security=configuration.make(AccessSettings, kafka_security),
         isolation="read_committed" if how.exactly_once else "read_uncommitted",
         limits=configuration.settings(ReadLimits, READER),
     )
-    try:
-        await _check_topics(reader, how)
-    except BaseException:
-        await reader.close()
-        raise
-    return reader
 
 
 async def open_kafka_log(

@@ -129,6 +129,21 @@ async def test_a_missing_topic_is_refused_and_not_created(
     assert not log.exists()
 
 
+async def test_records_of_a_cluster_without_connect_are_shown(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    """`records` needs no topic but its own; it names the topics that there are."""
+    topic, where = await new_topic(1, cleanup__policy="delete"), f"kafka://{broker.bootstrap}"
+    async with writer(broker) as out:
+        await out.put(topic, 0, b"k", b"one")
+    missing = [word for name, option in OPTIONS.items() for word in (option, f"no-{name}")]
+    result = await run("records", where, topic, *missing, "-o", "json")
+    assert result.code == 0, result.err
+    assert [record["value"] for record in result.json["records"]] == ["one"]
+    sentence = refusal(await run("records", where, "no-such-topic"))
+    assert "has no topic 'no-such-topic'; name one that it has: " in sentence
+
+
 async def test_a_topic_that_is_not_compacted_is_refused(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
