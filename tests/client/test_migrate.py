@@ -280,6 +280,9 @@ def test_bad_input_changes_nothing(
     sentence = refusal(migrate("--from", "sqlite:///new.db", "--to", cluster.where))
     assert sentence == "--from: new.db does not exist: check the path"
     assert not (folder / "new.db").exists()
+    for words in (("--yes",), ("--dry-run",)):
+        sentence = refusal(migrate("--from", "kafka://127.0.0.1:1", "--to", other.where, *words))
+        assert sentence.startswith("kafka://127.0.0.1:1 belongs to a Kafka cluster: name an")
     down = migrate("--from", cluster.where, "--to", "http://127.0.0.1:1", "--yes")
     assert (down.code, "cannot be reached" in down.err) == (4, True)
     other.create()

@@ -37,7 +37,7 @@ class ClusterAccess(Enum):
     PLAN = "plan"
     """Read it, and plan a change."""
     PLAN_AS_WRITER = "plan as writer"
-    """Read it, and plan a change; a log that another process writes is refused, as by `WRITE`."""
+    """Read it, and plan a change; another process's or Kafka's log is refused, as by `WRITE`."""
     PLAN_CREATION = "plan creation"
     """Read it, and plan a change; a missing log is planned as an empty one."""
     WRITE = "write"

@@ -80,7 +80,8 @@ def _opened(
         check_file(path_of(where))
     if need in _WRITING and not is_cluster(where):
         _check_embedded(where)
-    if need is ClusterAccess.PLAN_AS_WRITER and not is_cluster(where):
+    if need is ClusterAccess.PLAN_AS_WRITER:
+        check_ours(where)
         _check_not_held(path_of(where))
     if need is ClusterAccess.PLAN_CREATION and not is_cluster(where):
         path = path_of(where)
