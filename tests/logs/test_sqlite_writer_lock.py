@@ -58,6 +58,19 @@ def test_another_process_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_links_to_a_log_share_its_lock(tmp_path: Path) -> None:
+    """A second writer is refused through a link, too; it would fence the control plane."""
+    path, folder = tmp_path / "state.db", tmp_path / "folder"
+    folder.mkdir()
+    (link := folder / "link.db").symlink_to("../state.db")
+    with writer_lock(path):
+        message = f"process {os.getpid()} is the control plane of {link}"
+        with pytest.raises(LogNotUsable, match=message), writer_lock(link):
+            pass
+    with writer_lock(link):
+        assert (tmp_path / "state.db-writer").exists()
+
+
 async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path) -> None:
     """A second writer, which would fence the program, is refused; reading is allowed.
 

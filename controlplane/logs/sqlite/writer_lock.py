@@ -88,7 +88,8 @@ def check_not_held(path: Path) -> None:
 
 
 def _companion(path: Path) -> Path:
-    return Path(f"{path.absolute()}{SUFFIX}")
+    """Return the companion of the log; links to the log are resolved, so that all share it."""
+    return Path(f"{os.path.realpath(path)}{SUFFIX}")
 
 
 def _holder(descriptor: int) -> str:
