@@ -10,6 +10,7 @@ import click
 import pytest
 
 from controlplane.client.http.api import Api
+from controlplane.client.http.request_errors import Unavailable
 from controlplane.client.migration.migration_plan import MigrationStep
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import CommandResult, call, refusal
@@ -368,6 +369,30 @@ def test_a_journal_that_cannot_be_written_is_refused(
         f"Error: {journal} cannot be written (No such file or directory): check the path"
     )
     assert (present(cluster), present(other)) == (before, None)
+
+
+@pytest.mark.parametrize("gap", ["after stop", "before start"])
+def test_a_journal_that_is_lost_cuts_the_migration_off(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path, gap: str
+) -> None:
+    """The error is that of a change that may have been made; the next run continues."""
+    cluster.create(initial_offsets=OFFSETS)
+    kept, away = folder / "kept", folder / "away"
+    kept.mkdir()
+
+    async def lose_journal(*_: Api) -> None:
+        kept.rename(away)
+
+    moving = CutOffMigration("orders", cluster.where, other.where, kept)
+    with pytest.raises(Unavailable) as failure:
+        asyncio.run(moving.run(concurrent_changes={gap: lose_journal}))
+    assert failure.value.message.endswith(
+        f"run the same command again to continue (journal: {moving.journal.path})"
+    )
+    away.rename(kept)
+    asyncio.run(moving.run())
+    assert present(other) == ("RUNNING", CONFIG, OFFSETS)
+    assert present(cluster) == ("STOPPED", CONFIG, OFFSETS)
 
 
 def test_a_journal_of_another_migration_is_refused(

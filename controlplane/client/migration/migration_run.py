@@ -26,6 +26,7 @@ from controlplane.client.migration.migration_plan import (
     Migration,
     MigrationStep,
 )
+from controlplane.terminal.command_errors import InputRefused
 
 STEADY_PAUSE_S = 0.6
 """Pause in seconds between two reads of offsets that must be equal. A worker's answer can lack an
@@ -45,6 +46,10 @@ class CopyDiffers(click.ClickException):
 
 class OffsetsMoved(click.ClickException):
     """The started copy has processed records, so the migration can no longer be undone."""
+
+
+class JournalNotWritten(Unavailable):
+    """The journal cannot be written within a migration, which is cut off as by a crash."""
 
 
 async def _nothing(_: str) -> None:
@@ -103,6 +108,8 @@ class MigrationRun:
             report(step)
             try:
                 await self._execute(step)
+            except JournalNotWritten:
+                raise  # an undo that no journal notes could not be continued after a crash
             except click.ClickException as failure:
                 await self._fail(step, failure)
         await self._at_gap(END)
@@ -111,8 +118,16 @@ class MigrationRun:
     # --- journal ------------------------------------------------------------------------------
 
     def _save(self, **fields: Any) -> None:
+        """Store changed fields of the migration.
+
+        Raises:
+            JournalNotWritten: the file keeps the earlier fields, from which the next run continues.
+        """
         self.migration = msgspec.structs.replace(self.migration, **fields)
-        self._journal.write(self.migration)
+        try:
+            self._journal.write(self.migration)
+        except InputRefused as failure:
+            raise JournalNotWritten(f"{failure.message}; {self._retry_advice}") from None
 
     async def _execute(self, step: MigrationStep) -> None:
         """Execute a step; the journal notes it before its effect, and again after it."""
