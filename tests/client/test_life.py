@@ -35,6 +35,7 @@ def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
         (("a1", "b"), ["a1", "b"]),
         (("-e", "a.*"), ["a1", "a2"]),
         (("--all",), ["a1", "a2", "b"]),
+        (("--all", "-e"), ["a1", "a2", "b"]),
         (("--state", "-"), ["a1", "a2", "b"]),
         (("a1", "a1"), ["a1"]),
     ],

@@ -7,16 +7,19 @@ import stat
 from pathlib import Path
 
 import click
+import httpx
 import pytest
 
 from controlplane.client.http.api import Api
 from controlplane.client.http.request_errors import Unavailable
-from controlplane.client.migration.migration_plan import MigrationStep
+from controlplane.client.migration.migration_journal import MigrationJournal
+from controlplane.client.migration.migration_plan import FORMAT, Migration, MigrationStep
+from controlplane.client.migration.migration_run import MigrationRun
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from tests.cli.command_calls import CommandResult, call, refusal
 from tests.cli.running_service import running
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
-from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker, error
 from tests.client.migration_cases import (
     CRASH_POINTS,
     UNDO_CRASH_POINTS,
@@ -433,3 +436,16 @@ async def test_releases_that_cannot_migrate_are_refused(
             result = await asyncio.to_thread(migrate, *words)
         assert (result.code, sentence in result.err) == (3, True), result
     del tmp_path
+
+
+async def test_a_refused_look_after_a_stop_undoes_the_stop(tmp_path: Path) -> None:
+    """A stop was accepted; the workers then refuse the status, so the original is resumed."""
+    source = FakeWorker(httpx.Response(202), error(403, "no"), httpx.Response(202))
+    target = FakeWorker(httpx.Response(500))
+    migration = Migration(FORMAT, "orders", "a", "b", deletes=False, state="RUNNING", config={})
+    journal = MigrationJournal(tmp_path / "orders.journal.json")
+    run = MigrationRun(migration, journal, await source.api(), await target.api(), timeout_s=60)
+    with pytest.raises(click.ClickException, match=r"everything is as before$"):
+        await run.run(lambda _: None)
+    verbs = [request.url.path.rpartition("/")[2] for request in source.requests]
+    assert (verbs[0], verbs[-1]) == ("stop", "resume")

@@ -4,6 +4,7 @@ import asyncio
 from base64 import b64encode
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
@@ -12,7 +13,7 @@ from controlplane.client.commands.plan_tables import print_plan, print_plans
 from controlplane.client.http.request_errors import WaitTimedOut
 from controlplane.core.entry import Entry
 from tests.cli.command_calls import embedded
-from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls, FakeWorker, error
 from tests.core.logs import config, connector
 
 ALTER = ("offsets", "alter", "orders")
@@ -270,3 +271,14 @@ async def test_ctrl_c_while_a_connector_is_stopped_is_noted(
             raise asyncio.CancelledError
     assert capsys.readouterr().err == STILL_STOPPED
     assert worker.requests[-1].url.path == "/connectors/orders/stop"
+
+
+async def test_a_failed_restoration_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    """If the target state cannot be restored, the note says that the connector stays stopped."""
+    targets = httpx.Response(200, json={"targets": {"orders": "RUNNING"}})
+    answers = (*RUNNING, targets, httpx.Response(202), error(500, "no"))
+    api = await FakeWorker(*answers, server="controlplane").api()
+    with pytest.raises(click.ClickException):
+        async with offset_commands.stopped(api, "orders", stop=True):
+            pass
+    assert capsys.readouterr().err == STILL_STOPPED

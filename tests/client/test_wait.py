@@ -12,6 +12,7 @@ from controlplane.client.connectors.wait import (
     IS_STOPPED,
     ConnectorFailed,
     WaitGoal,
+    goal_after_change,
     wait_for,
 )
 from controlplane.client.http.request_errors import WaitTimedOut
@@ -103,3 +104,22 @@ async def test_without_wait_no_state_is_read() -> None:
     worker = FakeWorker(httpx.Response(500))
     await wait_for(await worker.api(), "x", IS_RUNNING, None)
     assert not worker.requests
+
+
+@pytest.mark.parametrize(
+    ("looks", "goal"),
+    [
+        (reported("RUNNING", "RUNNING"), IS_RUNNING),
+        (reported("PAUSED", "PAUSED"), IS_PAUSED),
+        (reported("STOPPED"), IS_STOPPED),
+        (MISSING, IS_RUNNING),
+    ],
+)
+async def test_a_change_waits_for_the_present_target_state(
+    looks: list[httpx.Response], goal: WaitGoal
+) -> None:
+    """A restart or a patch of a paused connector waits until it is paused."""
+    assert await goal_after_change(await FakeWorker(*looks).api(), "x", 60) is goal
+    unasked = FakeWorker(httpx.Response(500))
+    assert await goal_after_change(await unasked.api(), "x", None) is IS_RUNNING
+    assert not unasked.requests

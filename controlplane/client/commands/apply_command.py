@@ -11,11 +11,11 @@ from controlplane.client.commands.batch import ConnectorResult, act_on_each, dry
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import create_command
 from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
-from controlplane.client.connectors.connector_summary import summary, target_state
 from controlplane.client.connectors.wait import (
     GOALS,
     IS_RUNNING,
     WaitGoal,
+    present_goal,
     wait_for,
     wait_options,
 )
@@ -90,10 +90,8 @@ async def apply(
 
 async def wait_goal(api: Api, declared: DeclaredConnector) -> WaitGoal:
     """Goal of `--wait`: the target state of a present connector, or the initial state."""
-    present = await summary(api, declared.name)
-    if present is None:
-        return GOALS.get(str(declared.initial_state).upper(), IS_RUNNING)
-    return GOALS[await target_state(api, present)]
+    initial = GOALS.get(str(declared.initial_state).upper(), IS_RUNNING)
+    return await present_goal(api, declared.name) or initial
 
 
 async def _applied(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:

@@ -21,6 +21,7 @@ from controlplane.client.connectors.wait import (
     IS_RUNNING,
     IS_STOPPED,
     WaitGoal,
+    goal_after_change,
     wait_for,
     wait_options,
 )
@@ -117,8 +118,9 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
         return ConnectorResult(name, "restarted", plan=answer.body)
 
     async def act(name: str) -> ConnectorResult:
+        goal = await goal_after_change(api, name, wait_s)
         answer = await api.send("POST", connector(name, "restart"), query=_TASKS[tasks])
-        await wait_for(api, name, IS_RUNNING, wait_s)
+        await wait_for(api, name, goal, wait_s)
         return ConnectorResult(name, "restarted", _restarting(answer.body))
 
     names = await selection.of(api)
@@ -163,8 +165,10 @@ async def restart_task(
         return await change(api, "POST", path, result, dry_run=dry_run)
 
     async def act(task: str) -> ConnectorResult:
+        name = split[task][0]
+        goal = await goal_after_change(api, name, wait_s)
         result = await plan(task, dry_run=False)
-        await wait_for(api, split[task][0], IS_RUNNING, wait_s)
+        await wait_for(api, name, goal, wait_s)
         return result
 
     await change_each(api, list(split), ConnectorChange(plan, act), output, dry_run=dry_run)

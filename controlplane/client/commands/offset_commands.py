@@ -301,10 +301,10 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
         if not api.server.ours:  # our service accepts new offsets as soon as the stop is written
             await wait_for(api, name, IS_STOPPED, STOP_S)
         yield
+        await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
     except (click.ClickException, asyncio.CancelledError):
         note(f"{name} is still stopped: `controlplane resume {quote(name)}` starts it again")
         raise
-    await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
 
 
 # --- editing ------------------------------------------------------------------------------------

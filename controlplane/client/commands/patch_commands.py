@@ -17,7 +17,7 @@ from controlplane.client.commands.batch import (
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import change_command
 from controlplane.client.connectors.selection import Selection, explicit_selection
-from controlplane.client.connectors.wait import IS_RUNNING, wait_for, wait_options
+from controlplane.client.connectors.wait import goal_after_change, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.core.moments import quoted
@@ -65,9 +65,10 @@ async def patch_connector(  # noqa: PLR0913, PLR0917 - click gives one argument 
     patch = _patch(put, remove)
 
     async def act(name: str) -> ConnectorResult:
+        goal = await goal_after_change(api, name, wait_s)
         result = await _patched(api, name, patch, dry_run=False)
         if result.outcome != UNCHANGED:
-            await wait_for(api, name, IS_RUNNING, wait_s)
+            await wait_for(api, name, goal, wait_s)
         return result
 
     requested = ConnectorChange(partial(_patched, api, patch=patch, dry_run=True), act)

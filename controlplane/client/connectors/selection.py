@@ -29,7 +29,7 @@ class Selection:
     ) -> None:
         self.names = names
         self.states = {state.upper() for state in states}
-        self._patterns = [_compiled(name) for name in names] if pattern else None
+        self._patterns = [_compiled(name) for name in names] if pattern and names else None
 
     @property
     def needs_lookup(self) -> bool:

@@ -14,6 +14,7 @@ from controlplane.client.connectors.connector_summary import (
     STOPPED,
     ConnectorSummary,
     summary,
+    target_state,
 )
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import WaitTimedOut
@@ -103,6 +104,21 @@ _OPTIONS = (
         help="Longest time in seconds for --wait. [default: 60]",
     ),
 )
+
+
+async def present_goal(api: Api, name: str) -> WaitGoal | None:
+    """Goal of a connector: its target state; None if there is no such connector."""
+    present = await summary(api, name)
+    return None if present is None else GOALS[await target_state(api, present)]
+
+
+async def goal_after_change(api: Api, name: str, within_s: float | None) -> WaitGoal:
+    """Goal of a change that keeps the target state; ask for it before the change.
+
+    `within_s` None: nobody will wait, so nothing is asked.
+    """
+    goal = None if within_s is None else await present_goal(api, name)
+    return goal or IS_RUNNING
 
 
 async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) -> None:

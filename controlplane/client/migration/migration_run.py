@@ -76,6 +76,8 @@ class MigrationRun:
         self._target = target
         self._timeout_s = timeout_s
         self._at_gap = at_gap
+        self._may_have_effect = False
+        """True if a request of the present step was accepted, or if an earlier run began it."""
         self._actions: dict[MigrationStep, StepAction] = {
             MigrationStep.STOP: self._stop,
             MigrationStep.READ: self._read,
@@ -131,7 +133,8 @@ class MigrationRun:
 
     async def _execute(self, step: MigrationStep) -> None:
         """Execute a step; the journal notes it before its effect, and again after it."""
-        if step not in self.migration.begun:
+        self._may_have_effect = step in self.migration.begun
+        if not self._may_have_effect:
             self._save(begun=(*self.migration.begun, step))
         await self._at_gap(GAPS[step].before)
         fields = await self._actions[step]()
@@ -148,7 +151,7 @@ class MigrationRun:
             raise _with_words(
                 failure, f"the migration is complete except for this: {self._retry_advice}"
             ) from None
-        if isinstance(failure, Declined) and step is not MigrationStep.VERIFY:
+        if isinstance(failure, Declined) and not self._may_have_effect:
             # The cluster has refused: this step had no effect, so it needs no undoing.
             self._save(
                 begun=tuple(earlier for earlier in self.migration.begun if earlier is not step)
@@ -162,8 +165,13 @@ class MigrationRun:
 
     # --- steps --------------------------------------------------------------------------------
 
+    async def _change(self, api: Api, method: str, path: str, body: Any = None) -> None:
+        """Send a request that changes a cluster; note that it was accepted."""
+        await api.send(method, path, body)
+        self._may_have_effect = True
+
     async def _stop(self) -> Mapping[str, Any]:
-        await self._source.send("PUT", connector(self.migration.name, "stop"))
+        await self._change(self._source, "PUT", connector(self.migration.name, "stop"))
         await self._wait_until_stopped(self._source)
         return {}
 
@@ -211,7 +219,7 @@ class MigrationRun:
         if await self._takes_initial_offsets(body):
             self._save(previous=[])
             body["initial_offsets"] = self.migration.offsets
-        await self._target.send("POST", "/connectors", body)
+        await self._change(self._target, "POST", "/connectors", body)
         await self._wait_until_stopped(self._target)
         return {}
 
@@ -245,7 +253,7 @@ class MigrationRun:
         altered = alteration(now, target_offsets)
         if altered:
             path = connector(self.migration.name, "offsets")
-            await self._target.send("PATCH", path, {"offsets": altered})
+            await self._change(self._target, "PATCH", path, {"offsets": altered})
 
     async def _verify(self) -> Mapping[str, Any]:
         """Compare the copy with the original, which must not have changed meanwhile.
@@ -276,7 +284,7 @@ class MigrationRun:
         If it is RUNNING in a cluster of Kafka's workers, wait until connector and tasks run.
         """
         verb = TARGET_VERBS[self.migration.state]
-        await api.send("PUT", connector(self.migration.name, verb))
+        await self._change(api, "PUT", connector(self.migration.name, verb))
         if self.migration.state == RUNNING and not api.server.ours:
             await wait_for(api, self.migration.name, IS_RUNNING, self._timeout_s)
 
