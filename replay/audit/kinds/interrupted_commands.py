@@ -33,7 +33,7 @@ class InterruptedCommands:
             command: CommandAccepted = decoded.record
             verb = command.command.get("command", "a command")
             connector = command.command.get("connector")
-            name = connector if isinstance(connector, str) else ""
+            name = connector if isinstance(connector, str) else None
             sentence = (
                 f"{verb}{f' of {name}' if name else ''}, requested by {command.principal} at "
                 f"{at(command.at_ms)} (command {command.command_id}), started and never finished"

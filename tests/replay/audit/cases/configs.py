@@ -213,6 +213,14 @@ def command_died() -> PlantedLog:
     return log.wait(HOUR).config("other")
 
 
+@holds("command-unfinished", WARNING, None, "commands@0")
+def command_without_a_connector_died() -> PlantedLog:
+    """Our control plane crashes while it sets a logger level, which concerns no connector."""
+    log = PlantedLog().config("a")
+    log.accepted("17", command="set-logger-level", namespace="org.lab", level="DEBUG")
+    return log.wait(HOUR).config("other")
+
+
 @resembles("command-unfinished")
 def command_ended() -> PlantedLog:
     """Two commands overlap, and both end."""
