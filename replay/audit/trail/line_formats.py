@@ -1,8 +1,8 @@
 """Formats of audit streams: JSON lines, CloudEvents, access logs, log lines of `serve`.
 
 Producers use different field names, so each fact is searched under its usual names. Requests that
-wrote nothing (reads, and refusals with a response code) are skipped. A line that names no principal
-is unreadable, except in an access log.
+wrote nothing (reads and refusals) are skipped. A refusal has a response code, or an outcome of
+`_REFUSALS`. A line that names no principal is unreadable, except in an access log.
 """
 
 import re
@@ -43,6 +43,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _REFUSED = ("3", "4")
 """First digits of response codes of requests that changed nothing."""
 
+_REFUSALS = ("refused", "rejected", "denied", "forbidden", "unauthorized")
+"""Outcomes in words, in lower case, of requests that changed nothing. A failed request may have
+written records before it failed."""
+
 _VERBS: Mapping[tuple[str, str], TrailVerb] = {
     ("POST", ""): TrailVerb.CREATE,
     ("PUT", "config"): TrailVerb.CONFIG,
@@ -72,8 +76,8 @@ _COMMANDS: Mapping[str, TrailVerb] = {
 }
 """Verb by command of the control plane; any other command matches every verb."""
 
-_WRITTEN = ("done", "unfinished")
-"""Outcomes of commands that may have written records."""
+_WRITTEN = ("done", "unfinished", "unknown")
+"""Outcomes of commands that may have written records; `unknown` is one of attached clusters."""
 
 
 class UnreadableLine(ValueError):
@@ -238,7 +242,8 @@ def _access_time_ms(text: str) -> int:
 
 def _change_in(method: str, path: str, outcome: Any) -> tuple[str | None, TrailVerb | None] | None:
     """Connector and verb, if known; None if nothing was changed."""
-    if outcome is not None and str(outcome).startswith(_REFUSED):
+    result = str(outcome or "").lower()
+    if result.startswith(_REFUSED) or result in _REFUSALS:
         return None
     match = _IN_PATH.search(path) or _IN_NAME.search(path)
     if match is None and method and not (method == "POST" and _ALL_CONNECTORS.search(path)):

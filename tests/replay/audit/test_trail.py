@@ -75,6 +75,17 @@ READ = {
         '10.1.2.3 - - [21/Nov/2026:10:00:00 +0000] "POST /connectors HTTP/1.1" 201 17 "-" "curl"',
         TrailRequest(AT_MS, "an unknown user at 10.1.2.3", None, TrailVerb.CREATE),
     ),
+    "a log line of a command of unknown outcome": (
+        event(
+            timestamp=AT,
+            event="command",
+            principal="ada",
+            command="pause",
+            connector="a",
+            outcome="unknown",
+        ),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.PAUSE),
+    ),
     "an error after the record was written": (
         COMMON.format("POST /connectors/a/restart HTTP/1.1", 500),
         TrailRequest(AT_MS, "ada", "a", TrailVerb.RESTART),
@@ -98,6 +109,8 @@ NO_CHANGE = (
     COMMON.format("POST /admin/loggers HTTP/1.1", 200),
     event(time=AT, user="ada", method="GET", path="/connectors"),
     event(time=AT, user="ada", method="DELETE", path="/connectors/a", status=404),
+    event(at_ms=AT_MS, principal="ada", command="stop", connector="a", outcome="refused"),
+    event(time=AT, user="ada", method="PUT", path="/connectors/a/stop", outcome="Denied"),
 )
 
 
