@@ -2,7 +2,8 @@
 
 A source without new data makes no progress either. A pause therefore counts only if it is long, and
 many times the longest earlier pause in the same life. A life begins when a config or target state
-is written, when a task fails, or where records are missing.
+is written, when a task fails, or where records are missing. A pause begins with the last offset. If
+no task was RUNNING since, it begins when a task is RUNNING again.
 """
 
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ class _OffsetPace(msgspec.Struct):
     """Progress of a source so far."""
 
     last: DecodedRecord
+    since_ms: int
+    """Begin of the present pause: the last offset, or a task that was started after it."""
     moves: int = 1
     longest_ms: int = 0
 
@@ -50,7 +53,7 @@ class SourceStalls:
             case TargetState(name, _):
                 self._paces.pop(name, None)
             case TaskStatus(name, task, status):
-                self._status(name, task, None if status is None else status.state)
+                self._status(name, task, None if status is None else status.state, decoded.time_ms)
             case SourcePartition(name, _):
                 if decoded.entry.timestamp >= 0 and _moved(decoded):
                     yield from self._move(name, decoded)
@@ -59,10 +62,10 @@ class SourceStalls:
         """Report sources that are stalled at the end of the log."""
         for name, pace in self._paces.items():
             if self._running.get(name) and self._out_of_proportion(pace, self._about.clock.now_ms):
-                still = lasting(self._about.clock.now_ms - pace.last.time_ms)
+                still = lasting(self._about.clock.now_ms - pace.since_ms)
                 sentence = (
                     f"{name} is RUNNING but has made no progress for {still}, since "
-                    f"{at(pace.last.time_ms)}. {self._usual(pace)}"
+                    f"{at(pace.since_ms)}. {self._usual(pace)}"
                 )
                 advice = (
                     "Check whether its source has new data. If so, search the worker's log for a "
@@ -71,9 +74,11 @@ class SourceStalls:
                 words = FindingText(sentence, advice)
                 yield self._finding(Severity.WARNING, name, [pace.last], words)
 
-    def _status(self, name: str, task: int, state: State | None) -> None:
-        running = self._running.setdefault(name, set())
+    def _status(self, name: str, task: int, state: State | None, time_ms: int) -> None:
+        running, pace = self._running.setdefault(name, set()), self._paces.get(name)
         if state is State.RUNNING:
+            if not running and pace is not None:
+                pace.since_ms = max(pace.since_ms, time_ms)
             running.add(task)
         else:
             running.discard(task)
@@ -85,27 +90,28 @@ class SourceStalls:
             return
         pace = self._paces.get(name)
         if pace is None or self._about.may_be_older(decoded.position):
-            self._paces[name] = _OffsetPace(decoded.without_states)
+            self._paces[name] = _OffsetPace(decoded.without_states, decoded.time_ms)
             return
-        paused_ms = decoded.time_ms - pace.last.time_ms
-        if self._out_of_proportion(pace, decoded.time_ms):
+        paused_ms = decoded.time_ms - pace.since_ms
+        if self._running.get(name) and self._out_of_proportion(pace, decoded.time_ms):
             sentence = (
                 f"{name} made no progress for {lasting(paused_ms)} until {at(decoded.time_ms)}, "
                 f"although it was RUNNING. {self._usual(pace)}"
             )
             yield self._finding(Severity.INFO, name, [pace.last, decoded], FindingText(sentence))
-        pace.last = decoded.without_states
+        pace.last, pace.since_ms = decoded.without_states, decoded.time_ms
         pace.moves += 1
         pace.longest_ms = max(pace.longest_ms, paused_ms)
 
     def _out_of_proportion(self, pace: _OffsetPace, now_ms: int) -> bool:
-        limits, paused_ms = self._about.thresholds, now_ms - pace.last.time_ms
+        limits, paused_ms = self._about.thresholds, now_ms - pace.since_ms
         usual = pace.moves >= limits.stall_records
         long = paused_ms >= max(limits.stall_ms, limits.stall_gaps * pace.longest_ms)
         return usual and long
 
     def _usual(self, pace: _OffsetPace) -> str:
-        return f"Before that its offsets moved {pace.moves} times, at least every {_span(pace)}"
+        usual = f"moved {pace.moves} times, at least every {_span(pace)} while it ran"
+        return f"Before that its offsets {usual}"
 
     def _finding(
         self, severity: Severity, name: str, records: list[DecodedRecord], words: FindingText

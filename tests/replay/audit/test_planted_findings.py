@@ -46,6 +46,14 @@ def test_a_broken_resume_differs_from_a_broken_stop() -> None:
         assert words in stop_finding.sentence
 
 
+def test_a_stall_does_not_count_time_without_workers() -> None:
+    """The sentence about a stall after an outage counts the two hours since the restart."""
+    case = offsets.stalled_after_an_outage
+    (stall,) = (finding for finding in audit(case.clusters()) if finding.kind == case.kind)
+    assert "is RUNNING but has made no progress for 2 hours" in stall.sentence
+    assert stall.sentence.endswith("moved 6 times, at least every 61 seconds while it ran")
+
+
 def test_every_kind_is_planted_and_resembled() -> None:
     """Each kind of finding has a log with the finding, and a similar log without it."""
     kinds = {case.kind for case in CASES.values()}

@@ -118,6 +118,12 @@ def paused_then_continued() -> PlantedLog:
     return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).offset("a", {"position": 6})
 
 
+@holds("source-stalled", WARNING, "a", "offsets@5")
+def stalled_after_an_outage() -> PlantedLog:
+    """No worker runs for a day; then the task is RUNNING for two hours without an offset."""
+    return shut_down(PlantedLog().running("a").moving("a", MINUTE)).wait(2 * HOUR).config("other")
+
+
 @resembles("source-stalled")
 def slow() -> PlantedLog:
     """Offsets are written once a day; only half a day has passed since the last one."""
@@ -150,6 +156,31 @@ def no_worker_runs() -> PlantedLog:
     """The whole cluster was shut down: the only task is UNASSIGNED."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
     return log.wait(DAY).config("other")
+
+
+@resembles("source-stalled")
+def continued_after_an_outage() -> PlantedLog:
+    """No worker runs for a day; then the task runs again, and its offset moves."""
+    log = shut_down(PlantedLog().running("a").moving("a", MINUTE))
+    return log.offset("a", {"position": 6})
+
+
+@resembles("source-stalled")
+def started_just_now() -> PlantedLog:
+    """No worker runs for a day; the task was started again seconds ago."""
+    return shut_down(PlantedLog().running("a").moving("a", MINUTE)).config("other")
+
+
+@resembles("source-stalled")
+def moved_while_no_task_was_running() -> PlantedLog:
+    """Another program writes an offset of a source whose only task is UNASSIGNED for a day."""
+    log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
+    return log.wait(DAY).offset("a", {"position": 6})
+
+
+def shut_down(log: PlantedLog) -> PlantedLog:
+    """Append a day without workers."""
+    return log.status("task-a-0", "UNASSIGNED").wait(DAY).status("task-a-0", "RUNNING")
 
 
 @resembles("source-stalled")
