@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controlplane.core.codec.status import decode_status
 from controlplane.core.java import json_codec
-from controlplane.core.records import ActiveTopic, Invalid
+from controlplane.core.records import ActiveTopic, Invalid, TaskStatus
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, append_command
 from replay.compat.situation import DetectedSituation
@@ -14,21 +14,34 @@ from replay.findings import Severity
 def unreadable_status(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """7: the older release cannot read STOPPED or RESTARTING; it shows an earlier state or none."""
     for name in evidence.connectors:
-        unread = [
-            record for record in evidence.last_statuses(name).values() if _unread(evidence, record)
-        ]
-        if not unread:
-            continue
-        states = sorted({record.record.status.state.value for record in unread})
-        shown = evidence.older.status.connectors.get(name)
-        instead = shown.state.value if shown is not None else "no status at all (404)"
-        yield DetectedSituation(
-            connector=name,
-            evidence=tuple(record.position for record in unread),
-            severity=Severity.INFO,
-            sentence=f"is reported {' and '.join(states)}, which {evidence.roll.older.release} "
-            f"cannot read: it shows {instead} until one of its own workers reports",
-        )
+        alike: dict[tuple[bool, str, str], list[EvidenceRecord]] = {}
+        for task, record in evidence.last_statuses(name).items():
+            if _unread(evidence, record):
+                state, shown = record.record.status.state.value, _shown_state(evidence, name, task)
+                alike.setdefault((task is None, state, shown), []).append(record)
+        for (_, state, shown), unread in alike.items():
+            yield DetectedSituation(
+                connector=name,
+                evidence=tuple(record.position for record in unread),
+                severity=Severity.INFO,
+                sentence=f"{_reported(unread)} {state}, which {evidence.roll.older.release} "
+                f"cannot read: it shows {shown} until one of its own workers reports",
+            )
+
+
+def _shown_state(evidence: LogEvidence, name: str, task: int | None) -> str:
+    """State of a connector (None) or a task as the older release shows it."""
+    status = evidence.older.status
+    shown = status.connectors.get(name) if task is None else status.tasks.get(name, {}).get(task)
+    return shown.state.value if shown is not None else "no status at all (404)"
+
+
+def _reported(unread: list[EvidenceRecord]) -> str:
+    """Beginning of the sentence about the statuses of a connector, or of some of its tasks."""
+    tasks = [str(record.record.task) for record in unread if isinstance(record.record, TaskStatus)]
+    if not tasks:
+        return "is reported"
+    return f"has {'task' if len(tasks) == 1 else 'tasks'} {', '.join(tasks)} reported"
 
 
 def _unread(evidence: LogEvidence, evidence_record: EvidenceRecord) -> bool:

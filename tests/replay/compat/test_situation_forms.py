@@ -115,6 +115,26 @@ def test_a_removed_status_is_ignored(number: int) -> None:
     assert not observed_situations(pair, log, number)
 
 
+def test_an_unreadable_status_of_a_task_names_the_task() -> None:
+    """Situation 7: each sentence has the state of the connector or tasks in the older release."""
+    pair = PAIRS[7]._replace(start="3.4", goal="2.8")
+    log = running(tasks=4).status("task-a-0", "FAILED").status("task-a-1", "FAILED")
+    for instance in ("connector-a", "task-a-0", "task-a-1", "task-a-2"):
+        log.status(instance, "RESTARTING")
+    observations = observed_situations(pair, log.status("task-a-3", "RUNNING"), 7)
+    expected = (
+        ("is reported", "RUNNING"),
+        ("has tasks 0, 1 reported", "FAILED"),
+        ("has task 2 reported", "no status at all (404)"),
+    )
+    assert [observation.sighting.sentence for observation in observations] == [
+        f"{reported} RESTARTING, which 2.8.2 cannot read: it shows {shown} until one of its own "
+        "workers reports"
+        for reported, shown in expected
+    ]
+    assert [len(observation.sighting.evidence) for observation in observations] == [1, 2, 1]
+
+
 def test_active_topics_are_left_behind() -> None:
     """Situation 11 concerns deleted connectors, and living ones that may be deleted later."""
     pair = PAIRS[11]
