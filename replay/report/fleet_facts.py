@@ -118,6 +118,7 @@ class _ReportPass:
             limits=task.limits,
             release=task.profile.release,
             head=log.head,
+            has_trail=bool(task.requests.get(log.cluster)),
             time=self._time,
             parts=parts,
             missing=missing,

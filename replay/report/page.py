@@ -7,7 +7,6 @@ from controlplane.page.html import Html, el
 from replay.audit.shared_topics import in_common
 from replay.report.fleet_facts import finding_facts
 from replay.report.page_facts import ClusterFacts, FindingFacts
-from replay.report.page_limits import PageLimits
 from replay.report.record_index import RecordIndex
 from replay.report.sections.connectors import connectors
 from replay.report.sections.evidence import records
@@ -63,7 +62,7 @@ def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None)
         else:
             yield _cluster(cluster_facts, index, is_open=len(fleet) <= OPEN)
     yield "</main>"
-    yield _footer(fleet[0].limits)
+    yield _footer(fleet)
     yield "</body></html>\n"
 
 
@@ -103,11 +102,13 @@ def _cluster(cluster_facts: ClusterFacts, index: RecordIndex, *, is_open: bool) 
     )
 
 
-def _footer(limits: PageLimits) -> Html:
+def _footer(fleet: Sequence[ClusterFacts]) -> Html:
+    has_trail, limits = any(facts.has_trail for facts in fleet), fleet[0].limits
     made = (
         "Made by ",
         el("code", "replay report"),
-        " from the records alone. It contains no secrets.",
+        " from the records and audit streams." if has_trail else " from the records alone.",
+        " It contains no secrets.",
     )
     bounds = (
         f"For each cluster it lists up to {limits.listed:,} connectors and draws up to "

@@ -147,6 +147,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Release that reads the log."""
     head: str | None
     """Hash of the last manifest; None for a log."""
+    has_trail: bool
+    """True if requests of audit streams were searched for authors."""
     time: TimeRange | None
     """None if no record has a time."""
     parts: tuple[PartitionFacts, ...]

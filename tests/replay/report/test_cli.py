@@ -92,4 +92,10 @@ def test_a_page_names_the_user(tmp_path: Path) -> None:
     (tmp_path / "trail").write_text(event)
     words = ("report", LIFE, "--to", tmp_path / "page.html", "--towards", "4.3")
     call(*words, "--trail", tmp_path / "trail")
-    assert " by bob (audit stream)" in (tmp_path / "page.html").read_text()
+    with_trail = (tmp_path / "page.html").read_text()
+    assert " by bob (audit stream)" in with_trail
+    assert "from the records and audit streams." in read([with_trail]).text
+    call(*words)
+    without = (tmp_path / "page.html").read_text()
+    assert "bob" not in without
+    assert "from the records alone." in read([without]).text
