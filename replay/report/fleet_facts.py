@@ -273,15 +273,14 @@ class _ReportPass:
             for connector in bad
             if connector.connector is None or connector.connector in listed
         ]
+        listed_steps = step.plan[: self._task.limits.findings]
         return ReleaseFacts(
             step.goal,
             VERDICTS[step.verdict],
             tuple(map(judged, shown)),
             len(bad) - len(shown),
-            tuple(
-                (step_line.when, step_line.command, step_line.why)
-                for step_line in step.plan[: self._task.limits.findings]
-            ),
+            tuple((line.when, line.command, line.why) for line in listed_steps),
+            len(step.plan) - len(listed_steps),
         )
 
     # --- evidence ---------------------------------------------------------------------------

@@ -101,6 +101,8 @@ class ReleaseFacts(msgspec.Struct, frozen=True):
     """Number of connectors that are not listed."""
     commands: tuple[tuple[str, str, str], ...]
     """Preparation: time, command and reason of each step."""
+    more_commands: int
+    """Number of steps that are not listed."""
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Limits of a page: it opens on a phone, however large the fleet is.
 
-Omitted items are counted, and the page names the command that lists them. Exceptions: the count of
-undrawn connectors names no command, and omitted steps of a plan are not counted.
+Omitted items are counted, and the page names the command that lists them. One exception: the count
+of undrawn connectors names no command.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ LISTED, LISTED_LEAST = 2_000, 20
 """Connectors with a row of their own."""
 
 FINDINGS, FINDINGS_LEAST = 1_000, 12
-"""Listed findings."""
+"""Listed findings, gaps, and steps of a plan."""
 
 EVIDENCE, EVIDENCE_LEAST = 10_000, 100
 """Records shown as evidence; others are named by position."""

@@ -148,7 +148,7 @@ def _effects_key(change: ReleaseFacts) -> tuple[object, ...]:
         )
         for judgement in change.judged
     )
-    return change.verdict, change.more, change.commands, *judged
+    return change.verdict, change.more, change.commands, change.more_commands, *judged
 
 
 def _changes(
@@ -173,7 +173,7 @@ def _changes(
         el("summary", "to ", goals, verdict(change.verdict, words=True)),
         el("ul", items, class_="judged"),
         omitted_note(change.more, "connector", command),
-        _commands(change),
+        _commands(change, command),
     )
 
 
@@ -191,11 +191,12 @@ def _reason(reason: VerdictReason, index: RecordIndex) -> Html:
     return el("li", badge(reason.severity), " ", reason.text, " ", index.chips(reason.places))
 
 
-def _commands(change: ReleaseFacts) -> HtmlContent:
+def _commands(change: ReleaseFacts, command: str) -> HtmlContent:
     if not change.commands:
         return None
     steps = [
-        el("li", el("code", command), el("span", f"{when}: {why}"))
-        for when, command, why in change.commands
+        el("li", el("code", step), el("span", f"{when}: {why}"))
+        for when, step, why in change.commands
     ]
-    return el("h5", "What to do"), el("ol", steps, class_="commands")
+    left_out = omitted_note(change.more_commands, "step", command)
+    return el("h5", "What to do"), el("ol", steps, class_="commands"), left_out

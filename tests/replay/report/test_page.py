@@ -318,6 +318,19 @@ def test_omitted_rows_are_counted() -> None:
     assert PageLimits.shared_by(1).drawn > PageLimits.shared_by(50).drawn
 
 
+def test_omitted_steps_are_counted() -> None:
+    """Steps of a plan beyond the limit are counted, and the page names the command."""
+    log = PlantedLog()
+    for name in ("a", "b", "c", "d"):
+        log.running(name).target(name, PAUSED).config(name, rows="2")
+    limits = PageLimits(drawn=4, listed=4, findings=3, evidence=100)
+    shown = read(page([cluster_facts(of(log), limits=limits, release="3.4")]))
+    changes = shown.by_id("c0-releases")
+    assert len(list(next(changes.all("ol", "commands")).all("li"))) == 3
+    assert "… and 1 more step: replay compat --from 3.4.1 --to 3.9.2 lists all." in changes.text
+    assert list(unlinked_figures(shown)) == []
+
+
 def test_every_count_has_evidence() -> None:
     """A count links to its evidence; omitted parts name the command that prints them."""
     log = (
