@@ -39,7 +39,7 @@ KINDS = {
     "connector-first-seen": "A connector's first archived config; it may be older.",
     "connector-deleted": "A connector was deleted.",
     "config-changed": "A connector's config changed: differing settings and author.",
-    "target-changed": "The target state of a connector changed: STARTED, PAUSED, STOPPED.",
+    "target-changed": "The target state (STARTED, PAUSED, STOPPED) changed or was removed.",
     "offsets-regressed": "A number in a source offset fell, and no other field advanced.",
     "offsets-reset": "Source offsets were removed.",
     "source-stalled": "A running source has stopped making progress.",

@@ -28,13 +28,17 @@ _REQUESTED_BY = {
 }
 
 
+_QUIET = {Target.PAUSED: "Pause", Target.STOPPED: "Stop"}
+"""Request for each target state in which a connector does not run."""
+
 _OLDER = "; it may be older, because earlier offsets are not archived"
 
 
 class ConfigChanges:
     """Audit with a finding per record that changes a config or a target state.
 
-    Removals of target states and states of absent connectors are not reported.
+    The removal of a target state is reported if the connector exists and was PAUSED or STOPPED.
+    Target states of absent connectors are not reported.
     """
 
     concerns = (ConnectorConfig, TargetState)
@@ -53,6 +57,10 @@ class ConfigChanges:
                 before_that = decoded.before.targets.get(name)
                 if name in decoded.before.connectors and before_that is not target:
                     yield self._target(decoded, before_that, target)
+            case TargetState(name, None):
+                was = decoded.before.targets.get(name)
+                if name in decoded.before.connectors and was in _QUIET:
+                    yield self._removal(decoded, was)
 
     def end(self) -> Iterator[Finding]:
         """Yield nothing: every change was reported when its record was seen."""
@@ -90,6 +98,21 @@ class ConfigChanges:
         was = (before or Target.STARTED).value
         happened = f"was changed from {was} to {target.value}"
         return self._change_finding(decoded, "target-changed", happened, "", *_REQUESTED_BY[target])
+
+    def _removal(self, decoded: DecodedRecord, was: Target) -> Finding:
+        """Finding for a removed target state: a worker does not act on such a record."""
+        name, by, time = decoded.connector, author(self._about, decoded), decoded.entry.timestamp
+        sentence = (
+            f"the target state {was.value} of {name} was removed{by} at {at(time)}: a running "
+            f"worker keeps the connector {was.value}, and a starting worker runs it"
+        )
+        request = _QUIET[was]
+        advice = (
+            f"{request} the connector again (PUT /connectors/…/{request.lower()}), or resume it if "
+            "it should run."
+        )
+        words, severity = FindingText(sentence, advice), Severity.WARNING
+        return self._about.finding("target-changed", severity, name, [decoded.position], words)
 
     def _change_finding(
         self, decoded: DecodedRecord, kind: str, happened: str, details: str, *verbs: TrailVerb

@@ -81,7 +81,7 @@ class PlantedLog:
         self.put(TOPICS.config, f"connector-{name}", None)
         return self.put(TOPICS.config, f"target-state-{name}", None)
 
-    def target(self, name: str, value: dict[str, str]) -> "PlantedLog":
+    def target(self, name: str, value: dict[str, str] | None) -> "PlantedLog":
         return self.put(TOPICS.config, f"target-state-{name}", value)
 
     def task_configs(self, name: str, number: int) -> "PlantedLog":

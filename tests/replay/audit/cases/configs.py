@@ -72,6 +72,24 @@ def paused() -> PlantedLog:
     return PlantedLog().config("a").target("a", PAUSED)
 
 
+@holds("target-changed", WARNING, "a", "config@2")
+def pause_removed() -> PlantedLog:
+    """Another program removes the target state of a connector that was created PAUSED."""
+    return PlantedLog().target("a", PAUSED).config("a").target("a", None)
+
+
+@resembles("target-changed")
+def target_state_of_a_started_connector_removed() -> PlantedLog:
+    """The target state STARTED is removed, which changes nothing."""
+    return PlantedLog().target("a", STARTED).config("a").target("a", None)
+
+
+@resembles("target-changed")
+def paused_until_its_deletion() -> PlantedLog:
+    """The deletion of a connector that was created PAUSED removes its target state."""
+    return PlantedLog().target("a", PAUSED).config("a").deleted("a")
+
+
 @resembles("target-changed")
 def started_twice() -> PlantedLog:
     """STARTED is written for a started connector; a deletion then removes the target state."""
