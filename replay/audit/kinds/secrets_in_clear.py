@@ -1,9 +1,11 @@
 """Secrets in clear text in the log, by the rule that hides them (`core.text.redaction`).
 
 A reference to a config provider (`${file:/x:key}`) is no secret, even within a longer text. The
-rest of that text is judged without the name of its key. The names of some keys only mention secrets
-(`_NAMES_NONE`). A finding names places, never values. The command topic is as confidential as the
-config topic by design. Secrets written by its commands are found in the config topic.
+rest of that text is judged without the name of its key. A false alarm is worse than a miss: text
+beside a reference, such as `user:${file:/x:key}`, is often no secret. The names of some keys only
+mention secrets (`_NAMES_NONE`). A finding names places, never values. The command topic is as
+confidential as the config topic by design. Secrets written by its commands are found in the config
+topic.
 """
 
 import re
@@ -19,13 +21,19 @@ from controlplane.core.records import (
     TaskConfig,
     TaskStatus,
 )
-from controlplane.core.text.redaction import redacted_text, redacted_value
+from controlplane.core.text.redaction import LOOKED_AT, redacted_value, text_without
 from replay.audit.context import AuditContext
 from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, FindingText, Severity
 
-_REFERENCE = re.compile(r"""(["']?)\$\{[^{}]*:[^{}]*\}\1""")
-"""A reference in place of a secret, with its quotes."""
+_REFERENCE = re.compile(r"\$\{[^{}]*:[^{}]*\}")
+"""A reference in place of a secret."""
+
+_PLACEHOLDER = "\1"
+"""Stands for a reference. It is no letter, quote or delimiter, and has no meaning in escapes."""
+
+_SCHEME = re.compile(r"\b(?:Bearer|Basic|Digest|ApiKey|Token)\s", re.IGNORECASE)
+"""Scheme of an `Authorization` header; it is part of the value, but no secret."""
 
 _NAMES_NONE = (".url", ".uri", ".class", ".location", ".ms", ".enabled")
 """Endings of keys that only mention secrets, such as `sasl.oauthbearer.token.endpoint.url`.
@@ -87,9 +95,21 @@ def _in_clear(key: str, value: Any) -> bool:
         return False
     judged_by = "" if key.lower().endswith(_NAMES_NONE) else key
     if isinstance(value, str):
-        bare = _REFERENCE.sub("", value)
+        bare = _REFERENCE.sub(_PLACEHOLDER, value)
         if bare != value:
-            return redacted_text(bare) != bare
+            return _has_clear_part(bare)
     hidden: list[Any] = []
     redacted_value(judged_by, value, lambda secret, _: hidden.append(secret))
     return bool(hidden)
+
+
+def _has_clear_part(bare: str) -> bool:
+    """True if a secret in a text has letters or digits beside the placeholders of references."""
+    secrets: list[str] = []
+
+    def noted(secret: str) -> str:
+        secrets.append(secret)
+        return secret
+
+    text_without(bare[:LOOKED_AT], noted)
+    return any(re.search(r"\w", _SCHEME.sub("", secret)) for secret in secrets)

@@ -329,6 +329,24 @@ def references() -> PlantedLog:
 
 
 @resembles("secret-in-clear")
+def references_before_other_text() -> PlantedLog:
+    """References are followed by other settings, or preceded by a scheme of authorization."""
+    reference = "${file:/etc/kafka:password}"
+    return PlantedLog().config(
+        "a",
+        sasl_jaas_config=f"lab.Login required password='{reference}' username='ada';",
+        headers=f"Authorization: Bearer {reference}",
+        basic_auth_user_info=f"ada:{reference}",
+    )
+
+
+@holds("secret-in-clear", WARNING, "a", "config@0")
+def password_beside_a_reference() -> PlantedLog:
+    """Only the user's name in a URL is a reference, and the password is not."""
+    return PlantedLog().config("a", connection="jdbc:mysql://${file:/etc/db:user}:horse@db/shop")
+
+
+@resembles("secret-in-clear")
 def names_without_secrets() -> PlantedLog:
     """Settings whose names suggest a secret: a URL, a number, and an empty password."""
     return PlantedLog().config(
