@@ -208,6 +208,17 @@ def test_findings_show_their_reasons_and_remedies() -> None:
     assert "appends its task configs and their commit again" in reasons.text
 
 
+def test_an_informational_hazard_is_no_danger() -> None:
+    """An offset that is written again under another key is information, beside a warning."""
+    log = PlantedLog().running("a").target("a", PAUSED).config("a", rows="2")
+    log.put(TOPICS.offsets, '["a", {"file": "f"}]', {"position": 1})
+    (changes,) = pictured(log, release="3.4").by_id("c0-releases").all("ul", "judged")
+    (judged,) = changes.content
+    reasons = [reason.text for reason in judged.all("li")]
+    assert [reason.split()[0] for reason in reasons] == ["warning", "info"]
+    assert "cannot be reached by its key" in reasons[1]
+
+
 def test_the_page_of_a_fleet_has_a_row_per_cluster() -> None:
     """The page has a row per cluster, findings between clusters, and unreadable clusters."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
