@@ -159,28 +159,44 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
             profile for profile in evidence.roll.starting if not profile.commit_needs_config
         ]
         worker = f"worker of {affected[0].release}" if affected else "worker"
-        exists = name in evidence.newer.config.connectors
-        beginning = _comes_back(affected[0], exists=exists) if affected else "No starting"
+        beginning = _comes_back(evidence, commit, affected[0]) if affected else "No starting"
         yield DetectedSituation(
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if affected else Severity.INFO,
-            sentence=f"was deleted{' and created again' if exists else ''}, and the log still has "
-            f"{count(commit.record.tasks, 'task')} of the deleted connector. {beginning} {worker} "
-            "gives them to a connector of this name",
+            sentence=f"{_leftovers(evidence, commit)}. {beginning} {worker} gives them to a "
+            "connector of this name",
             steps=(_emptied(evidence, commit),) if affected else (),
         )
 
 
-def _comes_back(release: Profile, *, exists: bool) -> str:
+def _leftovers(evidence: LogEvidence, commit: EvidenceRecord) -> str:
+    """Fate of the connector, and the tasks that are left of it."""
+    name, tasks = commit.record.connector, count(commit.record.tasks, "task")
+    if evidence.last_of(ConnectorConfig, name) is None:
+        return f"has no config, and the log still has {tasks} of it"
+    again = " and created again" if _exists(evidence, name) else ""
+    return f"was deleted{again}, and the log still has {tasks} of the deleted connector"
+
+
+def _exists(evidence: LogEvidence, name: str) -> bool:
+    return name in evidence.newer.config.connectors
+
+
+def _comes_back(evidence: LogEvidence, commit: EvidenceRecord, release: Profile) -> str:
     """Time at which a task set returns: the beginning of a sentence, up to the word `worker`.
 
-    Some releases drop the task set at the config's tombstone. The config of a new connector
-    replaces that tombstone once the log is compacted.
+    Some releases drop the task set at a later tombstone of the config. The config of a new
+    connector replaces that tombstone once the log is compacted.
     """
-    if not release.removal_drops_tasks:
+    name = commit.record.connector
+    is_dropped = any(
+        record.rank > commit.rank and record.record.properties is None
+        for record in evidence.all_of(ConnectorConfig, name)
+    )
+    if not release.removal_drops_tasks or not is_dropped:
         return "A starting"
-    if exists:
+    if _exists(evidence, name):
         return "Once the log is compacted, a starting"
     return "Once compaction has removed the config's tombstone, a starting"
 

@@ -263,6 +263,7 @@ def test_a_deleted_connector_leaves_tasks() -> None:
     (observation,) = observed_situations(pair, log, 13)
     assert observation.sighting.severity is WARNING
     assert observation.sighting.sentence.startswith("was deleted, and the log still has 2 tasks")
+    assert "Once compaction has removed the config's tombstone" in observation.sighting.sentence
     (observation,) = observed_situations(pair, pair.planted, 13)
     assert observation.sighting.sentence.startswith(
         "was deleted and created again, and the log still has 2 tasks"
@@ -271,6 +272,12 @@ def test_a_deleted_connector_leaves_tasks() -> None:
     assert observation.sighting.severity is INFO
     (observation,) = observed_situations(pair, Planted().tasks("a", 1), 13)
     assert observation.sighting.connector == "a"
+    assert observation.sighting.sentence == (
+        "has no config, and the log still has 1 task of it. A starting worker of 3.4.1 gives them "
+        "to a connector of this name"
+    )
+    (observation,) = observed_situations(pair, running().gone("a").tasks("a", 1), 13)
+    assert "A starting worker of 3.4.1 gives them" in observation.sighting.sentence
     assert not observed_situations(pair, running().tasks("a", 0).gone("a"), 13)
 
 
