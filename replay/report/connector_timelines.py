@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from controlplane.core.codec.offsets import frozen
 from controlplane.core.entry import Position
 from controlplane.core.records import (
     ConnectorConfig,
@@ -146,11 +147,9 @@ class ConnectorActivity:
         """Process a record about the connector."""
         match decoded.record:
             case ConnectorConfig(name, properties):
-                exists = name in decoded.before.connectors
-                if properties is not None:
-                    self._happened(decoded, "changed" if exists else self._begun(decoded))
-                elif exists:
-                    self._happened(decoded, "deleted")
+                before = decoded.before.connectors.get(name)
+                if frozen(before) != frozen(properties):
+                    self._happened(decoded, self._change(decoded, before, properties))
                 self._want(decoded)
             case TargetState():
                 self._want(decoded)
@@ -174,8 +173,11 @@ class ConnectorActivity:
         tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
         return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
 
-    def _begun(self, decoded: DecodedRecord) -> str:
-        return "seen" if self._may_be_older(decoded.position) else "created"
+    def _change(self, decoded: DecodedRecord, before: object, after: object) -> str:
+        """Kind of a change of the config; None is the config of an absent connector."""
+        if before is None:
+            return "seen" if self._may_be_older(decoded.position) else "created"
+        return "deleted" if after is None else "changed"
 
     def _happened(self, decoded: DecodedRecord, kind: str) -> None:
         place = self._count(decoded, kind)

@@ -79,6 +79,14 @@ def test_a_row_links_to_the_connectors_records() -> None:
     assert '{"position": 5}' in last.text
 
 
+def test_an_unchanged_config_is_no_change() -> None:
+    """A config that is written again unchanged is neither counted nor marked as a change."""
+    log = PlantedLog().running("a").config("a", rows="2").config("a", rows="2").wait(MINUTE)
+    (connector,) = cluster_facts(of(log), goals=()).connectors
+    assert connector.numbers["changed"] == 1
+    assert connector.places["changed"] == "config@3"
+
+
 def test_a_number_without_its_evidence_is_noticed() -> None:
     """The check `unlinked_figures` finds a number without a link."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
