@@ -106,10 +106,14 @@ class PartialCommits:
         tasks = len(self._config.task_ids(name))
         if self._target(name) is not Target.STOPPED or not tasks:
             return
-        sentence = (
-            f"{name} is STOPPED, but still has {count(tasks, 'task')}: a stop was interrupted, or "
-            "another program than a worker wrote STOPPED"
-        )
+        sentence = f"{name} is STOPPED, but still has {count(tasks, 'task')}: "
+        if life.target and life.commit and life.commit.entry.offset > life.target.entry.offset:
+            sentence += (
+                "they were committed after the stop, by a leader of a release without STOPPED or "
+                "by another program"
+            )
+        else:
+            sentence += "another program than a worker wrote STOPPED, and kept the task set"
         advice = f"{_STOP_ANEW} Until then its offsets cannot be changed safely."
         records = [life.target, life.commit]
         yield self._finding("stop-half-done", name, records, FindingText(sentence, advice))

@@ -34,11 +34,13 @@ def test_each_planted_finding_is_reported_once(case: AuditCase) -> None:
     assert finding.advice or finding.severity.value == "info"
 
 
-def test_a_broken_resume_differs_from_a_broken_stop() -> None:
-    """The sentence of the finding tells an interrupted resume from an interrupted stop."""
+def test_half_done_stops_have_their_own_reasons() -> None:
+    """The sentence of the finding gives the reason that the order of the records proves."""
     for case, words in (
         (configs.stop_died_after_the_tasks, "a stop was interrupted before STOPPED"),
         (configs.resume_without_tasks, "was resumed and is RUNNING"),
+        (configs.stop_without_task_set, "another program than a worker wrote STOPPED"),
+        (configs.tasks_after_a_stop, "were committed after the stop, by a leader of a release"),
     ):
         (stop_finding,) = (
             finding for finding in audit(case.clusters()) if finding.kind == "stop-half-done"

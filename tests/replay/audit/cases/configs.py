@@ -159,6 +159,13 @@ def resumed_whole() -> PlantedLog:
     return log.status("connector-a", "RUNNING").tasks("a", 1).wait(HOUR).config("other")
 
 
+@holds("stop-half-done", WARNING, "a", "config@4", "config@6")
+def tasks_after_a_stop() -> PlantedLog:
+    """A leader of a release without STOPPED commits tasks of a connector that was stopped."""
+    log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).tasks("a", 1)
+    return log.wait(HOUR).config("other")
+
+
 @holds("stop-half-done", WARNING, "a", "config@3", "config@2")
 def stop_without_task_set() -> PlantedLog:
     """Another program writes STOPPED and does not empty the task set."""
