@@ -1,7 +1,7 @@
 """Unreadable records: written by other programs, damaged, or of a newer release.
 
-Records are counted by topic, and some are listed. `controlplane inspect --hazards` shows their
-effect on a worker of each release.
+Records are counted by topic, and some are listed. `replay lint --hazards` shows the effect of those
+that throw on a worker of each release.
 """
 
 from collections import Counter
@@ -22,8 +22,8 @@ REASONS_KEPT = 8
 _OTHERS = "other reasons"
 
 _ADVICE = (
-    "`controlplane inspect --hazards` shows the effect of each of them. Write a valid record under "
-    "its key, and let the topic be compacted."
+    "`replay lint --hazards` shows the records at which a worker throws, and the effect of each. "
+    "Write a valid record under its key, and let the topic be compacted."
 )
 
 

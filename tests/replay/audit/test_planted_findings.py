@@ -56,6 +56,12 @@ def test_a_stall_does_not_count_time_without_workers() -> None:
     assert stall.sentence.endswith("moved 6 times, at least every 61 seconds while it ran")
 
 
+def test_unreadable_records_have_a_command_for_archives() -> None:
+    """The advice names a command that reads logs and archives."""
+    (finding,) = (each for each in audit(configs.rest_of_batch_lost.clusters()) if each.advice)
+    assert finding.advice.startswith("`replay lint --hazards` shows the records at which")
+
+
 def test_every_kind_is_planted_and_resembled() -> None:
     """Each kind of finding has a log with the finding, and a similar log without it."""
     kinds = {case.kind for case in CASES.values()}
