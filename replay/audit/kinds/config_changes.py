@@ -32,6 +32,7 @@ _QUIET = {Target.PAUSED: "Pause", Target.STOPPED: "Stop"}
 """Request for each target state in which a connector does not run."""
 
 _OLDER = "; it may be older, because earlier offsets are not archived"
+_EARLIER = "; earlier changes may be missing, because not all offsets are archived"
 
 
 class ConfigChanges:
@@ -89,15 +90,20 @@ class ConfigChanges:
             return self._change_finding(
                 decoded, "connector-created", "was created", details, *verbs
             )
-        details = f": {_differences(before, after)}"
+        details = f": {_differences(before, after)}{self._earlier(decoded)}"
         return self._change_finding(
             decoded, "config-changed", "was reconfigured", details, TrailVerb.CONFIG
         )
 
     def _target(self, decoded: DecodedRecord, before: Target | None, target: Target) -> Finding:
         was = (before or Target.STARTED).value
-        happened = f"was changed from {was} to {target.value}"
-        return self._change_finding(decoded, "target-changed", happened, "", *_REQUESTED_BY[target])
+        happened, earlier = f"was changed from {was} to {target.value}", self._earlier(decoded)
+        verbs = _REQUESTED_BY[target]
+        return self._change_finding(decoded, "target-changed", happened, earlier, *verbs)
+
+    def _earlier(self, decoded: DecodedRecord) -> str:
+        """Remark on earlier changes that may be missing in an archive."""
+        return _EARLIER if self._about.may_be_older(decoded.position) else ""
 
     def _removal(self, decoded: DecodedRecord, was: Target) -> Finding:
         """Finding for a removed target state: a worker does not act on such a record."""

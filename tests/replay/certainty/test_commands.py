@@ -144,6 +144,17 @@ def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
     assert [doubt["after"] for doubt in document["doubts"][NAME]] == [0]
 
 
+def test_an_audit_says_that_changes_may_be_missing(compacted: Path) -> None:
+    """A change behind a hole may be the sum of several; one before it has no remark."""
+    document = call("audit", compacted, "-o", "json", "--kind", "config-changed").json
+    (change,) = (finding["sentence"] for finding in document["findings"])
+    assert change.endswith("; earlier changes may be missing, because not all offsets are archived")
+    whole = archived(compacted.parent / "whole", config(*FIRST, *LATER))
+    changes = call("audit", whole, "-o", "json", "--kind", "config-changed").json["findings"]
+    assert len(changes) == 2
+    assert not any("may be missing" in finding["sentence"] for finding in changes)
+
+
 def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
     """Connector e is new: the previous look ended without it, and its own look lacks no record."""
     archived(compacted_later.parent, config(*FIRST, *LATER, connector("e")))
