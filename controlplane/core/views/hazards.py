@@ -7,8 +7,8 @@ far, what it loses on the way, and what depends on chance.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
-from itertools import chain
+from functools import cache, partial
+from itertools import chain, groupby
 
 import msgspec
 
@@ -24,7 +24,7 @@ from controlplane.core.moments import position_text
 from controlplane.core.order import in_order
 from controlplane.core.records import ConnectorStatus, Invalid, TaskStatus
 from controlplane.core.releases.profile_groups import of_each
-from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.core.releases.profiles import KIP, PROFILES, RELEASES, Profile, first_alike
 from controlplane.core.state import Aspect, Topics
 
 
@@ -226,8 +226,20 @@ def _offsets_disagree(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 
 def _member_releases(releases: list[str], *, exactly_once: bool) -> str:
-    span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
-    return f"{span} with exactly-once support" if exactly_once else span
+    """Ranges of all releases with the behaviours of these profiles: `0.9.0.0 to 2.2.1, 2.3.0`."""
+    ordered = (*RELEASES, KIP)
+    spans = []
+    for is_named, run in groupby(ordered, lambda name: _behaviours_of(name) in releases):
+        if is_named:
+            first, *others = run
+            spans.append(f"{first} to {others[-1]}" if others else first)
+    return ", ".join(spans) + (" with exactly-once support" if exactly_once else "")
+
+
+@cache
+def _behaviours_of(release: str) -> str:
+    """Release under whose name `PROFILES` has the behaviours of a release."""
+    return first_alike(Profile.of(release)).release
 
 
 def _disagreement(tail: Sequence[Entry], own_end: int, other_end: int, members: str) -> Hazard:

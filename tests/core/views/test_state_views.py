@@ -79,6 +79,19 @@ def test_different_config_offsets_are_reported(
 
 
 @pytest.mark.slow
+def test_a_disagreement_names_all_and_only_the_releases_that_disagree() -> None:
+    """Some releases read an empty last value as a tombstone, and others cannot read it."""
+    log = config(connector("a"), ("connector-b", ""))
+    for release, end, other_end, members in (
+        ("3.9", 2, 1, "0.9.0.0 to 0.11.0.3, 2.2.2, 2.3.1 to 2.6.0"),
+        ("2.2.2", 1, 2, "1.0.0 to 2.2.1, 2.3.0, 2.6.1 to kip"),
+    ):
+        (hazard,) = hazards(log, Profile.of(release))
+        assert hazard.danger is Danger.OFFSETS_DISAGREE
+        text = f"config offset {end} on this worker, {other_end} on members of {members}:"
+        assert hazard.reason.startswith(text)
+
+
 def test_hazards_of_all_releases_cost_few_decodings() -> None:
     """Releases that read JSON alike share the work on an undecodable record."""
     unclosed = "[" * 300
