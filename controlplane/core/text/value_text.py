@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from controlplane.core.codec.offsets import frozen
 from controlplane.core.state import Aspect
 from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import ELLIPSIS
@@ -90,14 +91,16 @@ def text(aspect: Aspect, item: Any, value: Any) -> str:
 
 
 def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
-    """Change of a fact: `PAUSED → STOPPED`; of two task configs only the keys that differ."""
+    """Change of a fact: `PAUSED → STOPPED`; of two task configs only the keys that differ.
+
+    Two values may look alike, because a secret or a part is not shown. A remark then says so.
+    """
     if aspect is Aspect.TASK_CONFIG and isinstance(before, Mapping) and isinstance(after, Mapping):
         return _member_changes(before, after)
     if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays_on_worker(before, after):
         return f"{before['state']} → {text(aspect, item, after)}"
     words = text(aspect, item, before), text(aspect, item, after)
-    hidden = aspect is Aspect.CONFIG and words[0] == words[1]
-    return " → ".join(words) + (" (another value)" if hidden else "")
+    return " → ".join(words) + (" (another value)" if words[0] == words[1] else "")
 
 
 def _stays_on_worker(before: Any, after: Any) -> bool:
@@ -108,7 +111,12 @@ def _stays_on_worker(before: Any, after: Any) -> bool:
 
 
 def _member_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    absent = object()
+    names = [
+        name
+        for name in {**before, **after}
+        if frozen(before.get(name, absent)) != frozen(after.get(name, absent))
+    ]
     return ", ".join(
         f"{name}: {change(Aspect.CONFIG, name, before.get(name), after.get(name))}"
         for name in names

@@ -64,6 +64,19 @@ def test_texts_hide_secrets() -> None:
     assert last.words == "jdbc:x://u:[hidden]@h → jdbc:x://u:[hidden]@h (another value)"
 
 
+def test_values_that_look_alike_are_told_apart() -> None:
+    """A hidden secret of an offset, and a value of another type, are changes in words, too."""
+    key = '["c",{"p":1}]'
+    log = offsets((key, '{"token":"one"}'), (key, '{"token":"two"}'))
+    *_, last = history(log, "c", KIP).events
+    assert last.words == '{"token": "[hidden]"} → {"token": "[hidden]"} (another value)'
+    versions = [("task-c-0", f'{{"properties":{{"n":{value}}}}}') for value in ("1", "true")]
+    commit = "commit-c", '{"tasks":1}'
+    log = config(connector("c"), versions[0], commit, versions[1], commit)
+    *_, last = history(log, "c", KIP).events
+    assert (last.what, last.words) == ("task config 0", "n: 1 → true")
+
+
 def test_the_history_uses_topics_and_isolation_of_the_worker() -> None:
     """The history uses the worker's topics and isolation."""
     entry = Entry("mine", 0, 0, 0, b"connector-c", b'{"properties":{}}', aborted=True)
