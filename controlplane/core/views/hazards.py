@@ -42,7 +42,8 @@ class Danger(Enum):
     PARTITION_ORDER = "depends on the order between partitions"
     """Two workers that read the same log may permanently have different states."""
     OFFSET_UNREACHABLE = "cannot be reached by its key"
-    """Reads show null. A reset writes its tombstone under another key, so the offset stays."""
+    """Reads show null, or the value of another key. A reset writes its tombstone under that other
+    key, so the offset stays."""
 
 
 class Hazard(msgspec.Struct, frozen=True):
@@ -312,7 +313,10 @@ def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 
 def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Offset keys in several partitions, written with another partitioner than Kafka's."""
+    """Offset keys in several partitions with different values.
+
+    Causes are another partitioner than Kafka's, or partitions that were added.
+    """
     last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
     for entry in log.offsets():
         last[entry.topic, entry.key][entry.partition] = entry
