@@ -106,7 +106,7 @@ OTHER_EDGES = (
                 at("status.topics", "c", "t", "topic"),
             ),
             Probe(
-                "key `status-topic-t:connecto😀b`: the separator is eleven UTF-16 units long",
+                "key `status-topic-t:connecto😀b`: colon and ten UTF-16 units, then `b`",
                 status(("status-topic-t:connecto😀b", ONE_TOPIC)),
                 at("status.topics", "b", "t", "topic"),
             ),
