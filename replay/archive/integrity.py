@@ -1,12 +1,14 @@
 """Integrity checks: files compared with the hashes in the manifests."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 
 import pyarrow as pa
 
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import StoredFile, read_chain
+from replay.archive.stores.concurrent_requests import concurrently
 from replay.archive.stores.object_store import reading
 from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveBusy, ArchiveCorrupt
@@ -22,6 +24,20 @@ def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
     """
     for stored in files:
         flaw = flaw_of(store, stored)
+        if flaw:
+            raise differing(stored, flaw)
+
+
+def check_sizes(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
+    """Compare the sizes of the files with the manifests. No file is read.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or has another size.
+        ArchiveBusy: a merge has removed a file since the archive was opened.
+    """
+    stored_files = list(files)
+    flaws = concurrently(partial(_size_flaw, store), stored_files, store.requests_at_once)
+    for stored, flaw in zip(stored_files, flaws, strict=True):
         if flaw:
             raise differing(stored, flaw)
 
@@ -124,9 +140,9 @@ def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
     Raises:
         ArchiveBusy: a merge has removed the file since the archive was opened.
     """
-    size = store.size(stored.file)
-    if size is not None and size != stored.bytes:
-        return f"has {size} bytes and not {stored.bytes}"
+    flaw = _size_flaw(store, stored)
+    if flaw:
+        return flaw
     digest = sha256()
     try:
         with reading(stored.file), store.open(stored.file) as file:
@@ -136,6 +152,19 @@ def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
         check_current(store, stored)
         return "is missing"
     return "" if digest.hexdigest() == stored.sha256 else "was altered: it has another hash"
+
+
+def _size_flaw(store: ArchiveStore, stored: StoredFile) -> str:
+    """Problem with a file's size, as the end of a sentence; empty if there is none.
+
+    Raises:
+        ArchiveBusy: a merge has removed the file since the archive was opened.
+    """
+    size = store.size(stored.file)
+    if size is None:
+        check_current(store, stored)
+        return "is missing"
+    return "" if size == stored.bytes else f"has {size} bytes and not {stored.bytes}"
 
 
 def read_whole(store: ArchiveStore, stored: StoredFile) -> bytes:

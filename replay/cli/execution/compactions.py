@@ -8,7 +8,7 @@ import msgspec
 from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.integrity import checked
+from replay.archive.integrity import check_sizes, checked
 from replay.archive.manifest import ExpiredRecords
 from replay.archive.merges.merge import Merger, MergeResult
 from replay.archive.merges.retention import rehearsed
@@ -90,9 +90,13 @@ def compact(
 ) -> CompactionResult:
     """Merge, with a removal by age; also remove replaced files, and leftovers.
 
+    Sizes of all files are compared first. The merge compares hashes of the files that it reads.
+
     Raises:
         ReplayError: the cluster is damaged, busy or not writable. A failed merge has no effect.
     """
+    # Before the first removal: a replaced file may still help to repair a damaged one.
+    check_sizes(store, open_cluster(store, name).chain.files)
     earlier = remove_replaced(store, name, options.grace_s)
     left = remove_leftovers(store, name)
     retention = None if options.retain_s is None else older_than(options.retain_s * 1_000)
@@ -111,6 +115,7 @@ def expected(store: ArchiveStore, name: str, options: CompactionOptions) -> Expe
         ReplayError: the cluster is damaged.
     """
     cluster = checked(open_cluster(store, name))
+    check_sizes(store, cluster.chain.files)
     records = sum(part.records for part in cluster.parts.values())
     old_files = len(leftovers(store, name))
     if options.retain_s is None:

@@ -66,6 +66,33 @@ def test_a_damaged_original_is_named_and_nothing_is_removed(
     assert content(small) == before
 
 
+@pytest.mark.parametrize("kind", ["segment-*.parquet", "replaced-*.tar.zst"])
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--retain", "1h")])
+def test_a_truncated_file_is_named_although_no_merge_reads_it(
+    small: Path, kind: str, options: tuple[str, ...]
+) -> None:
+    """Sizes of all files are compared, also if there is nothing to merge."""
+    merged(small)
+    path = next(small.rglob(kind))
+    path.write_bytes(path.read_bytes()[:-1])
+    before = content(small)
+    sentence = refusal(call("compact-archive", small, *options))
+    assert (
+        f"{path.name} has {path.stat().st_size} bytes and not {path.stat().st_size + 1}" in sentence
+    )
+    assert content(small) == before
+
+
+def test_a_missing_file_is_named_although_no_merge_reads_it(small: Path) -> None:
+    """A segment that stays as it is must exist. Replaced files stay, although none is kept."""
+    assert call("compact-archive", small, "--grace", "3600").code == 0
+    document = msgspec.json.decode((small / BASE).read_bytes())
+    (small / document["segments"][0]["stored"]["file"]).unlink()
+    before = content(small)
+    assert "is missing: restore it" in refusal(call("compact-archive", small))
+    assert content(small) == before
+
+
 def test_the_other_clusters_are_merged(small: Path) -> None:
     """`compact-archive` merges the other clusters, names the damaged one, and exits with code 2."""
     (small / f"cluster={NAME}").rename(small / "cluster=broken")
