@@ -18,7 +18,7 @@ __all__ = ["open"]
 def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each option has its name
     archive: str,
     *,
-    clusters: "Iterable[str]" = (),
+    clusters: "str | Iterable[str]" = (),
     spark: "SparkSession | None" = None,
     exactly_once: bool = False,
     trust: bool = False,
@@ -29,13 +29,12 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
 
     Args:
         archive: path of a folder, or `s3a://bucket/folder`.
-        clusters: only these clusters; by default all.
+        clusters: only this cluster, or these; by default all.
         spark: session in whose tasks clusters are folded. Tables are then Spark data frames;
             without a session they are Arrow tables.
         exactly_once: skip aborted configs and offsets, as workers with exactly-once support do.
         trust: do not compare files with their hashes in the manifests.
-        unreadable: `skip` leaves unreadable clusters out, `raise` ends the query. Methods whose
-            rows have a column for the problem do not raise.
+        unreadable: `skip` leaves unreadable clusters out, `raise` ends the query.
         conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
 
     Raises:
@@ -44,8 +43,8 @@ def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each opt
         ValueError: `unreadable` has another value.
     """
     # Imported on demand: the command line gives help without Arrow.
-    from replay.fleet.open_archive import ArchiveOptions, OpenArchive  # noqa: PLC0415
+    from replay.fleet.open_archive import ArchiveOptions, OpenArchive, names_in  # noqa: PLC0415
     from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
 
-    options = ArchiveOptions(tuple(clusters), exactly_once, trust, OnUnreadable(unreadable))
+    options = ArchiveOptions(names_in(clusters), exactly_once, trust, OnUnreadable(unreadable))
     return OpenArchive(str(archive), options, dict(conf or {}), spark)

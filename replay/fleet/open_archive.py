@@ -8,7 +8,7 @@ ones: Spark's tasks make their rows. Without a session, tables are Arrow tables.
 of columns are those of `replay.tables.schemas` and `replay.timeline.timeline_rows`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
@@ -17,11 +17,12 @@ from controlplane.core.releases.profiles import KIP, Profile
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
 from replay.audit.thresholds import thresholds as read_thresholds
+from replay.cluster_problem import ClusterProblem
 from replay.compat.release_change import RolloutMode
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
-from replay.fleet.archive_source import ArchiveSource, profiles_named
-from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
+from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
@@ -55,6 +56,18 @@ Releases = str | Sequence[str]
 """
 
 
+def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of an argument that takes one name or several: a string is one name."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_tables(tables: Iterable[str]) -> None:
+    """Raise `ValueError` for a table that no state has."""
+    for table in tables:
+        if table not in STATE_SCHEMAS:
+            raise ValueError(f"{table!r} is no table: choose from {', '.join(STATE_SCHEMAS)}")
+
+
 class ArchiveOptions(NamedTuple):
     """Options of `replay.open`; an empty `clusters` means all."""
 
@@ -76,7 +89,10 @@ class OpenArchive(Generic[FrameT]):
     `clusters()`, `partitions()`, `summaries()` and `write_state()` name a cluster without an answer
     in a row, with the reason. In the other tables such a cluster has no rows, and a
     `SkippedCluster` warning names it. In Spark's tasks, the warning is in their log. With
-    `unreadable="raise"` these queries end with `UnreadableCluster` instead.
+    `unreadable="raise"` all of them end with `UnreadableCluster` instead. Only the feed of `follow`
+    continues: its table `batches` names the cluster.
+
+    Arguments that take several names (`connectors`, `tables`) also take one name.
     """
 
     def __init__(
@@ -99,11 +115,11 @@ class OpenArchive(Generic[FrameT]):
 
     def clusters(self) -> FrameT:
         """List the archived clusters (`schemas.CLUSTERS`), unreadable ones included."""
-        return self._small(cluster_table(self._source, self.names, self._executor))
+        return self._problem_table(cluster_table(self._source, self.names, self._executor))
 
     def partitions(self) -> FrameT:
         """List what each partition has, misses, and knows for certain (`schemas.PARTITIONS`)."""
-        return self._small(partition_table(self._source, self.names, self._executor))
+        return self._problem_table(partition_table(self._source, self.names, self._executor))
 
     def state(
         self, table: str = "connectors", *, as_of: str | None = None, release: Releases = KIP
@@ -115,19 +131,18 @@ class OpenArchive(Generic[FrameT]):
             UnknownRelease: a release is unknown.
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
-        if table not in STATE_SCHEMAS:
-            raise ValueError(f"{table!r} is no table: choose from {', '.join(STATE_SCHEMAS)}")
+        _check_tables([table])
         return self._table(StateTableQuery(table, as_of, self._profiles(release)))
 
     def summaries(self, *, as_of: str | None = None, release: Releases = KIP) -> FrameT:
         """Fold every cluster; return the digests of the states (`schemas.SUMMARIES`)."""
         question = self._question(as_of, release)
-        summaries = joined(self._fleet.summaries(question, self.names))
-        return self._small(summary_table(summaries, self.names))
+        parts = self._answered(self._fleet.summaries(question, self.names))
+        return self._small(summary_table(joined(parts), self.names))
 
     def timeline(
         self,
-        connectors: Iterable[str] = (),
+        connectors: str | Iterable[str] = (),
         *,
         as_of: str | None = None,
         release: Releases = KIP,
@@ -138,7 +153,7 @@ class OpenArchive(Generic[FrameT]):
         `connectors` restricts it; `offsets` includes source offsets, the majority of records.
         """
         profiles = self._profiles(release)
-        return self._table(IntervalQuery(as_of, profiles, tuple(connectors), offsets))
+        return self._table(IntervalQuery(as_of, profiles, names_in(connectors), offsets))
 
     def history(
         self, *connectors: str, as_of: str | None = None, release: Releases = KIP
@@ -154,7 +169,7 @@ class OpenArchive(Generic[FrameT]):
         release: str = KIP,
         to_release: str | None = None,
         to_cluster: str | None = None,
-        connectors: Iterable[str] = (),
+        connectors: str | Iterable[str] = (),
     ) -> FrameT:
         """Compare two moments, releases or clusters (`timeline_rows.CHANGES`).
 
@@ -164,7 +179,7 @@ class OpenArchive(Generic[FrameT]):
         is_same_moment = to_release is not None or to_cluster is not None
         end = since if until is None and is_same_moment else until
         sides = MomentRelease(since, before), MomentRelease(end, after, to_cluster)
-        return self._table(DifferenceQuery(*sides, tuple(connectors)))
+        return self._table(DifferenceQuery(*sides, names_in(connectors)))
 
     def audit(
         self,
@@ -214,7 +229,7 @@ class OpenArchive(Generic[FrameT]):
         *,
         as_of: str | None = None,
         release: Releases = KIP,
-        tables: Iterable[str] = tuple(STATE_SCHEMAS),
+        tables: str | Iterable[str] = tuple(STATE_SCHEMAS),
     ) -> pa.Table:
         """Write tables of the state as Parquet, partitioned by cluster and release.
 
@@ -224,12 +239,16 @@ class OpenArchive(Generic[FrameT]):
         problem is in the returned summaries (`schemas.SUMMARIES`).
 
         Raises:
+            ValueError: there is no table of that name.
             NotWritable: the folder has files, or cannot be written.
+            UnreadableCluster: a cluster is unreadable and not to be skipped. No folder appears.
         """
+        chosen = names_in(tables)
+        _check_tables(chosen)
         question = self._question(as_of, release)
         with new_folder(anywhere(folder), self._source.settings) as place:
-            parts = self._fleet.summaries(question, self.names, place, tuple(tables))
-            return place.finish(joined(parts), self.names)
+            parts = self._fleet.summaries(question, self.names, place, chosen)
+            return place.finish(joined(self._answered(parts)), self.names)
 
     def register_views(
         self,
@@ -298,6 +317,23 @@ class OpenArchive(Generic[FrameT]):
         """A table that lies in this process, as Arrow table or data frame like the other tables."""
         return cast("FrameT", self._fleet.small_frame(table))
 
+    def _problem_table(self, table: pa.Table) -> FrameT:
+        """A small table that has a column for the problems of clusters, which may be raised."""
+        for cluster, problem in zip(table["cluster"], table["problem"], strict=True):
+            self._check(cluster.as_py(), problem.as_py())
+        return self._small(table)
+
+    def _answered(self, parts: Iterable[StateSummary]) -> Iterator[StateSummary]:
+        """Summaries as they arrive, until a problem is raised."""
+        for part in parts:
+            self._check(part.cluster, part.problem)
+            yield part
+
+    def _check(self, cluster: str, problem: str | None) -> None:
+        """Raise `UnreadableCluster` for a problem of a cluster that is not to be skipped."""
+        if problem is not None and self._unreadable is OnUnreadable.RAISE:
+            raise UnreadableCluster(ClusterProblem(cluster, problem).line)
+
     @property
     def _fleet(self) -> "LocalFleet | SparkFleet":
         return fleet_of(self._spark)
@@ -316,6 +352,6 @@ class OpenArchive(Generic[FrameT]):
         return profiles[0]
 
     def _profiles(self, release: Releases) -> tuple[Profile, ...]:
-        names = [release] if isinstance(release, str) else release
+        names = names_in(release)
         exactly_once = self._source.exactly_once
         return tuple(profiles_named(names, Profile.of, exactly_once=exactly_once))

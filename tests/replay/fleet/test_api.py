@@ -236,9 +236,48 @@ def test_a_problem_can_end_the_query(copied: Path) -> None:
     """With `unreadable="raise"` nothing is left out silently."""
     damage_files(copied, "life")
     archive = replay.open(str(copied), unreadable="raise")
-    for ask in (archive.state, archive.timeline, archive.audit):
+    for ask in (archive.state, archive.timeline, archive.audit, archive.summaries):
         with pytest.raises(UnreadableCluster, match=r"^life: .* was altered"):
             ask()
+
+
+def test_a_problem_can_end_the_lists_of_clusters_and_partitions(copied: Path) -> None:
+    """With `unreadable="raise"` a cluster without manifests ends these queries, too."""
+    for path in (copied / "cluster=odd" / "_manifest").iterdir():
+        path.unlink()
+    archive = replay.open(str(copied), unreadable="raise")
+    for ask in (archive.clusters, archive.partitions):
+        with pytest.raises(UnreadableCluster, match=r"^odd: .* has no manifest"):
+            ask()
+
+
+def test_a_problem_can_end_the_writing_of_files(copied: Path, tmp_path: Path) -> None:
+    """With `unreadable="raise"` no folder appears that lacks a cluster."""
+    damage_files(copied, "roll")
+    archive = replay.open(str(copied), unreadable="raise")
+    before = content(tmp_path)
+    with pytest.raises(UnreadableCluster, match=r"^roll: .* was altered"):
+        archive.write_state(str(tmp_path / "state"))
+    assert content(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["copied"]
+
+
+def test_a_string_is_one_name(folder: Path, tmp_path: Path) -> None:
+    """Arguments for several names take one name as a string, not its letters."""
+    archive = replay.open(str(folder), clusters="roll")
+    assert archive.names == ["roll"]
+    assert archive.timeline("pages") == archive.timeline(["pages"])
+    assert archive.timeline("pages").num_rows
+    assert archive.diff("config@3", connectors="pages") == archive.diff(
+        "config@3", connectors=["pages"]
+    )
+    assert archive.diff("config@3", connectors="pages").num_rows
+    archive.write_state(str(tmp_path / "state"), tables="tasks")
+    assert {path.name for path in (tmp_path / "state").iterdir()} == {
+        "_SUCCESS",
+        "summaries",
+        "tasks",
+    }
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
@@ -250,6 +289,9 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         archive.state()
     with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, tasks"):
         archive.state("nothing")
+    for chosen in (["tasks", "nothing"], "nothing"):
+        with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, ta"):
+            archive.write_state(str(tmp_path / "state"), tables=chosen)
     with pytest.raises(UnknownRelease):
         archive.state(release="nothing")
     with pytest.raises(BadThreshold):

@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import PROFILES, Profile
 from replay.archive.stores.hadoop_settings import NONE
 from replay.engine.slices import LIMITS
 from replay.engine.states.state_digest import digest
-from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
 from replay.fleet.open_archive import OpenArchive
 from replay.fleet.spark.bucketed_states import FoldedBucket
@@ -262,6 +262,10 @@ def test_a_damaged_cluster_in_the_middle_is_named(spark: SparkSession, tmp_path:
     assert [row["cluster"] for row in summaries] == list(CLUSTERS)
     written = {path.name for path in (tmp_path / "state" / "offsets").iterdir()}
     assert written == {f"cluster={name}" for name in CLUSTERS if name != "life"}
+    strict = replay.open(str(folder), spark=spark, unreadable="raise")
+    with pytest.raises(UnreadableCluster, match=r"^life: .*was altered"):
+        strict.write_state(str(tmp_path / "strict"))
+    assert not (tmp_path / "strict").exists()
 
 
 def test_a_damaged_slice_removes_the_rows_of_all_buckets(
