@@ -182,10 +182,10 @@ class Follower:
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
-        Returns once the present records of newly followed topics have been folded. Missing topics
-        are ignored.
+        Returns once the present records of newly followed topics have been folded, also if another
+        caller or a config named them a moment ago. Missing topics are ignored.
         """
-        new_topics = self._positions.without(topics)
+        new_topics = self._positions.behind(topics)
         if new_topics:
             new_topics &= (await self._log.topics()).keys()
             self._followed.add(new_topics)

@@ -101,6 +101,8 @@ class ReadPositions:
     def __init__(self) -> None:
         self.failure: LogError | None = None
         self._ends: dict[str, list[int]] = {}
+        self._first_ends: dict[str, list[int]] = {}
+        """Ends that topics had when they were added; they count until they are reached."""
         self._changed = asyncio.Event()
         """Set and cleared at once: releases the tasks that wait now, and no later one."""
         self._moves = 0
@@ -110,9 +112,19 @@ class ReadPositions:
         """Positions up to which the log has been folded, by topic and partition; a copy."""
         return {topic: tuple(parts) for topic, parts in self._ends.items()}
 
-    def without(self, topics: Iterable[str]) -> set[str]:
-        """Return the given topics that are not read."""
-        return {*topics} - self._ends.keys()
+    def behind(self, topics: Iterable[str]) -> set[str]:
+        """Return the given topics that are not read yet.
+
+        A new topic is read once it has reached the end that it had when it was added.
+        """
+        return {topic for topic in topics if topic not in self._ends or self._is_behind(topic)}
+
+    def _is_behind(self, topic: str) -> bool:
+        ends = self._first_ends.get(topic, ())
+        if any(self.end(topic, partition) < end for partition, end in enumerate(ends)):
+            return True
+        self._first_ends.pop(topic, None)
+        return False
 
     @property
     def moves(self) -> int:
@@ -134,11 +146,14 @@ class ReadPositions:
         """Add every topic and partition that is new, at its beginning."""
         for topic, parts in ends.items():
             positions = self._ends.setdefault(topic, [])
+            if len(positions) < len(parts):
+                self._first_ends[topic] = [*parts]
             positions.extend([0] * (len(parts) - len(positions)))
 
     def replace(self, ends: Ends) -> None:
         """Continue at these positions: at the start, or because the log was replaced."""
         self._ends = {topic: list(parts) for topic, parts in ends.items()}
+        self._first_ends.clear()
         self._move()
 
     def advance(self, ends: Mapping[TopicPartition, int]) -> None:

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from controlplane.core import views
-from controlplane.core.entry import Batch
+from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
 from tests.outages import Cable, until
 from tests.patience import PATIENCE_S
 from tests.projection.test_follower import KIP, PARTITIONS, QUICK, connector, record
@@ -59,6 +60,24 @@ async def test_a_tail_alone_reaches_the_end(log: MemoryLog, markers: int) -> Non
         state = await follower.state(KIP)
         assert views.connectors(state) == ["orders"]
         assert state.ends_by_topic["connect-configs"] == [1 + markers]
+
+
+async def test_a_second_caller_waits_for_a_topic_that_is_followed_already(log: MemoryLog) -> None:
+    """A topic that another caller has requested is awaited until its records are folded."""
+    await log.create_topic("own", 1)
+    await log.append([record("own", '["orders",{}]', '{"row":1}')])
+    async with Follower(
+        log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=50)
+    ) as follower:
+        await follower.state(KIP)
+        first = asyncio.ensure_future(follower.follow(["own"]))
+        await until(lambda: "own" in follower.ends)
+        assert follower.ends["own"] == (0,)
+        await asyncio.wait_for(follower.follow(["own"]), PATIENCE_S)
+        assert follower.ends["own"] == (1,)
+        assert "own" in (await follower.state(KIP)).offsets
+        await first
+        await asyncio.wait_for(follower.follow(["own"]), PATIENCE_S)
 
 
 async def test_waiters_get_the_error_of_an_unusable_log(log: MemoryLog) -> None:
