@@ -65,7 +65,7 @@ class InputLog(msgspec.Struct, frozen=True):
         Raises:
             UnknownMoment: the log has no such point.
         """
-        cut = await _cut(self.log, moment, self.topics)
+        cut = await _cut(self.log, moment, self.topics, exactly_once=self.exactly_once)
         _print_problems(self.where, cut.notices)
         return msgspec.structs.replace(self, stop=dict(sorted(cut.ends.items())))
 
@@ -123,7 +123,7 @@ async def opened(
     opened_log = await open_log(where, reading.opening(exactly_once=exactly_once))
     log, topics = LogWithProgress(opened_log.log, where), reading.topics
     try:
-        cut = await _cut(log, as_of, topics)
+        cut = await _cut(log, as_of, topics, exactly_once=exactly_once)
         stop = dict(sorted(cut.ends.items()))
         problems = (*cut.notices, *opened_log.problems)
         cluster_facts = opened_log.cluster_id, opened_log.assumed
@@ -166,10 +166,14 @@ async def read_whole(where: str, reading: LogOptions) -> LogContent:
         await log.close()
 
 
-async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> FittedEnds:
+async def _cut(
+    log: ReadableLog, as_of: str | None, topics: Topics, *, exactly_once: bool
+) -> FittedEnds:
     """End offsets of the worker's topics at a moment; None: now."""
-    now = await ends_now(log, topics)
-    return FittedEnds(now) if as_of is None else await cut_at(log, as_of, topics, now)
+    now = await ends_now(log, topics, exactly_once=exactly_once)
+    if as_of is None:
+        return FittedEnds(now)
+    return await cut_at(log, as_of, topics, now, exactly_once=exactly_once)
 
 
 def _print_problems(where: str, problems: Sequence[str]) -> None:

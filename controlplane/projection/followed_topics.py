@@ -23,11 +23,14 @@ class FollowedTopics:
         topics: Topics,
         folds: ReleaseFolds,
         poll_ms: int,
+        *,
+        exactly_once: bool = False,
     ) -> None:
         self._log = log
         self._topics = topics
         self._folds = folds
         self._poll_ms = poll_ms
+        self._exactly_once = exactly_once
         self._requested: set[str] = set()
         self._requests = ChangeCounter()
 
@@ -42,7 +45,7 @@ class FollowedTopics:
         Raises:
             LogNotUsable: the log has no config topic.
         """
-        ends = await ends_now(self._log, self._topics)
+        ends = await ends_now(self._log, self._topics, exactly_once=self._exactly_once)
         extra_ends = await self._log.ends(self._requested & (await self._log.topics()).keys())
         return ends | {topic: list(parts) for topic, parts in extra_ends.items()}
 
@@ -71,7 +74,7 @@ class FollowedTopics:
         """
         fold = self._folds.any()
         if fold is None:
-            return set(await ends_now(self._log, self._topics))
+            return set(await ends_now(self._log, self._topics, exactly_once=self._exactly_once))
         configs = fold.state().config.connectors.values()
         configured = (config.get(OFFSETS_TOPIC) for config in configs)
         own_topics = (topic for topic in configured if isinstance(topic, str))

@@ -69,13 +69,16 @@ class Follower:
         self.present = self._folds.present
         self.moved, self.wait_for = positions.moved, positions.wait_for
         self.wait_for_records = positions.wait_for_records
-        self._followed = FollowedTopics(log, topics, self._folds, limits.topics_poll_ms)
+        self._followed = FollowedTopics(
+            log, topics, self._folds, limits.topics_poll_ms, exactly_once=exactly_once
+        )
         self._tail = LogTail(log, self._followed, self._folds, limits, notices)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Read the ends of the log; if `live`, start the task that follows it from there."""
-        self._positions.replace(await ends_now(self._log, self._topics))
+        ends = await ends_now(self._log, self._topics, exactly_once=self._exactly_once)
+        self._positions.replace(ends)
         if self._live:
             self._task = asyncio.create_task(self._tail.run(), name="follower")
         return self
@@ -182,8 +185,8 @@ class Follower:
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
-        Returns once the present records of newly followed topics have been folded, also if another
-        caller or a config named them a moment ago. Missing topics are ignored.
+        Returns once the present records of newly followed topics have been folded. A topic stays
+        new until then, also for other callers. Missing topics are ignored.
         """
         new_topics = self._positions.behind(topics)
         if new_topics:

@@ -90,7 +90,10 @@ class PastStates:
         key = moment, _key(now)
         cached = self._cuts.use(key)
         if cached is None:
-            cached = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
+            cut = await cut_at(
+                self._log, moment, self._topics, now, exactly_once=self._exactly_once
+            )
+            cached = self._cuts.put(key, cut)
         return cached
 
     async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
@@ -121,19 +124,24 @@ async def load_at(
         LogNotUsable: the log has no config topic.
     """
     names = topics or Topics()
-    cut = await cut_at(log, moment, names, await ends_now(log, names))
+    now = await ends_now(log, names, exactly_once=exactly_once)
+    cut = await cut_at(log, moment, names, now, exactly_once=exactly_once)
     return await load(log, profile, topics=names, exactly_once=exactly_once, stop=cut.ends)
 
 
-async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
+async def ends_now(
+    log: ReadableLog, topics: Topics, *, exactly_once: bool = False
+) -> dict[str, list[int]]:
     """Return the end offsets of every topic that a worker of any release reads in this log.
+
+    `exactly_once`: True if the workers skip aborted configs, which may name other offsets topics.
 
     Raises:
         LogNotUsable: the log has no config topic.
     """
     names = await read_topics(log, topics)
     ends = dict(await log.ends(names))
-    ends |= await log.ends(await _own_topics(log, topics, ends))
+    ends |= await log.ends(await _own_topics(log, topics, ends, exactly_once=exactly_once))
     return {topic: list(parts) for topic, parts in ends.items()}
 
 
@@ -185,11 +193,13 @@ async def read_records(
     return [entry async for entry in sliced(search.matches())]
 
 
-async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> FittedEnds:
+async def cut_at(
+    log: ReadableLog, moment: str, topics: Topics, now: Ends, *, exactly_once: bool = False
+) -> FittedEnds:
     """Return the cut through the log at a moment, with every topic and partition in use then.
 
     `now`: the ends up to which the log is read. The cut includes offsets topics of single
-    connectors that existed at the moment.
+    connectors that existed at the moment. With `exactly_once`, aborted configs name none.
 
     Raises:
         UnknownMoment: the text is no moment, or the log has nothing there.
@@ -200,7 +210,8 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Fi
         return await _fit_vector(log, read_vector(moment), topics, names)
     stop = {**await log.ends(names), **now}
     position = await moment_position(log, moment, topics, stop)
-    connector_topics = await _own_topics(log, topics, await _padded_cut(log, position.ends, names))
+    configs = await _padded_cut(log, position.ends, names)
+    connector_topics = await _own_topics(log, topics, configs, exactly_once=exactly_once)
     own_ends = await log.ends([topic for topic in connector_topics if topic not in stop])
     ends = {**position.ends, **await ends_up_to(log, position.limit, own_ends)}
     cut = FittedEnds(await _padded_cut(log, ends, [*names, *connector_topics]))
@@ -217,10 +228,14 @@ def _key(ends: Ends) -> _EndsKey:
     return tuple(sorted((topic, tuple(parts)) for topic, parts in ends.items()))
 
 
-async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]:
+async def _own_topics(
+    log: ReadableLog, topics: Topics, ends: Ends, *, exactly_once: bool
+) -> list[str]:
     """Return the offsets topics of single connectors, as of the given end of the config topic."""
     stop = {topics.config: ends[topics.config]}
-    return await own_topics(log, await load(log, Profile.of(KIP), topics=topics, stop=stop))
+    kip = Profile.of(KIP)
+    fold = await load(log, kip, topics=topics, exactly_once=exactly_once, stop=stop)
+    return await own_topics(log, fold)
 
 
 async def _padded_cut(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:

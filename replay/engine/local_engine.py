@@ -200,13 +200,12 @@ class LocalEngine:
         The archive may not have them yet.
         """
         topics = self.cluster.topics
-        reading = LocalEngine(self.cluster, self.options._replace(exactly_once=False))
         cut = {topics.config: config_ends}
         kip = [Profile.of(KIP)]
-        plan = reading.plan_at(FittedEnds(cut), kip)
-        if not plan.folded and not reading._may_name_own_topics(plan):
+        plan = self.plan_at(FittedEnds(cut), kip)
+        if not plan.folded and not self._may_name_own_topics(plan):
             return []
-        (state,) = reading.states(plan, kip)
+        (state,) = self.states(plan, kip)
         named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
         return sorted(named - {topics.offsets})
 

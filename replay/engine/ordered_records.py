@@ -17,7 +17,7 @@ from replay.cluster_problem import errors_of
 from replay.doubts import Doubt
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.coverage.lost_offsets import gaps_before
-from replay.engine.local_engine import LocalEngine
+from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.plans.moment_cut import cut_at
 from replay.engine.plans.read_plan import PartitionPlan, planned
@@ -31,18 +31,24 @@ ROWS_AT_ONCE = 4_096
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "aborted")
 
 
-def records(cluster: ArchivedCluster, moment: str | None = None) -> Iterator[Entry]:
+def records(
+    cluster: ArchivedCluster, moment: str | None = None, *, exactly_once: bool = False
+) -> Iterator[Entry]:
     """Yield every record up to a moment (None: all), including aborted ones.
+
+    `exactly_once`: up to a moment, the dedicated offsets topics are those of committed configs.
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.
         ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
     """
-    parts = planned(cluster, _cut(cluster, moment), derived=False).parts
+    parts = planned(cluster, _cut(cluster, moment, exactly_once=exactly_once), derived=False).parts
     return (ranked.entry for ranked in ordered(cluster, parts))
 
 
-def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[OffsetGap, ...]:
+def missing(
+    cluster: ArchivedCluster, moment: str | None = None, *, exactly_once: bool = False
+) -> tuple[OffsetGap, ...]:
     """Gaps that may affect the records up to a moment; None: all records.
 
     Raises:
@@ -51,7 +57,7 @@ def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[Offset
     """
     if not any(part.gaps for part in cluster.parts.values()):  # the usual case
         return ()
-    return gaps_before(cluster, _cut(cluster, moment), moment)
+    return gaps_before(cluster, _cut(cluster, moment, exactly_once=exactly_once), moment)
 
 
 class MomentDoubts(NamedTuple):
@@ -63,7 +69,9 @@ class MomentDoubts(NamedTuple):
     """Doubts about anything before it."""
 
 
-def doubts_at(certainty: ArchiveCertainty, moment: str | None) -> MomentDoubts:
+def doubts_at(
+    certainty: ArchiveCertainty, moment: str | None, *, exactly_once: bool = False
+) -> MomentDoubts:
     """Doubts at a moment; None: the end.
 
     Raises:
@@ -72,7 +80,7 @@ def doubts_at(certainty: ArchiveCertainty, moment: str | None) -> MomentDoubts:
     """
     if certainty.is_complete:  # the usual case
         return MomentDoubts()
-    ends = _cut(certainty.cluster, moment).ends
+    ends = _cut(certainty.cluster, moment, exactly_once=exactly_once).ends
     return MomentDoubts(certainty.doubts(ends, moment), certainty.past(ends, moment))
 
 
@@ -98,10 +106,11 @@ def ordered(
         yield from merge(*runs, key=lambda ranked: ranked[:4])
 
 
-def _cut(cluster: ArchivedCluster, moment: str | None) -> FittedEnds:
+def _cut(cluster: ArchivedCluster, moment: str | None, *, exactly_once: bool) -> FittedEnds:
     if moment is None:
         return FittedEnds(cluster.ends)
-    return cut_at(cluster, moment, LocalEngine(cluster).own_topics)
+    local = LocalEngine(cluster, LocalOptions(exactly_once))
+    return cut_at(cluster, moment, local.own_topics)
 
 
 def _placed(

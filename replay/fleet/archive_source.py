@@ -77,14 +77,15 @@ class ArchiveSource(msgspec.Struct, frozen=True, dict=True):
         """
         cluster = self.cluster(name)
         certainty = ArchiveCertainty(cluster)
-        doubts = doubts_at(certainty, moment)
+        support = self.exactly_once
+        doubts = doubts_at(certainty, moment, exactly_once=support)
         return ClusterRecords(
             name,
             cluster.topics,
-            self.exactly_once,
-            partial(records, cluster, moment),
+            support,
+            partial(records, cluster, moment, exactly_once=support),
             cluster.chain.head,
-            missing(cluster, moment),
+            missing(cluster, moment, exactly_once=support),
             doubts.present,
             doubts.past,
             certainty.may_be_older,

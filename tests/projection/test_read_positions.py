@@ -93,3 +93,33 @@ async def test_waiters_get_the_error_of_an_unusable_log(log: MemoryLog) -> None:
         cable.cut.clear()
         with pytest.raises(LogNotUsable, match="connect-configs"):
             await asyncio.wait_for(waiting, PATIENCE_S)
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+async def test_a_follower_reads_the_own_topics_that_its_workers_see(
+    log: MemoryLog, *, exactly_once: bool
+) -> None:
+    """An aborted config names no offsets topic for workers with exactly-once support."""
+    for topic in ("committed", "aborted"):
+        await log.create_topic(topic, 1)
+        await log.append([record(topic, '["orders",{}]', '{"row":1}')])
+    await log.put(
+        [
+            Entry(
+                "connect-configs",
+                0,
+                offset,
+                1_000,
+                b"connector-orders",
+                b'{"properties":{"offsets.storage.topic":"%s"}}' % topic,
+                aborted=topic == b"aborted",
+            )
+            for offset, topic in enumerate([b"committed", b"aborted"])
+        ]
+    )
+    async with Follower(log, limits=QUICK, exactly_once=exactly_once) as follower:
+        state = await follower.state(KIP)
+        then = await follower.state_at("config@1", KIP)
+    expected = "committed" if exactly_once else "aborted"
+    for ends in (state.ends_by_topic, then.state.ends_by_topic):
+        assert {*ends} & {"committed", "aborted"} == {expected}

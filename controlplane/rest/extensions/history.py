@@ -70,7 +70,9 @@ async def _known_changes(
     position = None if after is None else _position(after, state.topics)
     if after is None or position is None or any(entry.position == position for entry in records):
         return None
-    ends = (await cut_at(log, after, state.topics, state.ends_by_topic)).ends
+    support = state.exactly_once
+    cut = await cut_at(log, after, state.topics, state.ends_by_topic, exactly_once=support)
+    ends = cut.ends
 
     def is_known(change: HistoryEvent) -> bool:
         topic, partition, offset = change.entry.position

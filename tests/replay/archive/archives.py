@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.end_vectors import FittedEnds
 from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.loader import load
@@ -81,11 +82,14 @@ def served(
     topics = Topics()
 
     async def folded() -> list[ClusterState]:
-        ends = await ends_now(log, topics)
-        cut = ends if moment is None else (await cut_at(log, moment, topics, ends)).ends
+        ends = await ends_now(log, topics, exactly_once=exactly_once)
+        if moment is None:
+            cut = FittedEnds(ends)
+        else:
+            cut = await cut_at(log, moment, topics, ends, exactly_once=exactly_once)
         return [
             (
-                await load(log, profile, topics=topics, exactly_once=exactly_once, stop=cut)
+                await load(log, profile, topics=topics, exactly_once=exactly_once, stop=cut.ends)
             ).snapshot()
             for profile in profiles
         ]

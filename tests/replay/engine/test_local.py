@@ -111,6 +111,41 @@ def test_a_connectors_own_topic_is_found(setting: str, encoding: str, tmp_path: 
     assert LocalEngine(not_captured_yet).own_topics([1]) == ["own"]
 
 
+@pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("is_aborted_first", [True, False])
+def test_an_aborted_config_names_no_own_topic_with_exactly_once_support(
+    tmp_path: Path, *, is_aborted_first: bool, exactly_once: bool
+) -> None:
+    """Readers with exactly-once support skip the aborted one of two configs, as a fold does."""
+    values = [
+        b'{"properties":{"name":"a","offsets.storage.topic":"first"}}',
+        b'{"properties":{"name":"a","offsets.storage.topic":"second"}}',
+    ]
+    configs = [
+        Entry(
+            "connect-configs",
+            0,
+            offset,
+            offset + 1,
+            b"connector-a",
+            value,
+            aborted=is_aborted_first is (offset == 0),
+        )
+        for offset, value in enumerate(values)
+    ]
+    offsets = [Entry(own, 0, 0, 3, b'["a",{"p":1}]', b'{"o":1}') for own in ("first", "second")]
+    log = [*configs, *offsets]
+    expected_topic = "first" if exactly_once and not is_aborted_first else "second"
+    for moment in (None, "3", "config@1"):
+        (state,), (expected,) = (
+            replayed(archive(tmp_path, log), moment, KIP, LocalOptions(exactly_once)),
+            served(log_of(log), moment, KIP, exactly_once=exactly_once),
+        )
+        assert state == expected
+        assert {*state.ends_by_topic} & {"first", "second"} == {expected_topic}
+        assert (expected_topic in state.offsets) is (moment != "config@1")
+
+
 @pytest.mark.parametrize("derived", [True, False])
 def test_every_reader_sees_aborted_statuses(tmp_path: Path, derived: bool) -> None:
     """Statuses of aborted transactions count, also with exactly-once support."""
