@@ -52,6 +52,21 @@ class UnknownMoment(ValueError):
     """The text names no point in time of this log. The message gives the reason or valid forms."""
 
 
+def check_form(moment: str) -> None:
+    """Check the form of a moment, before a log is read.
+
+    Raises:
+        UnknownMoment: it is too long, or neither a record, a time nor a vector.
+    """
+    check_length(moment)
+    if is_vector(moment):
+        read_vector(moment)
+    elif "@" in moment:
+        read_position(moment, Topics())
+    else:
+        read_time_ms(moment)
+
+
 def is_vector(text: str) -> bool:
     """True if a text is meant as a vector of end offsets."""
     return text.lstrip().startswith("{")

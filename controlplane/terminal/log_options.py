@@ -19,7 +19,7 @@ from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.terminal.number_options import WholeNumber
-from controlplane.terminal.option_names import MOMENT, Decorated
+from controlplane.terminal.option_names import MOMENT, Decorated, checked_moment
 from controlplane.terminal.output import note
 from controlplane.terminal.table_text import wide_option
 from controlplane.terminal.worker_options import FILE, TOPICS, warn_of_unknown, worker_options
@@ -168,6 +168,7 @@ def as_of_option(command: Decorated) -> Decorated:
     return click.option(
         "--as-of",
         metavar="MOMENT",
+        callback=checked_moment,
         help=f"Read the log up to a moment: {MOMENT}. [default: the end]",
     )(command)
 

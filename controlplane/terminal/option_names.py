@@ -10,10 +10,24 @@ from typing import Any, TypeVar
 
 import click
 
+from controlplane.core.moments import check_form
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 MOMENT = "a time, a record (config@57), or a vector of end offsets"
 """Forms of a MOMENT, for help texts."""
+
+
+def checked_moment(_ctx: click.Context, _param: click.Parameter, moment: str | None) -> str | None:
+    """Refuse a MOMENT of another form, before a log is read: the callback of its options.
+
+    Raises:
+        UnknownMoment: it is too long, or neither a record, a time nor a vector.
+    """
+    if moment is not None:
+        check_form(moment)
+    return moment
+
 
 ACCESS_HELP = {
     "where": "URL of a worker, or a log: sqlite:///state.db. [CONTROLPLANE_CLUSTER; default: "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
+from controlplane.core.moments import check_form
 from controlplane.core.releases.profiles import KIP, Profile
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings as store_settings
@@ -61,6 +62,17 @@ def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
+def _moment(text: str | None) -> str | None:
+    """Check the form of a moment, so that a typing error does not look like unreadable clusters.
+
+    Raises:
+        UnknownMoment: it is too long, or neither a record, a time nor a vector.
+    """
+    if text is not None:
+        check_form(text)
+    return text
+
+
 def _check_tables(tables: Iterable[str]) -> None:
     """Raise `ValueError` for a table that no state has."""
     for table in tables:
@@ -82,7 +94,8 @@ class OpenArchive(Generic[FrameT]):
 
     Most methods take one or both of these arguments:
 
-    `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end.
+    `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end. Other
+    texts raise `UnknownMoment`.
     `release`: release of the workers that read the log. Most methods accept several; `all` are the
     distinct ones. The other methods raise a ValueError for several.
 
@@ -132,7 +145,7 @@ class OpenArchive(Generic[FrameT]):
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
         _check_tables([table])
-        return self._table(StateTableQuery(table, as_of, self._profiles(release)))
+        return self._table(StateTableQuery(table, _moment(as_of), self._profiles(release)))
 
     def summaries(self, *, as_of: str | None = None, release: Releases = KIP) -> FrameT:
         """Fold every cluster; return the digests of the states (`schemas.SUMMARIES`)."""
@@ -153,13 +166,13 @@ class OpenArchive(Generic[FrameT]):
         `connectors` restricts it; `offsets` includes source offsets, the majority of records.
         """
         profiles = self._profiles(release)
-        return self._table(IntervalQuery(as_of, profiles, names_in(connectors), offsets))
+        return self._table(IntervalQuery(_moment(as_of), profiles, names_in(connectors), offsets))
 
     def history(
         self, *connectors: str, as_of: str | None = None, release: Releases = KIP
     ) -> FrameT:
         """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`)."""
-        return self._table(HistoryQuery(as_of, self._profiles(release), connectors))
+        return self._table(HistoryQuery(_moment(as_of), self._profiles(release), connectors))
 
     def diff(  # noqa: PLR0913 - each side has three coordinates
         self,
@@ -178,8 +191,9 @@ class OpenArchive(Generic[FrameT]):
         before, after = self._profile(release), self._profile(to_release or release)
         is_same_moment = to_release is not None or to_cluster is not None
         end = since if until is None and is_same_moment else until
-        sides = MomentRelease(since, before), MomentRelease(end, after, to_cluster)
-        return self._table(DifferenceQuery(*sides, names_in(connectors)))
+        first = MomentRelease(_moment(since), before)
+        second = MomentRelease(_moment(end), after, to_cluster)
+        return self._table(DifferenceQuery(first, second, names_in(connectors)))
 
     def audit(
         self,
@@ -195,7 +209,7 @@ class OpenArchive(Generic[FrameT]):
         Raises:
             BadThreshold: a threshold is unknown or has an invalid value.
         """
-        question = FleetQuestion(self._source, as_of, (self._profile(release),))
+        question = FleetQuestion(self._source, _moment(as_of), (self._profile(release),))
         table = audit_table(question, self.names, thresholds or {}, self._executor)
         return self._small(table.answer(self._unreadable))
 
@@ -216,7 +230,7 @@ class OpenArchive(Generic[FrameT]):
             BadReleaseChange: the mode contradicts the direction.
         """
         before, after = self._profile(start), self._profile(goal)
-        question = FleetQuestion(self._source, as_of, (before, after))
+        question = FleetQuestion(self._source, _moment(as_of), (before, after))
         rollout = RolloutMode(mode) if mode else None
         table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)
         return self._small(table.answer(self._unreadable))
@@ -343,7 +357,7 @@ class OpenArchive(Generic[FrameT]):
         return self._fleet.executor
 
     def _question(self, as_of: str | None, release: Releases) -> FleetQuestion:
-        return FleetQuestion(self._source, as_of, self._profiles(release))
+        return FleetQuestion(self._source, _moment(as_of), self._profiles(release))
 
     def _profile(self, release: Releases) -> Profile:
         profiles = self._profiles(release)

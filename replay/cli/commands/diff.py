@@ -13,7 +13,7 @@ from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.terminal.exit_codes import REFUSED
-from controlplane.terminal.option_names import named_option
+from controlplane.terminal.option_names import checked_moment, named_option
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 from replay.cli.execution import engine_choice
@@ -88,12 +88,14 @@ class _SideNames(NamedTuple):
     "--from",
     "begin",
     metavar="MOMENT",
+    callback=checked_moment,
     help="First moment: a record (config@57), a time, or a vector.",
 )
 @click.option(
     "--to",
     "end",
     metavar="MOMENT",
+    callback=checked_moment,
     help="Second moment. [default: the end; with --to-release: that of --from]",
 )
 @moment_option(

@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.core.state import Topics, check_topics
 from controlplane.core.text.file_errors import unreadable
-from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.option_names import Decorated, checked_moment
 from controlplane.terminal.shell_completion import complete_files
 from replay.cli.inputs.log_input import LogInput, ReadOptions
 from replay.errors import NoArchive, no_archive
@@ -57,6 +57,7 @@ def _options() -> list[Callable[[Any], Any]]:
             "--as-of",
             "moment",
             metavar="MOMENT",
+            callback=checked_moment,
             help="Read up to a time, a record (config@57), or a vector. [default: the end]",
         ),
         click.option(

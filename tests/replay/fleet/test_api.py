@@ -13,6 +13,7 @@ import pytest
 
 import replay
 from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import UnknownRelease
 from replay.audit.thresholds import BadThreshold
 from replay.compat import BadReleaseChange
@@ -294,6 +295,18 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
             archive.write_state(str(tmp_path / "state"), tables=chosen)
     with pytest.raises(UnknownRelease):
         archive.state(release="nothing")
+    pasts: tuple[Callable[[], object], ...] = (
+        lambda: archive.state(as_of="yesterday"),
+        lambda: archive.summaries(as_of="yesterday"),
+        lambda: archive.timeline(as_of="yesterday"),
+        lambda: archive.history(as_of="yesterday"),
+        lambda: archive.diff("yesterday"),
+        lambda: archive.audit(as_of="yesterday"),
+        lambda: archive.compat("3.9", "3.4", as_of="yesterday"),
+    )
+    for ask_past in pasts:
+        with pytest.raises(UnknownMoment, match="'yesterday' is no point in time"):
+            ask_past()
     with pytest.raises(BadThreshold):
         archive.audit(thresholds={"nothing": "1"})
     several: Any = ["3.9", "3.6"]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archive.archives import log_of, served
 from tests.replay.cli.embedded_logs import write_config
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
+from tests.replay.fleet.fleets import empty_files
 
 LIFE = HISTORIES / "life-3.9.log.jsonl"
 
@@ -213,6 +215,31 @@ def test_secrets_are_hidden_in_every_output(tmp_path: Path) -> None:
 def test_unanswerable_questions_are_refused(archive: Path, words: list[str], sentence: str) -> None:
     """The command prints one sentence and exits with code 2."""
     assert sentence in refusal(call("state", archive, *words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state",),
+        ("timeline",),
+        ("history", "--connector", "pages"),
+        ("diff", "--from", "config@3"),
+        ("audit",),
+        ("lint", "--release", "3.9"),
+        ("lint", "--hazards"),
+        ("compat", "--from", "3.9", "--to", "4.0"),
+    ],
+)
+def test_a_moment_of_another_form_is_refused_before_reading(
+    archive: Path, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The sentence about the option appears once, also if no file can be read."""
+    damaged = shutil.copytree(archive, tmp_path / "damaged")
+    empty_files(damaged)
+    for moment, sentence in (("yesterday", "is no point in time"), ("config@", "is no position")):
+        result = call(*words, damaged, "--as-of", moment)
+        assert refusal(result).startswith(f"{moment!r} {sentence}")
+        assert result.out == ""
 
 
 def rows(files: str) -> int:
