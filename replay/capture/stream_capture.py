@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -113,23 +114,26 @@ class _StreamRun:
             raise self._trouble
 
     def _begun(self) -> StreamingQuery:
+        """Begin the query. Raises `NoSpark`, for example if the checkpoint cannot be written."""
         source = self._stream.source
         options = {
             "subscribe": ",".join(sorted(self._topics)),
             "startingOffsets": vector(self._first),
             "maxOffsetsPerTrigger": str(self._stream.target.commit_records),
         }
-        frame = source.loaded(source.session.readStream, COMMITTED, options)
-        pause_s = self._stream.pause_s
+        checkpoint, pause_s = self._stream.checkpoint, self._stream.pause_s
         when: dict[str, Any] = (
             {"availableNow": True} if pause_s is None else {"processingTime": f"{pause_s} seconds"}
         )
-        return (
-            frame.writeStream.foreachBatch(self._batch)
-            .option("checkpointLocation", self._stream.checkpoint)
-            .trigger(**when)
-            .start()
-        )
+        try:
+            frame = source.loaded(source.session.readStream, COMMITTED, options)
+            stream = frame.writeStream.foreachBatch(self._batch)
+            return stream.option("checkpointLocation", checkpoint).trigger(**when).start()
+        except (PySparkException, Py4JError) as error:
+            raise NoSpark(
+                f"Spark does not begin the stream with the checkpoint {checkpoint} "
+                f"({root_cause(error)}): check --checkpoint and --conf"
+            ) from None
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Archive a micro-batch. Errors are stored, because Spark would replace their text."""
