@@ -197,11 +197,27 @@ def sizes_table(title: str, sizes: dict[str, ArchiveSize]) -> Table:
 
 
 @click.command()
-@click.option("--tasks", default=400, show_default=True, help="Source tasks; one offset a minute.")
-@click.option("--every", default=60, show_default=True, help="Seconds between looks; full minutes.")
-@click.option("--hours", default=24, show_default=True, help="Captured time.")
+@click.option(
+    "--tasks",
+    type=click.IntRange(1),
+    default=400,
+    show_default=True,
+    help="Source tasks; one offset a minute.",
+)
+@click.option(
+    "--every",
+    type=click.IntRange(60),
+    default=60,
+    show_default=True,
+    help="Seconds between looks; full minutes.",
+)
+@click.option(
+    "--hours", type=click.IntRange(1), default=24, show_default=True, help="Captured time."
+)
 def main(tasks: int, every: int, hours: int) -> None:
     """Measure the archive of a cluster before and after its merge."""
+    if every % 60 or every > hours * 3_600:
+        raise click.UsageError("--every must be full minutes (60, 120, …), at most --hours")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         records = capture_minutes(open_store(name), tasks, hours * 60, every // 60)

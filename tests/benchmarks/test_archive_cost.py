@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from benchmarks.archives.cost import NAME, capture_minutes, merge, size_of
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.archives.cost import NAME, capture_minutes, main, merge, size_of
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
@@ -33,3 +36,11 @@ def test_the_measured_cluster_runs(tmp_path: Path) -> None:
     }
     assert sum(len(part.values) for part in state.offsets.values()) == 8
     assert sum(map(len, state.status.tasks.values())) == 8
+
+
+@pytest.mark.parametrize("words", [("--every", "30"), ("--every", "90"), ("--every", "7200")])
+def test_looks_that_cannot_be_measured_are_refused(words: tuple[str, ...]) -> None:
+    """A look has full minutes, and the captured time has at least one look."""
+    result = CliRunner().invoke(main, [*words, "--hours", "1"])
+    assert result.exit_code == 2
+    assert "--every" in result.stderr
