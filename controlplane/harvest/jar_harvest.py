@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import IO, Any
 
 import msgspec
 
@@ -33,7 +35,10 @@ JAVA_S = 300
 """Longest time in seconds for the JVM."""
 
 OUTPUT_BYTES = 64 << 20
-"""Maximum size of the output of the JVM in bytes; checked after the JVM has ended."""
+"""Maximum size in bytes of each output of the JVM. A JVM that prints more is killed."""
+
+LOOK_S = 0.1
+"""Seconds between checks of the size."""
 
 JARS_MOST = 20_000
 
@@ -149,13 +154,12 @@ def definitions(class_path: str) -> bytes:
         resources.as_file(program) as source,
         tempfile.TemporaryDirectory() as folder,
         (Path(folder) / "output").open("w+b") as output_file,
+        (Path(folder) / "errors").open("w+b") as error_file,
     ):
         arguments = Path(folder) / "arguments"  # a command line may be too short for all jars
         arguments.write_text(f'-cp "{_escaped(class_path)}"\n', "utf-8")
         command = [java, *_JVM, f"@{arguments}", str(source)]
-        error_output = _run(command, output_file)
-        if output_file.tell() > OUTPUT_BYTES:
-            raise HarvestError("the classes in these jars print without end: check the jars")
+        error_output = _run(command, output_file, error_file)
         output_file.seek(0)
         lines = output_file.read().splitlines()
     if not lines or not lines[-1].startswith(b"{"):
@@ -163,26 +167,46 @@ def definitions(class_path: str) -> bytes:
     return lines[-1]
 
 
-def _run(command: Sequence[str], output_file: Any) -> str:
+def _run(command: Sequence[str], output_file: IO[bytes], error_file: IO[bytes]) -> str:
     """Run the program and return its standard error."""
     try:
-        completed = subprocess.run(  # noqa: S603 - the user's Java, with files of the user's
-            command, stdout=output_file, stderr=subprocess.PIPE, timeout=JAVA_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise HarvestError(
-            f"Java did not end within {JAVA_S} s, perhaps because of a plugin: name a folder "
-            "without the jars of plugins"
-        ) from None
+        process = subprocess.Popen(command, stdout=output_file, stderr=error_file)  # noqa: S603 - the user's Java, with files of the user's
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None
-    output_file.seek(0, os.SEEK_END)
-    error_output = completed.stderr.decode("utf-8", "replace")
-    if completed.returncode and any(words in error_output for words in _NO_COMPILER):
+    with process:
+        try:
+            _await_end(process, output_file, error_file)
+        except BaseException:
+            process.kill()
+            raise
+    error_file.seek(0)
+    error_output = error_file.read().decode("utf-8", "replace")
+    if process.returncode and any(words in error_output for words in _NO_COMPILER):
         raise NoJava(f"{command[0]} belongs to no JDK of release 11 or newer: {_INSTALL}")
-    if completed.returncode and any(words in error_output for words in _TOO_OLD):
+    if process.returncode and any(words in error_output for words in _TOO_OLD):
         raise NoJava(f"{command[0]} is too old for these jars: {_INSTALL}")
     return error_output
+
+
+def _await_end(process: "subprocess.Popen[bytes]", *files: IO[bytes]) -> None:
+    """Wait for the end of the JVM.
+
+    Raises:
+        HarvestError: it takes too long, or prints too much.
+    """
+    deadline_s = monotonic() + JAVA_S
+    is_running = True
+    while is_running:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+            is_running = False
+        if any(os.fstat(file.fileno()).st_size > OUTPUT_BYTES for file in files):
+            raise HarvestError("the classes in these jars print without end: check the jars")
+        if is_running and monotonic() > deadline_s:
+            raise HarvestError(
+                f"Java did not end within {JAVA_S} s, perhaps because of a plugin: name a folder "
+                "without the jars of plugins"
+            )
 
 
 _INSTALL = "install a JDK (11 or newer; Kafka 4 needs 17), or name it in JAVA_HOME"

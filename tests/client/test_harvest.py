@@ -189,6 +189,20 @@ def test_a_java_that_is_too_old_for_the_jars_is_refused(tmp_path: Path) -> None:
     assert (result.code, "is too old for these jars: install a JDK" in result.err) == (2, True)
 
 
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_java_that_prints_without_end_is_stopped(tmp_path: Path, stream: str) -> None:
+    """The program is stopped before it fills the disk, or the memory of this process."""
+    (tmp_path / "connect-runtime-4.0.0.jar").touch()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\nexec yes >&{stream}\n", "ascii")
+    java.chmod(0o755)
+    result = call(
+        "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}
+    )
+    assert (result.code, "print without end: check the jars" in result.err) == (2, True)
+
+
 @pytest.mark.java
 def test_jars_without_classes_are_refused(tmp_path: Path) -> None:
     """Java finds no classes in them."""
