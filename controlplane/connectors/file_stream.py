@@ -77,11 +77,17 @@ class FileStreamSource(FileConnector, Source):
                 yield task.idle(LOOK_AGAIN_S)
 
     def _lines(self, path: Path, position: int, most: int) -> Iterator[tuple[str, int]]:
-        """Yield whole lines from a position on, each with the position after it."""
+        """Yield whole lines from a position on, each with the position after it.
+
+        Raises:
+            ConnectError: the file may not or cannot be opened.
+        """
         try:
             file = self.access.open(path)
         except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as failure:
+            raise ConnectError(f"The file {path} cannot be read: {failure.strerror}") from failure
         with file:
             file.seek(position)
             for line, length in islice(lines_with_lengths(file), most):

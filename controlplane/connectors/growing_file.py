@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from controlplane.connect import ConnectError
 from controlplane.connectors.file_access import FileAccess
 
 TAIL_BYTES = 1_024
@@ -33,15 +34,17 @@ class GrowingFile:
         """Yield the lines since the last look; no lines if the file is gone.
 
         Raises:
-            ConnectError: it may not be opened.
+            ConnectError: it may not or cannot be opened.
         """
         try:
             stamp = _stamp(path)
             if stamp == self._stamp:
                 return
             file = access.open(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as failure:
+            raise ConnectError(f"The file {path} cannot be read: {failure.strerror}") from failure
         with file:
             self._go_on(file)
             for line in whole_lines(file):

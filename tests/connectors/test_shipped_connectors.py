@@ -10,6 +10,7 @@ from controlplane.connect.source import Idle, SourceRun
 from controlplane.connectors import shipped
 from controlplane.connectors.directory_source import DirectorySource
 from controlplane.connectors.file_access import FileAccess
+from controlplane.connectors.file_stream import FileStreamSource
 from controlplane.connectors.growing_file import GrowingFile
 from controlplane.core.commands import (
     AlterOffsets,
@@ -256,6 +257,22 @@ def test_appended_lines_are_read_next(tmp_path: Path) -> None:
     assert look() == ["y", "z"]
     assert file.lines == 2
     assert [*GrowingFile(9).new_lines(access, path)] == ["y", "z"]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A missing file, also below a former directory, has no lines; other failures are named."""
+    access = FileAccess.to([tmp_path])
+    (tmp_path / "a").write_text("1\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert [*GrowingFile(0).new_lines(access, tmp_path / "a" / "gone")] == []
+    stream = shipped([tmp_path])[f"{FILE}SourceConnector"]()
+    assert isinstance(stream, FileStreamSource)
+    for lines in (GrowingFile(0).new_lines(access, folder), stream._lines(folder, 0, 1)):
+        with pytest.raises(
+            ConnectError, match=rf"The file {folder} cannot be read: Is a directory"
+        ):
+            next(lines)
 
 
 class Swapped(FileAccess):
