@@ -19,7 +19,7 @@ from controlplane.core.text.safe_text import safe
 BROKERS = '"$BROKERS"'
 
 _ENDS = frozenset("\t\n\0")
-"""Characters that end a key, a record, or a program's argument."""
+"""Characters that end a key, a record, or a program's argument, in `append_command`."""
 
 
 class StepTime(Enum):
@@ -77,8 +77,9 @@ def again(committed: Entry | None, wrong: Entry) -> str:
 
 def _copied(place: Position) -> str:
     where = f"-b {BROKERS} -t {shlex.quote(place.topic)} -p {place.partition}"
-    taken = rf"kcat -C {where} -o {place.offset} -c 1 -e -q -f '%k\t%s\n'"
-    return rf"{taken} | kcat -P {where} -K '\t'"
+    # JSON may have tabs and line breaks between its parts, but no separators of ASCII.
+    taken = rf"kcat -C {where} -o {place.offset} -c 1 -e -q -f '%k\x1f%s'"
+    return rf"{taken} | kcat -P {where} -K '\x1f' -D '\x1e'"
 
 
 def copied_topic(source: str, target: str, through: str) -> str:

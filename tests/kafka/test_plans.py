@@ -70,11 +70,14 @@ async def test_a_record_is_written(
 async def test_records_are_appended_once_more(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Task configs and their commit are appended byte for byte, in the order of the line."""
+    """Task configs and their commit are appended byte for byte, in the order of the line.
+
+    Tools other than workers may have written values with line breaks.
+    """
     topic = await new_topic()
     records = [
         (b"task-a-0", b'{"properties":{"password":"s\\t3%s\\ncret \xc3\xa9"}}'),
-        (b"task-a-1", b'{"properties":{}}'),
+        (b"task-a-1", b'{\n\t"properties":{}\r\n}\n'),
         (b"other", b"1"),
         (b"commit-a", b'{"tasks":2}'),
         (b"connector-a", b'{"properties":{"n":"2"}}'),

@@ -148,7 +148,10 @@ class PlanTarget:
             place = int(_option(consumer, "-p")), int(start)
             taken = [entry for entry in taken if (entry.partition, entry.offset) == place]
             assert taken, consumer
-        text = "".join(f"{_text(entry.key)}\t{_text(entry.value)}\n" for entry in taken)
+        key_end, record_end = _ENDS_BY_FORM[_option(consumer, "-f")]
+        text = "".join(
+            f"{_text(entry.key)}{key_end}{_text(entry.value)}{record_end}" for entry in taken
+        )
         for program in filters:
             done = subprocess.run(program, input=text, capture_output=True, text=True, check=True)
             text = done.stdout
@@ -201,11 +204,12 @@ def _printed(printf: list[str], producer: list[str]) -> Iterator[AppendedRecord]
 
 
 def _put(text: str, producer: list[str]) -> Iterator[AppendedRecord]:
-    """Records that `kcat -P` makes of lines `key<TAB>value`; -Z turns "" into a tombstone."""
+    """Records that `kcat -P` makes of keys and values; -Z turns "" into a tombstone."""
     assert producer[:2] == ["kcat", "-P"]
-    assert _option(producer, "-K") == r"\t"
-    for line in text.splitlines():
-        key, _, value = line.partition("\t")
+    key_end = _CHARACTERS[_option(producer, "-K")]
+    record_end = _CHARACTERS[_option(producer, "-D") if "-D" in producer else r"\n"]
+    for line in text.removesuffix(record_end).split(record_end) if text else ():
+        key, _, value = line.partition(key_end)
         partition = int(_option(producer, "-p")) if "-p" in producer else 0
         yield AppendedRecord(
             _option(producer, "-t"),
@@ -213,6 +217,13 @@ def _put(text: str, producer: list[str]) -> Iterator[AppendedRecord]:
             None if "-Z" in producer and not value else value,
             partition,
         )
+
+
+_ENDS_BY_FORM = {r"%k\t%s\n": ("\t", "\n"), r"%k\x1f%s": ("\x1f", "")}
+"""Ends of keys and of records, by the format of `kcat -C`."""
+
+_CHARACTERS = {r"\t": "\t", r"\n": "\n", r"\x1f": "\x1f", r"\x1e": "\x1e"}
+"""Characters by kcat's names for them."""
 
 
 def _option(words: list[str], name: str) -> str:
