@@ -143,7 +143,8 @@ class LogEvidence:
 
     def _visible(self, topic: str) -> Iterator[EvidenceRecord]:
         profile = self.roll.newer
-        aborted = self.topics.sees_aborted(topic, exactly_once=self.exactly_once)
+        support = self.exactly_once and profile.exactly_once_support
+        aborted = self.topics.sees_aborted(topic, exactly_once=support)
         for rank, entry in enumerate(self.entries):
             if entry.topic == topic and (aborted or not entry.aborted):
                 content = _content(entry.value, profile)

@@ -283,3 +283,12 @@ def test_the_empty_name_is_a_name() -> None:
     connectors = document(shown)["rolls"][0]["connectors"]
     assert [connector["connector"] for connector in connectors] == ["", "b"]
     assert 'name="&quot;&quot;"' in junit(shown)
+
+
+@pytest.mark.parametrize(("start", "goal"), [("2.8", "3.2"), ("3.2", "2.8")])
+def test_releases_without_exactly_once_support_see_aborted_records(start: str, goal: str) -> None:
+    """The setting of exactly-once support means nothing to releases that lack it."""
+    log = stopped().abort().target("a", None).commit()
+    change = roll(Profile.of(start), Profile.of(goal))
+    assert assess(log.entries, change, exactly_once=True) == assess(log.entries, change)
+    assert assess(log.entries, change).plan
