@@ -2,16 +2,18 @@
 
 Work yields findings. In this module a finding is a result of any kind. `SerialExecutor` holds one
 finding at a time. Other processes return the findings of an item as a whole, in the order of the
-items. `ProcessExecutor` holds all findings in pickled form until its run ends.
+items. `ProcessExecutor` holds the findings of `AHEAD` items per process in pickled form.
 """
 
 import pickle
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import active_children, get_context
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +21,12 @@ from replay.errors import ReplayError
 
 T = TypeVar("T")
 F = TypeVar("F")
+
+AHEAD = 16
+"""Items per process that are worked on, or wait for the caller.
+
+More of them hold more findings; fewer leave processes idle while an earlier item takes long.
+"""
 
 ItemWork = Callable[[T], Iterable[F]]
 """Work on one item; yields findings."""
@@ -68,11 +76,17 @@ class ProcessExecutor:
             return
         earlier_children = {*active_children()}
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
+            waiting = iter(items)
+            pending: deque[tuple[T, Future[bytes | None]]] = deque()
             try:
-                # Children inherit the mask: only this process handles Ctrl-C.
-                with unheard(signal.SIGINT):
-                    futures = [pool.submit(packed, work, item) for item in items]
-                for item, future in zip(items, futures, strict=True):
+                while True:
+                    # Children inherit the mask: only this process handles Ctrl-C.
+                    with unheard(signal.SIGINT):
+                        for item in islice(waiting, AHEAD * slots - len(pending)):
+                            pending.append((item, pool.submit(packed, work, item)))
+                    if not pending:
+                        return
+                    item, future = pending.popleft()
                     yield unpacked(future.result(), work, item)
             except BrokenProcessPool:
                 raise WorkerDied(

@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, run_for_ea
 from replay.cli.inputs.archived_logs import clusters_of
 from replay.cli.inputs.log_input import ReadOptions
 from replay.cluster_records import ClusterRecords
+from replay.engine.executors import ProcessExecutor
 from tests.conftest import sampled
 from tests.file_modes import exposed, modes
 from tests.recorded_requests import HISTORIES, recorded_entries
@@ -464,3 +467,24 @@ def test_logs_need_no_pyarrow(tmp_path: Path) -> None:
     assert (printed[-1], second, third) == ("0", "2", "2")
     assert "pip install 'numpy" in missing
     assert other == f"Error: {empty} is no archive: create one with `replay capture`"
+
+
+def touched(path: Path) -> Iterator[str]:
+    """Work that leaves a file."""
+    path.touch()
+    yield path.name
+
+
+@pytest.mark.slow
+def test_processes_do_not_work_far_ahead_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Findings wait in this process, so their number is limited; their order is that of items."""
+    monkeypatch.setattr("replay.engine.executors.AHEAD", 2)
+    names = [f"{number:02}" for number in range(20)]
+    results = ProcessExecutor(2).run(touched, [tmp_path / name for name in names])
+    printed = [*next(results)]
+    time.sleep(0.5)
+    assert {path.name for path in tmp_path.iterdir()} <= {*names[:4]}
+    printed += [name for result in results for name in result]
+    assert printed == names
