@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
-from controlplane.connect import Source
+from controlplane.connect import ConnectError, Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, PutConfig
 from controlplane.core.order import Ends
@@ -98,3 +99,16 @@ async def test_started_waits_for_the_tasks_of_the_new_config() -> None:
         log.answering.set()
         await started
         assert len(worker.plane.state.config.task_ids("c")) == 2
+
+
+async def test_a_new_config_ends_the_failure_of_a_missing_class() -> None:
+    """`started` raises while the class is missing, and not after a config with another class."""
+    log = MemoryLog()
+    async with running(GrowingSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(GrowingSource)))
+    async with running(SplitSource, log=log) as worker:
+        with pytest.raises(ConnectError, match="Failed to find any class"):
+            await worker.started("c", PATIENCE_S)
+        await worker.plane.execute(PutConfig("c", config_of(SplitSource)))
+        await worker.started("c", PATIENCE_S)
+        await until_state(worker, "c", "RUNNING", "RUNNING")

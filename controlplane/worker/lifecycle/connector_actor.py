@@ -62,6 +62,7 @@ class ConnectorActor:
         commands about the connector."""
         self._tasks = RunningTasks(name, around, self._restart_awaited)
         self._start_failure: Exception | None = None
+        """Failure of the latest start whose class could not be used; None: there was none."""
         self._publishing: asyncio.Task[None] | None = None
         self._is_republication_due = False
         """True: the connector has asked for new task configs during a publication."""
@@ -265,6 +266,7 @@ class ConnectorActor:
     # --- the connector --------------------------------------------------------------------------
 
     async def _start_connector(self, assignment: Assignment) -> None:
+        self._start_failure = None
         startup = Startup(self._around.startups.connectors)
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
@@ -418,7 +420,6 @@ class ConnectorActor:
             return
         if None in instances:
             await self._stop_connector()
-            self._start_failure = None
             await self._start_connector(assignment)
             await self._raise_start_failure()
         await self._tasks.stop(_tasks_of(instances))
