@@ -21,7 +21,7 @@ class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_request_size: int = 1_048_576
     """Bytes of key and value above which a record is refused."""
     delivery_timeout_ms: _Ms = 120_000
-    """Time for which a record is sent again while the log is unavailable."""
+    """Time limit of a record while the log is unavailable; it counts from the record's `send`."""
     retry_first_ms: int = 50
     retry_last_ms: int = 2_000
     queued_records: int = 5_000

@@ -94,10 +94,10 @@ def _refuse(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
     """Let every append to a topic fail."""
     placed = LogProducer._placed
 
-    async def refusing(producer: LogProducer, record: Any) -> Any:
+    async def refusing(producer: LogProducer, record: Any, since_s: float) -> Any:
         if record.topic == topic:
             raise ProducerFailure(f"{topic} is full")
-        return await placed(producer, record)
+        return await placed(producer, record, since_s)
 
     monkeypatch.setattr(LogProducer, "_placed", refusing)
 
@@ -231,10 +231,10 @@ async def test_offsets_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None
     gate = asyncio.Event()
     placed = LogProducer._placed
 
-    async def held(producer: LogProducer, record: Any) -> Any:
+    async def held(producer: LogProducer, record: Any, since_s: float) -> Any:
         if record.topic == "dead":
             await gate.wait()
-        return await placed(producer, record)
+        return await placed(producer, record, since_s)
 
     monkeypatch.setattr(LogProducer, "_placed", held)
     async with running(Unheeding) as worker:

@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,12 +14,13 @@ from controlplane.connect import ConnectError, Sink, SinkRecord, SinkTaskContext
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, DeleteConnector, PauseConnector
 from controlplane.core.order import Ends
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
-from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 from controlplane.worker.data_topics.embedded_clients import LogClients
 from controlplane.worker.data_topics.embedded_groups import LogGroups
-from controlplane.worker.data_topics.embedded_producer import WrittenLog
+from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
 from tests.worker.numbered_records import CollectingSink, CountingSource
@@ -71,6 +74,58 @@ async def test_a_producer_outlives_an_outage() -> None:
         await until(lambda: log.refused)
         log.away = False
         assert (await acknowledged).topic == "new"
+
+
+class AppendOutageLog(OutageLog):
+    """Log that can be unavailable to writers, too."""
+
+    async def append(self, records: Sequence[Record], epoch: int | None = None) -> Any:
+        """Append, unless the log is away."""
+        self._check_present()
+        return await super().append(records, epoch)
+
+
+@asynccontextmanager
+async def producer_of(log: MemoryLog, limits: ProducerLimits) -> AsyncIterator[LogProducer]:
+    """Run a producer with these limits."""
+    epoch = await log.claim()
+    written = WrittenLog(log, lambda: epoch, lambda: 1)
+    producer = LogProducer(written, LogTopics(log, 1), limits)
+    async with closing_producer(producer):
+        yield producer
+
+
+@pytest.mark.parametrize("topic", ["present", "new"])
+async def test_the_records_of_a_batch_share_one_delivery_timeout(topic: str) -> None:
+    """All records of a batch fail together: `delivery.timeout.ms` counts from their `send`."""
+    log, began = AppendOutageLog(), time.monotonic()
+    await log.create_topic("present", 1)
+    limits = ProducerLimits(delivery_timeout_ms=200, retry_first_ms=1, retry_last_ms=10)
+    async with producer_of(log, limits) as producer:
+        log.away = True
+        futures = await producer.send([ProducerRecord(topic, None, b"v")] * 20)
+        failures = await asyncio.gather(*futures, return_exceptions=True)
+    assert {str(failure) for failure in failures} == {"away"}
+    assert all(isinstance(failure, ProducerFailure) for failure in failures)
+    assert time.monotonic() - began < 20 * 0.2 / 2
+
+
+async def test_a_later_record_has_its_own_delivery_timeout() -> None:
+    """In one batch, the older record fails during the outage, and the newer one arrives after."""
+    log = AppendOutageLog()
+    await log.create_topic("t", 1)
+    limits = ProducerLimits(delivery_timeout_ms=1_000, retry_first_ms=1, retry_last_ms=10)
+    async with producer_of(log, limits) as producer:
+        log.away = True
+        (first,) = await producer.send([ProducerRecord("t", None, b"1")])
+        await until(lambda: log.refused)  # the next two records are in a batch of their own
+        (older,) = await producer.send([ProducerRecord("t", None, b"2")])
+        await asyncio.sleep(0.6)
+        (newer,) = await producer.send([ProducerRecord("t", None, b"3")])
+        await asyncio.wait([first, older])
+        log.away = False
+        assert (await newer).offset == 0
+    assert [str(late.exception()) for late in (first, older)] == ["away", "away"]
 
 
 class CountedSink(Sink):

@@ -1,6 +1,7 @@
 """Producer of a task on a log of our own, and the topics that it writes."""
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import sliced
-from controlplane.logs.log import Fenced, Log, LogError, Record
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.worker.data_topics.clients import (
     ProducerFailure,
     ProducerFenced,
@@ -26,6 +27,10 @@ from controlplane.worker.data_topics.topic_rules import WantedTopic
 from controlplane.worker.settings import ProducerLimits
 
 T = TypeVar("T")
+
+
+class DeliveryTimeout(ProducerFailure):
+    """The log is unavailable until the end of a time limit; no record is the cause."""
 
 
 class WrittenLog(NamedTuple):
@@ -140,10 +145,36 @@ class LogProducer:
         await (self._queue.drop() if abandoned else self._queue.close())
 
     async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
-        """Append a batch; if that fails, append its records singly: one may be the cause."""
+        """Append a batch. During an outage, each record fails at the end of its own time limit."""
+        while batch:
+            try:
+                await self._append_batch(batch)
+            except DeliveryTimeout as timeout:
+                late = self._late_records(batch)
+                for queued in batch[:late]:
+                    queued.settle(timeout)
+                batch = batch[late:]
+            else:
+                return
+
+    def _late_records(self, batch: Sequence[QueuedRecord]) -> int:
+        """Return the number of records whose time limit has ended: at least the oldest ones."""
+        limit_s = self._limits.delivery_timeout_ms / 1_000
+        newest_s = max(batch[0].queued_s, asyncio.get_running_loop().time() - limit_s)
+        return bisect_right(batch, newest_s, key=lambda queued: queued.queued_s)
+
+    async def _append_batch(self, batch: Sequence[QueuedRecord]) -> None:
+        """Append a batch; if that is refused, append its records singly: one may be the cause.
+
+        Raises:
+            DeliveryTimeout: the time limit of the oldest record has ended.
+        """
+        since_s = batch[0].queued_s
         try:
-            records = [await self._placed(queued.record) async for queued in sliced(batch)]
-            positions = await self._append(records)
+            records = [await self._placed(queued.record, since_s) async for queued in sliced(batch)]
+            positions = await self._append(records, since_s)
+        except DeliveryTimeout:
+            raise
         except ProducerFailure as failure:
             if len(batch) == 1:
                 batch[0].settle(failure)
@@ -157,8 +188,10 @@ class LogProducer:
             for queued, position, record in zip(batch, positions, records, strict=True):
                 queued.settle(RecordMetadata(*position, record.timestamp))
 
-    async def _append(self, records: Sequence[Record]) -> Sequence[Position]:
-        return await self._retried(partial(self._log.append, records, self._epoch))
+    async def _append(
+        self, records: Sequence[Record], since_s: float | None = None
+    ) -> Sequence[Position]:
+        return await self._retried(partial(self._log.append, records, self._epoch), since_s)
 
     async def _append_once(self, records: Sequence[Record]) -> Sequence[Position]:
         """Append a transaction; after a lost answer, look for its records in the log.
@@ -183,30 +216,40 @@ class LogProducer:
 
         return await self._retried(attempt)
 
-    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retried(
+        self, attempt: Callable[[], Awaitable[T]], since_s: float | None = None
+    ) -> T:
         """Return the result of an attempt; retry while the log is unavailable.
 
+        `since_s`: time of the event loop from which `delivery_timeout_ms` counts. None: now.
+
         Raises:
-            ProducerFailure, ProducerFenced: the log refuses, or is unavailable for longer than
-                `delivery_timeout_ms`.
+            DeliveryTimeout: the log is unavailable for longer than `delivery_timeout_ms`.
+            ProducerFailure, ProducerFenced: the log refuses.
         """
         limits = self._limits
         pauses_ms = limits.retry_first_ms, limits.retry_last_ms
+        past_s = 0 if since_s is None else asyncio.get_running_loop().time() - since_s
+        patience_ms = limits.delivery_timeout_ms - past_s * 1_000
         try:
-            return await until_available(attempt, pauses_ms, limits.delivery_timeout_ms)
+            return await until_available(attempt, pauses_ms, patience_ms)
+        except LogUnavailable as failure:
+            raise DeliveryTimeout(str(failure)) from failure
         except Fenced as failure:
             raise ProducerFenced(str(failure)) from failure
         except LogError as failure:
             raise ProducerFailure(str(failure)) from failure
 
-    async def _placed(self, record: ProducerRecord) -> Record:
-        """Return the record with its partition and time.
+    async def _placed(self, record: ProducerRecord, since_s: float | None = None) -> Record:
+        """Return the record with its partition and time; `since_s` is that of `_retried`.
 
         Raises:
             ProducerFailure: it is too large, or its topic or partition cannot exist.
         """
         check_size(record, self._limits.max_request_size)
-        partitions = await self._retried(partial(self._topics.found_or_created, record.topic))
+        partitions = await self._retried(
+            partial(self._topics.found_or_created, record.topic), since_s
+        )
         partition = self._partition(record, partitions)
         if not 0 <= partition < partitions:
             raise ProducerFailure(

@@ -16,6 +16,8 @@ class QueuedRecord(NamedTuple):
 
     record: ProducerRecord
     acknowledged: "asyncio.Future[RecordMetadata]"
+    queued_s: float
+    """Time of the event loop at which the record entered the queue; later records have no less."""
 
     def settle(self, result: RecordMetadata | Exception) -> None:
         """Acknowledge the record, or let it fail."""
@@ -59,7 +61,8 @@ class RecordQueue:
         loop = asyncio.get_running_loop()
         async with self._room:
             await self._room.wait_for(lambda: len(self._queue) < self._queued_max)
-        queued = [QueuedRecord(record, loop.create_future()) for record in records]
+        now_s = loop.time()
+        queued = [QueuedRecord(record, loop.create_future(), now_s) for record in records]
         self._queue.extend(queued)
         self._filled.set()
         return [entry.acknowledged for entry in queued]
