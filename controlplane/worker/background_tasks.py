@@ -7,6 +7,9 @@ from typing import Any
 from controlplane.failure_text import description_of
 from controlplane.notices import Notices
 
+_running: set["asyncio.Task[None]"] = set()
+"""Tasks that have not ended: an event loop alone does not keep its tasks alive."""
+
 
 def background_task(
     work: Coroutine[Any, Any, None], name: str, notices: Notices
@@ -18,5 +21,7 @@ def background_task(
         if not task.cancelled() and (failure := task.exception()) is not None:
             notices.warning("background_task_failed", task=name, reason=description_of(failure))
 
+    _running.add(task)
+    task.add_done_callback(_running.discard)
     task.add_done_callback(report)
     return task

@@ -1,12 +1,14 @@
 """Running sources: records, offsets, statuses, and commands about them."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import count
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from controlplane.connect import Source, key
@@ -23,9 +25,11 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.core.context import DecisionSettings
 from controlplane.plane import Refusal, Settings
 from tests.worker.numbered_records import CountingSource, counted
 from tests.worker.worker_fixture import (
+    QUICK,
     RecordedNotices,
     config_of,
     connector_status,
@@ -201,6 +205,52 @@ async def test_methods_run_one_after_another() -> None:
         await worker.plane.execute(CreateConnector("s", config_of(RestlessSource)))
         await until(lambda: methods <= {*RestlessSource.began[40:]})
     assert {*RestlessSource.overlaps} <= {("read", "hook"), ("hook", "read")}
+
+
+class FailingHooks(Source):
+    """Source whose `acked` and `committed` raise, and whose `read` waits for the test."""
+
+    config = (key("topic"),)
+    released: ClassVar[threading.Event] = threading.Event()
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield a record, wait in an `await` until the test continues, then rest."""
+        yield task.record("1", {"p": 1}, {"at": 1})
+        while not self.released.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.002)
+        while True:
+            yield task.idle(0.01)
+
+    def acked(self, task: SourceRun, record: Any, metadata: Any) -> None:
+        """Raise an error."""
+        del task, record, metadata
+        raise ValueError("acked")
+
+    async def committed(self, task: SourceRun) -> None:
+        """Raise an error."""
+        del task
+        raise ValueError("committed")
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_failures_of_delayed_hooks_are_logged(*, exactly_once: bool) -> None:
+    """The worker logs failures of hooks that are called later, because `read` is in an `await`."""
+    FailingHooks.released.clear()
+    notices, once = RecordedNotices(), DecisionSettings(exactly_once_source=exactly_once)
+    async with running(
+        FailingHooks,
+        runtime=msgspec.structs.replace(QUICK, exactly_once=exactly_once),
+        settings=Settings(exactly_once=exactly_once, worker=once),
+        notices=notices,
+    ) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(FailingHooks, topic="t")))
+        await until(lambda: offsets(worker, "s") == {"{'p': 1}": {"at": 1}})
+        assert not notices.warnings
+        FailingHooks.released.set()
+        await until(lambda: {"acked_hook_failed", "commit_hook_failed"} <= {*notices.warnings})
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    assert notices.of("acked_hook_failed") == [{"reason": "ValueError('acked')"}]
+    assert notices.of("commit_hook_failed")[0] == {"reason": "ValueError('committed')"}
 
 
 class FailingSource(Source):

@@ -53,6 +53,9 @@ from controlplane.worker.drivers.source_items import (
 Acknowledged = tuple[SourceRecord, RecordMetadata | None]
 """A record and its position in the log; None: the record was filtered or dropped."""
 
+DelayedCall = asyncio.Future[Any]
+"""Call of the author's code that follows once `read` pauses; its caller handles its failure."""
+
 OffsetsToCommit = Callable[[], Iterable[OffsetPair]]
 """Returns the offsets of the coming commit. It is called in the author's thread."""
 
@@ -97,11 +100,11 @@ class SourceDriver(Protocol):
         """
         ...
 
-    async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
+    async def acknowledged(self, records: Sequence[Acknowledged]) -> DelayedCall | None:
         """Tell the task of records that are in the log, or were dropped."""
         ...
 
-    async def committed(self) -> None:
+    async def committed(self) -> DelayedCall | None:
         """Tell the task of a commit."""
         ...
 
@@ -391,19 +394,20 @@ class GeneratorDriver:
             return None  # the generator went on while the hook waited
         return _offsets_check(self._source)(further) or ()
 
-    async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
+    async def acknowledged(self, records: Sequence[Acknowledged]) -> DelayedCall | None:
         """Call `acked` for each record, if the source has the method."""
-        if records and _overrides(self._source, Source, "acked"):
-            acked = _bound(self._source.acked, self._run)
-            await self._unless_busy(self._thread.submit(self._alone, _for_each, acked, records))
+        if not records or not _overrides(self._source, Source, "acked"):
+            return None
+        acked = _bound(self._source.acked, self._run)
+        return await self._unless_busy(self._thread.submit(self._alone, _for_each, acked, records))
 
-    async def committed(self) -> None:
+    async def committed(self) -> DelayedCall | None:
         """Call `committed`, if the source has the method and no such call still waits."""
         waits = self._committed is not None and not self._committed.done()
-        if _overrides(self._source, Source, "committed") and not waits:
-            hook = self._source.committed
-            self._committed = self._thread.submit(self._alone, hook, self._run)
-            await self._unless_busy(self._committed)
+        if waits or not _overrides(self._source, Source, "committed"):
+            return None
+        self._committed = self._thread.submit(self._alone, self._source.committed, self._run)
+        return await self._unless_busy(self._committed)
 
     async def _alone(self, method: Any, *arguments: Any) -> Any:
         """Call a method in the author's thread while no other method of the source runs."""
@@ -411,12 +415,12 @@ class GeneratorDriver:
             result = method(*arguments)
             return await result if inspect.isawaitable(result) else result
 
-    async def _unless_busy(self, call: "asyncio.Future[Any]") -> None:
-        """Await a call. If the generator runs, return at once: the call follows when it pauses."""
+    async def _unless_busy(self, call: DelayedCall) -> DelayedCall | None:
+        """Await a call. If the generator runs, return the call at once."""
         if self._busy:
-            call.add_done_callback(_retrieved)
-        else:
-            await call
+            return call
+        await call
+        return None
 
     async def stop(self) -> None:
         """Cancel the generator's present `await`, and close the generator: its `finally` runs."""
@@ -489,9 +493,3 @@ async def _closed(generator: AsyncIterator[Any] | Iterator[Any] | None) -> None:
             await close()
     elif (close := getattr(generator, "close", None)) is not None:
         close()
-
-
-def _retrieved(call: "asyncio.Future[Any]") -> None:
-    """Mark the exception of a call as retrieved: no caller waits for it."""
-    if not call.cancelled():
-        call.exception()

@@ -1,8 +1,9 @@
 """Loop of a source task: poll, convert, send, commit (Kafka: `AbstractWorkerSourceTask`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
@@ -11,11 +12,17 @@ from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
 from controlplane.failure_text import description_of
 from controlplane.notices import Notices
+from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import ProducerRecord, note_place
 from controlplane.worker.data_topics.state_topics import refuse_state_topic
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem, PolledRecord
-from controlplane.worker.drivers.source_drivers import Acknowledged, OffsetsToCommit, SourceDriver
+from controlplane.worker.drivers.source_drivers import (
+    Acknowledged,
+    DelayedCall,
+    OffsetsToCommit,
+    SourceDriver,
+)
 from controlplane.worker.failure_reader import text_in_time
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.metrics.task_metrics import SourceTaskMetrics
@@ -134,21 +141,28 @@ class LoadedSourceTask(NamedTuple):
 
     async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call the task's `commit_record` or `acked` for each record; Kafka only logs failures."""
-        try:
-            await self.driver.acknowledged(records)
-        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self.notices.warning(
-                "acked_hook_failed", reason=await text_in_time(description_of, failure)
-            )
+        await self._log_failure("acked_hook_failed", self.driver.acknowledged(records))
 
     async def tell_committed(self) -> None:
         """Call the task's `commit` or `committed`; Kafka only logs failures."""
+        await self._log_failure("commit_hook_failed", self.driver.committed())
+
+    async def _log_failure(self, event: str, call: Awaitable[DelayedCall | None]) -> None:
+        """Await a call of a hook; log its failure, also if the hook is called later."""
         try:
-            await self.driver.committed()
+            delayed = await call
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self.notices.warning(
-                "commit_hook_failed", reason=await text_in_time(description_of, failure)
-            )
+            await self._log_hook(event, failure)
+        else:
+            if delayed is not None:
+                delayed.add_done_callback(partial(self._log_delayed, event))
+
+    def _log_delayed(self, event: str, call: DelayedCall) -> None:
+        if not call.cancelled() and (failure := call.exception()) is not None:
+            background_task(self._log_hook(event, failure), "hook report", self.notices)
+
+    async def _log_hook(self, event: str, failure: BaseException) -> None:
+        self.notices.warning(event, reason=await text_in_time(description_of, failure))
 
 
 class Delivery(Protocol):
