@@ -134,6 +134,20 @@ def test_a_stop_ends_the_retries_without_a_failure() -> None:
     assert errors.take_failures() == []
 
 
+def test_a_stop_during_a_pause_allows_no_further_attempt() -> None:
+    """The wait ends without the retry; as in Kafka, the metric counts it all the same."""
+    errors, failing = errors_of(errors_retry_timeout="-1"), FailingOperation(1)
+
+    def stopping() -> str:
+        threading.Timer(0.01, errors.stop).start()
+        return failing()
+
+    with pytest.raises(RetriesStopped):
+        errors.run(Stage.TRANSFORMATION, "T", stopping, None)
+    assert len(failing.calls) == 1
+    assert errors.metrics.retries == 1
+
+
 async def test_a_worker_retries_a_transformation() -> None:
     """Records arrive complete and in order once the failure has passed."""
     async with running(KeepingSink, others=[Shaky]) as worker:

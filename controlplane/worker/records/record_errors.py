@@ -102,7 +102,7 @@ class RecordErrors:
         self._stopping = Event()
 
     def stop(self) -> None:
-        """End the wait of a retry: that retry follows at once, and nothing is retried after it."""
+        """End the wait of a retry: neither that retry nor another one follows."""
         self._stopping.set()
 
     def run(
@@ -161,11 +161,11 @@ class RecordErrors:
                 left_s = None if deadline is None else deadline - monotonic()
                 if left_s is not None and left_s <= 0:
                     raise
-                if self._stopping.is_set():
-                    raise RetriesStopped("The task stops: nothing is retried") from error
                 pause_s = min(delay_ms, self.settings.retry_delay_max_ms) / 1_000
                 self._stopping.wait(pause_s if left_s is None else min(pause_s, left_s))
-                self.metrics.retried()
+                self.metrics.retried()  # as Kafka, also if the task stops
+                if self._stopping.is_set():
+                    raise RetriesStopped("The task stops: nothing is retried") from error
                 delay_ms *= 2
             except Exception:
                 self.metrics.attempt_failed()
