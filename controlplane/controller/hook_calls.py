@@ -15,9 +15,10 @@ CALLS_AT_ONCE = 8
 """Maximum calls that run; others wait, up to their time-out."""
 
 CLOSE_S = 5.0
-"""Longest wait in seconds of a closing controller for calls.
+"""Time in seconds that a closing controller leaves to the calls of dry runs.
 
-A worker waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
+The controller does not wait meanwhile, and cancels commands that wait for a call at once. A worker
+waits as long for tasks that stop (`task.shutdown.graceful.timeout.ms`).
 """
 
 
@@ -51,7 +52,7 @@ class HookCalls:
             self._calls.discard(call)
 
     def close(self) -> None:
-        """Cancel the waiting commands after `CLOSE_S`; they have written nothing."""
+        """Cancel the decisions that still wait after `CLOSE_S`; they have written nothing."""
         if self._calls:
             asyncio.get_running_loop().call_later(CLOSE_S, self._cancel)
 

@@ -76,8 +76,8 @@ class ReleaseFold:
         self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
     ) -> None:
         """Fold entries that arrived together, up to these ends; call the listeners for each."""
-        # This caches a state for readers. A state published while a thread changes the fold would
-        # show a half-folded entry.
+        # `state()` also caches this state, and readers get it meanwhile. A snapshot that is made
+        # while a thread changes the fold would show a half-folded entry.
         before = self.state()
         async for entry in sliced(entries):
             if _is_long(entry):

@@ -1,7 +1,7 @@
 """HTTP status codes, answers, and errors in Connect's words.
 
-Other modules use these names of status codes. Two codes are elsewhere: 499 (`app`), and 503 for
-too many connections (`http.connections`).
+Other modules use these names of status codes. Two answers have their codes elsewhere: 499 (`app`),
+and 503 for too many connections (`http.connections`).
 
 Errors are sorted by fault: `NotFound` and `BadRequest` are the client's, `RequestFailed` is the
 worker's.
