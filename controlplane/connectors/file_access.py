@@ -1,4 +1,4 @@
-"""Folders whose files connectors may open. A config comes over HTTP: it must reach no others."""
+"""Folders whose files connectors may open. Configs come over HTTP: they reach no other files."""
 
 import os
 from collections.abc import Iterable

@@ -32,7 +32,9 @@ WARNED_MAX = 10
 """Maximum number of warnings of one kind about the references of one value."""
 
 LINE_CHARACTERS = 8
-"""Minimum length of a line to hide, in a value of several lines: a shorter one is no secret (`}`).
+"""Minimum length of a line to hide, in a value of several lines.
+
+A shorter line, such as `}`, is no secret.
 """
 
 LINES_HIDDEN = 200

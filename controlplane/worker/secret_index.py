@@ -33,8 +33,8 @@ doubles the backslashes. After three further escapings the form has 26 character
 SEARCHED_CHARACTERS = 1_000
 """Maximum length of a text to search for. A longer secret is searched in pieces.
 
-So each end of a long message is searched at most `ESCAPE_CHARACTERS` times this length further than
-it is shown.
+At each end of a long message, the search goes at most `ESCAPE_CHARACTERS` times this length beyond
+the shown part.
 """
 
 _STEP_CHARACTERS = 64

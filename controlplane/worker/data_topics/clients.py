@@ -228,7 +228,7 @@ class Consumer(Protocol):
         """Commit offsets of the group.
 
         Raises:
-            ProducerFailure: they are not committed.
+            ProducerFailure: they are not committed, or it is unknown whether they are.
         """
         ...
 

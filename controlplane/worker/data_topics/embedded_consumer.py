@@ -270,7 +270,7 @@ class LogConsumer:
         """Commit offsets of the group.
 
         Raises:
-            ProducerFailure: they are not committed.
+            ProducerFailure: they are not committed, or it is unknown whether they are.
         """
         await self._groups.commit(self._member.group, offsets)
 

@@ -86,7 +86,7 @@ class LogGroups:
         """Commit offsets of a group; None removes one.
 
         Raises:
-            ProducerFailure: they are not committed.
+            ProducerFailure: they are not committed, or it is unknown whether they are.
         """
         if not offsets:
             return

@@ -51,7 +51,7 @@ class KafkaTaskConsumer:
         """Commit offsets of the group.
 
         Raises:
-            ProducerFailure: they are not committed.
+            ProducerFailure: they are not committed, or it is unknown whether they are.
         """
         try:
             await self._consumer.commit(offsets)
