@@ -149,6 +149,14 @@ def test_plans_hide_secrets_in_remote_records_and_assumptions(
     assert encoded["base64"][:12] not in printed
 
 
+def test_plans_hide_secrets_under_repeated_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables of plans show only the last member of a name, which is the one that Jackson reads."""
+    record = {"topic": "t", "key": "k", "value": '{"password":"hunter2","password":"","x":1}'}
+    step = {"name": "write", "records": [record], "read_back": []}
+    print_plan("one", {"steps": [step], "assumed": []})
+    assert '{"password": "", "x": 1}' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
 def test_reset_works_under_both_names(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
     """`delete offsets` and `offsets reset` remove the offsets after the answer yes."""

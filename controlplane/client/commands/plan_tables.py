@@ -1,6 +1,5 @@
 """Tables of dry runs: the records and actions of one connector's plan, or of several in one."""
 
-import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -8,7 +7,7 @@ from typing import Any
 
 from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import bytes_text, count
-from controlplane.core.text.value_text import TOMBSTONE, json_line
+from controlplane.core.text.value_text import TOMBSTONE, json_line, redacted_json
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 
@@ -102,12 +101,5 @@ def _text(content: Any) -> Any:
 
 
 def _value(text: Any) -> str:
-    """Value of a record without secrets; a text that is no JSON is also searched for them."""
-    if text is None:
-        return TOMBSTONE
-    try:
-        value = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return redacted_text(str(text))
-    hidden = redacted_value("", value)
-    return str(text) if hidden == value else json_line(hidden)
+    """Value of a record without secrets."""
+    return TOMBSTONE if text is None else redacted_json(str(text))

@@ -9,7 +9,6 @@ The text has no secrets and is safe to print, whatever the source of the plan. L
 the plan has their bytes.
 """
 
-import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,9 +25,9 @@ from controlplane.core.plan import (
     WriteOffsets,
 )
 from controlplane.core.state import ClusterState
-from controlplane.core.text.redaction import redacted_refusal, redacted_text, redacted_value
+from controlplane.core.text.redaction import redacted_refusal, redacted_text
 from controlplane.core.text.safe_text import bytes_text, count, short
-from controlplane.core.text.value_text import TOMBSTONE, json_line
+from controlplane.core.text.value_text import TOMBSTONE, redacted_json
 from controlplane.core.topics.partitioner import draft_partition
 
 OUTSIDE = "-"
@@ -130,16 +129,8 @@ def _public_text(text: str) -> str:
 
 
 def _value(raw: bytes | None) -> str:
-    """Text of a record's bytes, unchanged unless it holds a secret."""
-    if raw is None:
-        return TOMBSTONE
-    text = bytes_text(raw)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return _public_text(text)
-    hidden = redacted_value("", value)
-    return short(text if hidden == value else json_line(hidden))
+    """Text of a record's value, unchanged unless it may hold a secret."""
+    return TOMBSTONE if raw is None else short(redacted_json(bytes_text(raw)))
 
 
 def _conditions(step: Step, state: ClusterState) -> Iterator[str]:

@@ -51,6 +51,28 @@ def plain(value: Any, depth_max: int | None = None) -> Any:
     return root[0]
 
 
+def redacted_json(text: str) -> str:
+    """Redact the text of a record's value. JSON stays unchanged unless it may hold a secret.
+
+    Members with the same name may hide a secret, because only the last one is decoded, as in
+    Jackson. Then only the decoded members are shown.
+    """
+    has_repeated_names = False
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_repeated_names
+        decoded = dict(pairs)
+        has_repeated_names |= len(decoded) < len(pairs)
+        return decoded
+
+    try:
+        value = json.loads(text, object_pairs_hook=members)
+    except (ValueError, RecursionError):
+        return redacted_text(text)
+    hidden = redacted_value("", value)
+    return json_line(hidden) if has_repeated_names or hidden != value else text
+
+
 def _empty_container(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:
     """A container with an empty place per member, and the members with their places."""
     if isinstance(item, Mapping):

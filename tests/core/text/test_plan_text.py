@@ -55,6 +55,21 @@ def test_secrets_stay_hidden() -> None:
     assert "s3cret" not in plan_text(plan, STATE)
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b'{"db":{"password":"hunter2","password":""}}', '{"db": {"password": ""}}'),
+        (b'{"db":{"password":"hunter2"},"db":null}', '{"db": null}'),
+        (b'{"password":"x","password":"hunter2"}', '{"password": "[hidden]"}'),
+        (b'{"db":{"password":""},"x":1}', '{"db":{"password":""},"x":1}'),
+    ],
+)
+def test_secrets_under_repeated_names_are_hidden(value: bytes, shown: str) -> None:
+    """Members with the same name are shown as Jackson reads them: the last one counts."""
+    (line,) = step_lines(Step("write", (Draft("t", b"k", value, 0),)))
+    assert line == f"write  t-0  k  {shown}"
+
+
 SECRET = "password=hunter2"
 """Free text with a secret. A config or a request may have it in place of any name."""
 
