@@ -87,6 +87,13 @@ def test_a_refused_command_that_is_accepted_later_is_unfinished() -> None:
     assert remembered(refused("k"), accepted("k"), *many) == ["k", "7", "8", "9"]
 
 
+def test_unfinished_commands_are_in_order_of_acceptance() -> None:
+    """A refused command that is accepted later comes after those accepted in between."""
+    log = [refused("a"), accepted("b"), accepted("a")]
+    assert remembered(*log) == ["b", "a"]
+    assert remembered(*log, accepted("b")) == ["b", "a"]
+
+
 def test_a_tombstone_removes_a_command() -> None:
     """A tombstone forgets a command; a tombstone whose key is no id changes nothing."""
     log = [finished("a"), finished("\ud800"), (b"a", None), (b"\xff", None), (None, None)]

@@ -11,7 +11,7 @@ from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.logs.dumps import read_dump
 
-KNOWN = (3, "c4e342bd5b9647ec89a481e75221b182")
+KNOWN = (4, "c4e342bd5b9647ec89a481e75221b182")
 """The version of the fold, and the digest of its snapshots of the recorded clusters."""
 
 

@@ -70,7 +70,8 @@ class CommandFold:
         previous = self._commands.items.get(command_id, CommandTrace())
         trace = msgspec.structs.replace(previous, **change)
         if trace.accepted is not None and trace.finished is None:
-            self._ended.pop(command_id, None)  # refused earlier, and accepted now
+            if command_id in self._ended:  # refused earlier, and accepted now: the newest one
+                self._forget(command_id)
         else:
             trace = _without_plan(trace)
             if command_id not in self._ended:  # move it to the end: `adopt` relies on this order

@@ -21,7 +21,7 @@ from controlplane.core.fold.flat_values import flat, unflat
 from controlplane.core.fold.topic_state import CommandState, TopicSnapshot, TopicState
 from controlplane.core.state import ConfigState, OffsetState, StatusState, Topics
 
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 """Version of the fold. Raise it whenever the same records fold to another state, or a state encodes
 to other bytes. Older snapshots are then ignored, and the log is read instead. A test enforces this
 for the recorded clusters."""

@@ -190,6 +190,7 @@ def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
         case CommandAccepted() if _is_accepted(rows.get(record.command_id)):
             return  # a command of an attached cluster is recorded again before each of its requests
         case CommandAccepted() | CommandRefused():
+            rows.pop(record.command_id, None)  # an earlier refusal: the row moves to the end
             rows[record.command_id] = AuditRow(record, entry)
         case CommandFinished() if record.command_id in rows:
             rows[record.command_id] = rows[record.command_id]._replace(finished=record)

@@ -31,6 +31,18 @@ async def test_the_trail_has_user_command_and_outcome() -> None:
         assert "finished_at_ms" in commands[0]
 
 
+async def test_an_accepted_command_follows_those_before_it() -> None:
+    """A refused command that is accepted later comes after the commands in between."""
+    async with orders_plane() as (_, client):
+        key = {"idempotency-key": "k"}
+        await client.put("/connectors/late/pause", headers=key)
+        await client.post("/connectors", json={"name": "late", "config": ORDERS})
+        await client.put("/connectors/late/pause", headers=key)
+        commands = (await client.get("/commands")).json()["commands"]
+        assert [command["command"] for command in commands] == ["create", "create", "pause"]
+        assert commands[-1]["outcome"] == "done"
+
+
 def test_stored_differences_are_shown_without_secrets() -> None:
     """Secrets are hidden in the differences that earlier versions have stored."""
     accepted = CommandAccepted("a", 1, "ann", {"command": "stop", "connector": "orders"})
