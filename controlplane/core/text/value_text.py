@@ -121,8 +121,12 @@ def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
         return _member_changes(before, after)
     if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays_on_worker(before, after):
         return f"{before['state']} → {text(aspect, item, after)}"
-    words = text(aspect, item, before), text(aspect, item, after)
-    return " → ".join(words) + (" (another value)" if words[0] == words[1] else "")
+    return _arrow(text(aspect, item, before), text(aspect, item, after))
+
+
+def _arrow(before: str, after: str) -> str:
+    """A change in words; a remark tells two values apart that look alike."""
+    return f"{before} → {after}" + (" (another value)" if before == after else "")
 
 
 def _stays_on_worker(before: Any, after: Any) -> bool:
@@ -133,16 +137,29 @@ def _stays_on_worker(before: Any, after: Any) -> bool:
 
 
 def _member_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Changes of the members that differ; a member that is null is not absent."""
+    return ", ".join(
+        f"{name}: {_arrow(_member_text(before, name), _member_text(after, name))}"
+        for name in differing_names(before, after)
+    )
+
+
+def _member_text(members: Mapping[str, Any], name: str) -> str:
+    is_null = name in members and members[name] is None
+    return "null" if is_null else text(Aspect.CONFIG, name, members.get(name))
+
+
+def differing_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Names of the members that differ in Java.
+
+    There, 1, 1.0 and true differ, and a member that is null differs from an absent one.
+    """
     absent = object()
-    names = [
+    return [
         name
         for name in {**before, **after}
         if frozen(before.get(name, absent)) != frozen(after.get(name, absent))
     ]
-    return ", ".join(
-        f"{name}: {change(Aspect.CONFIG, name, before.get(name), after.get(name))}"
-        for name in names
-    )
 
 
 def _status(status: Mapping[str, Any]) -> str:

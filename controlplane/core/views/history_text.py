@@ -7,7 +7,7 @@ from typing import Any
 from controlplane.core.state import Aspect, Topics
 from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import short
-from controlplane.core.text.value_text import json_line
+from controlplane.core.text.value_text import differing_names, json_line
 from controlplane.core.views.history import HistoryEvent
 
 CHANGE_CHARACTERS = 1 << 14
@@ -31,7 +31,8 @@ def event_document(event: HistoryEvent, topics: Topics) -> dict[str, Any]:
     """
     before, after = event.values
     if event.aspect is Aspect.TASK_CONFIG and before and after:
-        before, after = _differing(before, after), _differing(after, before)
+        names = differing_names(before, after)
+        before, after = (_only(members, names) for members in (before, after))
     return {
         "at": record_text.place(event.entry.position, topics),
         "record": record_text.reference(event.entry),
@@ -42,8 +43,8 @@ def event_document(event: HistoryEvent, topics: Topics) -> dict[str, Any]:
     }
 
 
-def _differing(values: Mapping[str, Any], other_values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if other_values.get(name) != value}
+def _only(members: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: members[name] for name in names if name in members}
 
 
 def _digested(value: Any) -> Any:

@@ -1,10 +1,15 @@
 """The history of a connector for programs: events, and texts without secrets."""
 
+from typing import Any
+
+import pytest
+
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views.diff import Aspect
 from controlplane.core.views.history import HistoryEvent, history
+from controlplane.core.views.history_text import event_document
 from tests.core.logs import config, connector, offsets, status, tasks
 
 KIP = Profile.of("kip")
@@ -75,6 +80,40 @@ def test_values_that_look_alike_are_told_apart() -> None:
     log = config(connector("c"), versions[0], commit, versions[1], commit)
     *_, last = history(log, "c", KIP).events
     assert (last.what, last.words) == ("task config 0", "n: 1 → true")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words", "members"),
+    [
+        ('{"a":1,"b":1}', '{"a":true,"b":1}', "a: 1 → true", ({"a": 1}, {"a": True})),
+        (
+            '{"a":{"b":1}}',
+            '{"a":{"b":1.0}}',
+            'a: {"b": 1} → {"b": 1.0}',
+            ({"a": {"b": 1}}, {"a": {"b": 1.0}}),
+        ),
+        ('{"a":null,"b":1}', '{"b":1}', "a: null → ∅", ({"a": None}, {})),
+        ('{"b":1}', '{"a":null,"b":1}', "a: ∅ → null", ({}, {"a": None})),
+        (
+            '{"a":null}',
+            '{"a":"null"}',
+            "a: null → null (another value)",
+            ({"a": None}, {"a": "null"}),
+        ),
+    ],
+)
+def test_members_of_task_configs_are_compared_as_in_java(
+    before: str, after: str, words: str, members: tuple[Any, Any]
+) -> None:
+    """The numbers 1 and 1.0 and true differ, and a member that is null is not absent."""
+    commit = ("commit-c", '{"tasks":1}')
+    values = (f'{{"properties":{properties}}}' for properties in (before, after))
+    task_records = [record for value in values for record in (("task-c-0", value), commit)]
+    events = history(config(connector("c"), *task_records), "c", KIP).events
+    *_, last = (event for event in events if event.aspect is Aspect.TASK_CONFIG)
+    document = event_document(last, Topics())
+    assert last.words == words
+    assert repr((document["before"], document["after"])) == repr(members)
 
 
 def test_the_history_uses_topics_and_isolation_of_the_worker() -> None:
