@@ -1,14 +1,20 @@
 """Continuous capture with Structured Streaming, which stores its progress in a checkpoint.
 
 Each micro-batch is one append. If a capture is killed between the append and the checkpoint, the
-batch repeats. Its records are then compared, and none is added. A stream knows only the topics that
-existed at its start. When another topic is to be archived, the stream is restarted and continues.
+batch repeats. Its records are then compared, and none is added. If it is killed before the append,
+the batch repeats with its old end, perhaps a day later. If the log has grown since, the cleaner may
+have removed records before that end. So the batch ends no look (`readings.reading_columns`).
+
+A stream knows only the topics that existed at its start. When another topic is to be archived, the
+stream is restarted and continues.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine
+import json
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from threading import Event
+from time import time
 from typing import Any, NamedTuple, TypeVar
 
 from py4j.protocol import Py4JError
@@ -76,6 +82,13 @@ def follow(
         following.run()
 
 
+class _PlannedBatch(NamedTuple):
+    """Micro-batch as the checkpoint has it."""
+
+    ends: dict[PartitionId, int]
+    planned_ms: int
+
+
 class _StreamRun:
     """Run of a stream, until it must be restarted."""
 
@@ -94,12 +107,15 @@ class _StreamRun:
         self._ended = ended
         self._topics: set[str] = set()
         self._first: dict[PartitionId, int] = {}
+        self._begun_ms = 0
+        """Time at which the query began; micro-batches that were planned earlier are repeated."""
         self._trouble: Exception | None = None
 
     def run(self) -> None:
         """Run the stream until it ends, or until new topics appear (`again`)."""
         self._topics, self._first = self._ask(self._positions)
         self.again = False
+        self._begun_ms = int(time() * 1_000)
         query = self._begun()
         try:
             while not query.awaitTermination(LOOK_S):
@@ -149,17 +165,19 @@ class _StreamRun:
     async def _append(
         self, capture: "StreamedCapture", frame: DataFrame, number: int
     ) -> tuple[CaptureResult, set[str]]:
-        behind = offsets_in_vector(self._offsets(number))
-        first = offsets_in_vector(self._offsets(number - 1)) if number else self._first
+        batch = self._planned(number)
+        first = self._planned(number - 1).ends if number else self._first
+        repeated = batch.planned_ms < self._begun_ms
         return await capture.append(
-            frame, first, behind
+            frame, first, batch.ends, repeated=repeated
         ), await capture.topics_to_archive() - self._topics
 
-    def _offsets(self, number: int) -> str:
-        """End offsets of a micro-batch, from the checkpoint."""
+    def _planned(self, number: int) -> _PlannedBatch:
+        """Read a micro-batch from the checkpoint."""
         path = f"{self._stream.checkpoint}/offsets/{number}"
         lines = self._stream.source.session.read.text(path).collect()
-        return str(lines[-1].value)
+        metadata, offsets = (line.value for line in lines[-2:])
+        return _PlannedBatch(offsets_in_vector(offsets), json.loads(metadata)["batchTimestampMs"])
 
     async def _positions(
         self, capture: "StreamedCapture"
@@ -201,18 +219,28 @@ class StreamedCapture(SparkCapture):
         return offsets
 
     async def append(
-        self, frame: DataFrame, first: dict[PartitionId, int], behind: dict[PartitionId, int]
+        self,
+        frame: DataFrame,
+        first: dict[PartitionId, int],
+        behind: dict[PartitionId, int],
+        *,
+        repeated: bool,
     ) -> CaptureResult:
         """Archive a micro-batch of committed records between two maps of offsets.
+
+        `repeated`: an earlier run of the stream has planned it.
 
         Raises:
             ArchiveConflict: the batch begins after the end of the archive, or contradicts it.
         """
         begins: dict[PartitionId, int] = {}
+        ends: dict[PartitionId, int] = {}
         for topic in sorted({topic for topic, _ in behind}):
-            self._check_ends(topic, (await self._log.ends([topic]))[topic])
+            topic_ends = (await self._log.ends([topic]))[topic]
+            self._check_ends(topic, topic_ends)
             starts = (await self._log.starts([topic]))[topic]
             begins |= {(topic, number): start for number, start in enumerate(starts)}
+            ends |= {(topic, number): end for number, end in enumerate(topic_ends)}
         spans = {
             place: range(min(end, max(first.get(place, EARLIEST), begins[place])), end)
             for place, end in behind.items()
@@ -220,10 +248,13 @@ class StreamedCapture(SparkCapture):
         for place, span in spans.items():
             self._check_follows(place, span.start, begins[place])
         before = self._records
-        read = self.archive(begins, spans, frame, unread=self._cut_short(spans))
+        unread = {*self._cut_short(spans)}
+        if repeated:
+            unread |= {place for place, span in spans.items() if span.stop < ends[place]}
+        read = self.archive(begins, spans, frame, unread)
         return self._finished(read, before, ())
 
-    def _cut_short(self, spans: OffsetRanges) -> Container[PartitionId]:
+    def _cut_short(self, spans: OffsetRanges) -> Iterable[PartitionId]:
         """Partitions that may go on after a micro-batch: all, if it has reached its limit."""
         limit = self._target.commit_records - len(spans)  # Spark rounds each partition's share
         return spans.keys() if sum(map(len, spans.values())) >= limit else ()

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.reads.reader import KafkaReader
+from controlplane.logs.log import LogUnavailable
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureTarget
@@ -103,6 +105,42 @@ async def test_a_killed_stream_is_continued(
     whole = open_cluster(target.store, "real")
     check_whole(whole, left, await past.present_entries(), await reader.starts(past.names))
     assert [*whole.gaps]
+
+
+async def test_a_repeated_batch_ends_no_look(
+    spark: SparkSession, broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
+) -> None:
+    """A repeated batch keeps its old end, so it ends no look of a partition that has grown."""
+    topics = Topics(await new_topic(), await new_topic(), await new_topic())
+    connections = []
+
+    def opening_once() -> AbstractAsyncContextManager[KafkaReader]:
+        """Connect for the positions, and fail for the first batch."""
+        connections.append(broker.bootstrap)
+        if len(connections) == 1 + 1:
+            raise LogUnavailable("the broker is away")
+        return reading(broker.bootstrap)
+
+    target = CaptureTarget(FolderStore(str(tmp_path)), "real", topics, kept_secrets(topics))
+    source = KafkaFrames(spark, broker.bootstrap, {})
+    stream = CaptureStream(opening_once, target, source, str(tmp_path / "checkpoint"), None)
+    async with writer(broker) as out:
+        await out.put(topics.config, 0, b"connector-a", b"{}")
+        with pytest.raises(LogUnavailable):
+            await asyncio.to_thread(follow, stream, lambda _: None)
+        await out.put(topics.config, 0, b"connector-a", b"{}")
+    await asyncio.to_thread(follow, stream, lambda _: None)
+    looks = {
+        (reach.topic, reach.end): not reach.partial
+        for manifest in open_cluster(target.store, "real").chain.manifests
+        for reach in manifest.reaches
+    }
+    assert looks == {
+        (topics.config, 1): False,
+        (topics.config, 2): True,
+        (topics.offsets, 0): True,
+        (topics.status, 0): True,
+    }
 
 
 @pytest.mark.prove
