@@ -64,7 +64,7 @@ def rerun(connector: str) -> str:
 
 
 def copied(positions: tuple[Position, ...]) -> str:
-    """Command that appends records of a log again, in this order."""
+    """Command that appends records of a log again, in this order; an empty value is a tombstone."""
     return " && ".join(map(_copied, positions))
 
 
@@ -79,7 +79,7 @@ def _copied(place: Position) -> str:
     where = f"-b {BROKERS} -t {shlex.quote(place.topic)} -p {place.partition}"
     # JSON may have tabs and line breaks between its parts, but no separators of ASCII.
     taken = rf"kcat -C {where} -o {place.offset} -c 1 -e -q -f '%k\x1f%s'"
-    return rf"{taken} | kcat -P {where} -K '\x1f' -D '\x1e'"
+    return rf"{taken} | kcat -P {where} -K '\x1f' -D '\x1e' -Z"
 
 
 def copied_topic(source: str, target: str, through: str) -> str:

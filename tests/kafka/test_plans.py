@@ -70,7 +70,7 @@ async def test_a_record_is_written(
 async def test_records_are_appended_once_more(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Task configs and their commit are appended byte for byte, in the order of the line.
+    """Records and a tombstone are appended byte for byte, in the order of the line.
 
     Tools other than workers may have written values with line breaks.
     """
@@ -81,12 +81,13 @@ async def test_records_are_appended_once_more(
         (b"other", b"1"),
         (b"commit-a", b'{"tasks":2}'),
         (b"connector-a", b'{"properties":{"n":"2"}}'),
+        (b"target-state-a", None),
     ]
     async with writer(broker) as plain:
         for key, value in records:
             await plain.put(topic, 0, key, value)
-    run_line(broker, copied(tuple(Position(topic, 0, offset) for offset in (0, 1, 3))))
-    expected = [*records, records[0], records[1], records[3]]
+    run_line(broker, copied(tuple(Position(topic, 0, offset) for offset in (0, 1, 3, 5))))
+    expected = [*records, records[0], records[1], records[3], records[5]]
     assert await contents(reader, topic) == expected
 
 
