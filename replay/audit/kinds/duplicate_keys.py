@@ -63,9 +63,10 @@ class DuplicateKeys:
         )
         advice = (
             "The order of reading decides which value counts, and may change when a worker starts. "
-            "Write the correct value (for offsets: stop the connector, PATCH its offsets). Then "
-            "write a tombstone for the key into the other partition. Never add partitions to this "
-            "topic."
+            "First write a tombstone for the key into the other partition (for offsets: stop the "
+            "connector before). Then write the correct value (for offsets: PATCH them). Until the "
+            "log cleaner has removed the tombstone, a starting worker may lose the value. Never "
+            "add partitions to this topic."
         )
         shown = sorted(entry.position for parts in unlike or split for entry in parts.values())
         words = FindingText(sentence, advice if unlike else "")
@@ -73,4 +74,9 @@ class DuplicateKeys:
 
 
 def _disagree(parts: _EntryByPartition) -> bool:
+    """True if the order between partitions decides the value.
+
+    A tombstone is a value here: a worker that reads it last has no value. A log with both is safe
+    once the log cleaner has removed the tombstone; an archive does not show this.
+    """
     return len({entry.value for entry in parts.values()}) > 1

@@ -2,11 +2,14 @@
 
 import pytest
 
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.record_text import place
+from controlplane.core.views import source_offsets
 from replay.audit import audit
 from replay.audit.kinds import KINDS
 from tests.replay.audit.cases import configs, offsets, statuses
-from tests.replay.audit.planted_log import TOPICS, AuditCase
+from tests.replay.audit.planted_log import TOPICS, AuditCase, PlantedLog
 
 CASES = {
     f"{case.kind}-{name}": case
@@ -60,6 +63,22 @@ def test_unreadable_records_have_a_command_for_archives() -> None:
     """The advice names a command that reads logs and archives."""
     (finding,) = (each for each in audit(configs.rest_of_batch_lost.clusters()) if each.advice)
     assert finding.advice.startswith("`replay lint --hazards` shows the records at which")
+
+
+def test_the_value_of_a_split_key_is_written_after_its_tombstone() -> None:
+    """A tombstone in the other partition would remove a value that was written before it."""
+    case = offsets.split_key
+    (finding,) = (finding for finding in audit(case.clusters()) if finding.kind == case.kind)
+    assert finding.advice.index("a tombstone") < finding.advice.index("the correct value")
+    for is_advised in (True, False):
+        log = PlantedLog().offset("a", {"n": 4}).offset("a", {"n": 9}, partition=3)
+        if is_advised:
+            log.offset("a", None, partition=3).offset("a", {"n": 9})
+        else:
+            log.offset("a", {"n": 9}).offset("a", None, partition=3)
+        state = fold(log.entries, Profile.of("kip"))
+        positions = [view.offset for view in source_offsets(state, "a")]
+        assert positions == ([{"n": 9}] if is_advised else [])
 
 
 def test_every_kind_is_planted_and_resembled() -> None:
