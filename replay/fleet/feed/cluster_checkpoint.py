@@ -3,8 +3,8 @@
     CHECKPOINT/feed/cluster=C/batch-0000000007.json  names the files of the batch
     CHECKPOINT/feed/cluster=C/_snapshots/feed-…     states, rows that may still count, audits
 
-The checkpoint saves time. Without it, a batch reads the whole archive. It makes the same rows,
-unless retention has removed records since the last batch.
+The checkpoint saves time. Without it, a batch reads the whole archive, and makes the same rows. If
+retention has removed records, the cluster is not read, and its row of `batches` has a problem.
 """
 
 from collections.abc import Iterator

@@ -54,7 +54,7 @@ class StateFollower:
         if checkpoint is not None:
             try:
                 return self._state(checkpoint.snapshot, checkpoint.cut)
-            except ArchiveCorrupt:  # the archive has the same records
+            except ArchiveCorrupt:  # without a retention, the archive has the same records
                 pass
         return self._state(self._nearest(ends), self._cut(ends))
 
