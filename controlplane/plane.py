@@ -21,7 +21,6 @@ from controlplane.controller import (
     CommandLimits,
     Controller,
     ExternalActions,
-    NoExternalSystems,
     StepListener,
     WriterEnvironment,
 )
@@ -111,7 +110,8 @@ class Surroundings(NamedTuple):
     plugins: Plugins | None = None
     """Available connector classes. None: Kafka's own, those of installed packages, and those of the
     configured catalogue (`controlplane.plugins`)."""
-    outside: ExternalActions = NoExternalSystems()
+    outside: ExternalActions | None = None
+    """None: the consumer groups that an embedded log has; else nothing (`default_actions`)."""
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -375,21 +375,21 @@ class ControlPlane:
         Raises:
             ExternalActionFailed: no broker answers, or it refuses.
         """
-        return await sink_offsets(self.state, connector, self.context, self._around.outside)
+        return await sink_offsets(self.state, connector, self.context, self._controller.outside)
 
     async def with_remote_offsets(self, state: ClusterState, connector: str) -> ClusterState:
         """Return a state with a source's remote offsets; see `external.with_remote_offsets`."""
-        return await with_remote_offsets(state, connector, self.context, self._around.outside)
+        return await with_remote_offsets(state, connector, self.context, self._controller.outside)
 
     async def group_progress(self, connector: str) -> GroupProgress:
         """Read the committed offsets of a sink's consumer group, with the lag in each partition.
 
-        The ends of partitions are unknown without a cluster to ask (`Surroundings.outside`).
+        The ends of partitions that neither a cluster nor an embedded log has are unknown.
 
         Raises:
             ExternalActionFailed: no broker answers, or it refuses.
         """
-        return await sink_progress(self.state, connector, self.context, self._around.outside)
+        return await sink_progress(self.state, connector, self.context, self._controller.outside)
 
     async def history(self, connector: str) -> History:
         """Return the history of a connector: its records, and the changes by each.

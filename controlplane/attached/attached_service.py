@@ -51,7 +51,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         limits=settings.limits,
         notices=around.notices,
     )
-    async with follower, sink_groups(settings, follower, context) as groups:
+    async with follower, sink_groups(opened, settings, follower, context) as groups:
         await follower.state(cluster.profile)
         follow_up = LogFollowUp(follower, opened.log, cluster.profile, around.limits)
         with follower.pinned(cluster.profile), follow_up.open():

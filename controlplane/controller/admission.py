@@ -11,7 +11,16 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controlplane.core.commands import AnyCommand, CommandRequest, ConnectorCommand, SetLoggerLevel
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    CommandRequest,
+    ConnectorCommand,
+    CreateConnector,
+    PatchConfig,
+    ResetOffsets,
+    SetLoggerLevel,
+)
 from controlplane.core.plan import Outcome, Rejected
 from controlplane.core.releases.profiles import Profile
 
@@ -70,6 +79,7 @@ class QueuedCommand:
         """Release whose rules the command follows; None: the controller's."""
         self.queue = queue_of(request.command)
         self.subject = subject_of(request.command)
+        self.depends_on_others = _depends_on_others(request.command)
         self.callers = 0
         """Number of callers that wait for the answer."""
         self.begun = False
@@ -86,6 +96,13 @@ class QueuedCommand:
 def queue_of(command: AnyCommand) -> str:
     """Name of a command's queue. Commands that concern no connector share one queue."""
     return f"connector {command.connector}" if isinstance(command, ConnectorCommand) else ""
+
+
+def _depends_on_others(command: AnyCommand) -> bool:
+    """True if the plan is computed from present records, which another writer may have written."""
+    if isinstance(command, CreateConnector):
+        return command.initial_offsets is not None
+    return isinstance(command, PatchConfig | AlterOffsets | ResetOffsets)
 
 
 def subject_of(command: AnyCommand) -> dict[str, str]:

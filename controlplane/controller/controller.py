@@ -19,6 +19,8 @@ from controlplane.controller.admission import (
 from controlplane.controller.command_ends import CommandEnds
 from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
+from controlplane.controller.external import ExternalActions
+from controlplane.controller.log_groups import default_actions
 from controlplane.controller.log_view import LogView
 from controlplane.controller.messages import not_written, timed_out
 from controlplane.controller.plan_execution import (
@@ -33,15 +35,7 @@ from controlplane.controller.plan_execution import (
     retried,
 )
 from controlplane.core.codec import command_log
-from controlplane.core.commands import (
-    AlterOffsets,
-    AnyCommand,
-    CommandRequest,
-    CreateConnector,
-    OffsetsCommand,
-    PatchConfig,
-    ResetOffsets,
-)
+from controlplane.core.commands import AnyCommand, CommandRequest, OffsetsCommand
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import IMPORT_AGAIN, partition_assumptions
 from controlplane.core.decide.recovery import ReportedFailure, recover
@@ -139,9 +133,11 @@ class Controller:
             Fenced: another writer has claimed the log meanwhile.
             LogUnavailable: the log cannot be written.
         """
-        controller = cls(
-            log, reader, Decider(context, world.outside, limits.hook_timeout_ms), world, limits
-        )
+        outside = world.outside
+        if outside is None:
+            outside = default_actions(log, lambda: controller.epoch, world.now_ms)
+        decider = Decider(context, outside, limits.hook_timeout_ms)
+        controller = cls(log, reader, decider, world, limits)
         await controller._take_over()
         return controller
 
@@ -187,7 +183,7 @@ class Controller:
         ends = CommandEnds(writer, self._limits.end_delay_ms, self._end_not_written)
         self._execution = PlanExecution(
             writer,
-            self._world.outside,
+            self.outside,
             commands_topic=state.topics.commands if self._traced else None,
             now_ms=self._world.now_ms,
             hooks=ExecutionHooks(self._world.stepped or no_listener, self._exists),
@@ -219,6 +215,11 @@ class Controller:
         state = self._reader.present(self._decider.context.profile)
         assert state is not None  # loaded when the log was claimed
         return state
+
+    @property
+    def outside(self) -> ExternalActions:
+        """External actions of commands, and reader of consumer groups."""
+        return self._decider.outside
 
     @property
     def epoch(self) -> int:
@@ -457,7 +458,7 @@ class Controller:
 
     async def _state_to_decide_on(self, job: QueuedCommand) -> ClusterState:
         """State for a decision; read to the end of the log if other writers' records matter."""
-        if _depends_on_others(job.request.command):
+        if job.depends_on_others:
             await self._read_to_end()
         return await self._state_for(job.request.command, job.profile)
 
@@ -490,10 +491,3 @@ class Controller:
         except TimeoutError:
             text = f"The log could not be read to its end in {patience_ms / 1_000:g} s"
             raise LogUnavailable(text) from None
-
-
-def _depends_on_others(command: AnyCommand) -> bool:
-    """True if the plan is computed from present records, which another writer may have written."""
-    if isinstance(command, CreateConnector):
-        return command.initial_offsets is not None
-    return isinstance(command, PatchConfig | AlterOffsets | ResetOffsets)

@@ -70,7 +70,7 @@ class Decider:
         hook_timeout_ms: int = CommandLimits().hook_timeout_ms,
     ) -> None:
         self.context = context
-        self._outside = outside
+        self.outside = outside
         values = outside if isinstance(outside, HasConfigValues) else None
         self._hook_calls = HookCalls(hook_timeout_ms, values)
 
@@ -115,12 +115,12 @@ class Decider:
                     context = msgspec.structs.replace(context, hooks=hooks)
                 case AskGroup():
                     try:
-                        group = await self._outside.group_offsets(decision.group, decision.admin)
+                        group = await self.outside.group_offsets(decision.group, decision.admin)
                     except Exception as failure:  # noqa: BLE001 - any failure is a refusal
                         return _group_unreadable(command, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
                 case AskRemoteOffsets():
-                    reader = remote_reader(self._outside)
+                    reader = remote_reader(self.outside)
                     if reader is None:
                         return decision.refusal
                     try:

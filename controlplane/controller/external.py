@@ -57,16 +57,8 @@ class OverridesForbidden(ExternalActionFailed):
     """The worker's policy forbids client settings of a connector. Its answer is Kafka's message."""
 
 
-class ExternalActions(Protocol):
-    """Systems outside of the log: consumer groups, producers, other workers."""
-
-    async def perform(self, action: AnyAction) -> None:
-        """Perform an action; repeating it has no further effect.
-
-        Raises:
-            ExternalActionFailed: the action is refused, or the system cannot be reached.
-        """
-        ...
+class HasGroups(Protocol):
+    """Reader of consumer groups."""
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group; empty if there is no such group.
@@ -75,6 +67,18 @@ class ExternalActions(Protocol):
 
         Raises:
             ExternalActionFailed: its offsets cannot be read.
+        """
+        ...
+
+
+class ExternalActions(HasGroups, Protocol):
+    """Systems outside of Connect's topics: consumer groups, producers, other workers."""
+
+    async def perform(self, action: AnyAction) -> None:
+        """Perform an action; repeating it has no further effect.
+
+        Raises:
+            ExternalActionFailed: the action is refused, or the system cannot be reached.
         """
         ...
 
@@ -151,7 +155,7 @@ def known_policy(context: Context) -> Context:
 
 
 async def sink_offsets(
-    state: ClusterState, name: str, context: Context, outside: ExternalActions
+    state: ClusterState, name: str, context: Context, outside: HasGroups
 ) -> GroupOffsets:
     """Read the committed offsets of a sink's group.
 
@@ -186,7 +190,7 @@ async def with_remote_offsets(
 
 
 async def sink_progress(
-    state: ClusterState, name: str, context: Context, outside: ExternalActions
+    state: ClusterState, name: str, context: Context, outside: HasGroups
 ) -> GroupProgress:
     """Read the committed offsets of a sink's group, and the ends of their partitions.
 

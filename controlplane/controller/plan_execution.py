@@ -60,7 +60,8 @@ class WriterEnvironment(NamedTuple):
     """Environment of a controller: clock (epoch ms), external actions, notices, step listener."""
 
     now_ms: Callable[[], int]
-    outside: ExternalActions
+    outside: ExternalActions | None
+    """None: those of the log itself (`default_actions`)."""
     notices: Notices
     stepped: StepListener | None = None
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.controller.external import (
-    ExternalActions,
+    HasGroups,
     known_policy,
     sink_offsets,
     sink_progress,
 )
+from controlplane.controller.log_groups import StoredGroups
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import partition_assumptions
@@ -122,42 +123,58 @@ class ReadOnlyPlanner:
 class FollowedSinkGroups:
     """Consumer groups of the sinks that a follower knows (`rest.service.SinkGroups`)."""
 
-    def __init__(self, follower: Follower, context: Context, actions: ExternalActions) -> None:
+    def __init__(self, follower: Follower, context: Context, groups: HasGroups) -> None:
         self._follower = follower
         self._context = known_policy(context)
-        self._actions = actions
+        self._groups = groups
 
-    async def group_offsets(self, connector: str) -> GroupOffsets:
+    async def group_offsets(self, connector: str) -> GroupOffsets | None:
         """Read the committed offsets of a sink connector's consumer group.
 
         Raises:
             ExternalActionFailed: a cluster refuses, or cannot be reached.
         """
-        return await sink_offsets(await self._state(), connector, self._context, self._actions)
+        return await sink_offsets(await self._state(), connector, self._context, self._groups)
 
-    async def group_progress(self, connector: str) -> GroupProgress:
+    async def group_progress(self, connector: str) -> GroupProgress | None:
         """Read the committed offsets with the ends of their partitions.
 
         Raises:
             ExternalActionFailed: a cluster refuses, or cannot be reached.
         """
-        return await sink_progress(await self._state(), connector, self._context, self._actions)
+        return await sink_progress(await self._state(), connector, self._context, self._groups)
 
     async def _state(self) -> ClusterState:
         return await self._follower.state(self._context.profile)
 
 
+class StoredSinkGroups(FollowedSinkGroups):
+    """Consumer groups that an embedded log has: a worker stores them there."""
+
+    def __init__(self, follower: Follower, context: Context, groups: StoredGroups) -> None:
+        super().__init__(follower, context, groups)
+        self._stored = groups
+
+    async def group_offsets(self, connector: str) -> GroupOffsets | None:
+        """Read the committed offsets of a sink; None while the log has no groups."""
+        return await super().group_offsets(connector) if await self._stored.refresh() else None
+
+    async def group_progress(self, connector: str) -> GroupProgress | None:
+        """Read the committed offsets with their ends; None while the log has no groups."""
+        return await super().group_progress(connector) if await self._stored.refresh() else None
+
+
 @asynccontextmanager
 async def sink_groups(
-    settings: ReadOnlySettings, follower: Follower, context: Context
+    opened: OpenedLog, settings: ReadOnlySettings, follower: Follower, context: Context
 ) -> AsyncIterator[FollowedSinkGroups | None]:
-    """Open the consumer groups of a cluster; None for a dump or an embedded log.
+    """Open the consumer groups of a cluster or an embedded log; None for a dump, which has none.
 
-    Connections to the clusters are opened on the first request. A dump has no groups. An
-    embedded log has the offsets of its groups in a topic of its own, which is not read here.
+    Connections to the clusters are opened on the first request.
     """
     if not is_cluster(settings.where):
-        yield None
+        is_ours = opened.form == "sqlite"
+        yield StoredSinkGroups(follower, context, StoredGroups(opened.log)) if is_ours else None
         return
     # Imported here: a dump or an embedded log needs no Kafka client.
     from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
@@ -192,7 +209,7 @@ async def reading_service(
         limits=settings.limits,
         notices=notices,
     )
-    async with follower, sink_groups(settings, follower, context) as groups:
+    async with follower, sink_groups(opened, settings, follower, context) as groups:
         yield compose(
             follower,
             opened.log,

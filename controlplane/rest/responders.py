@@ -127,7 +127,7 @@ def _check_readable(call: Call, state: ClusterState, connector: str) -> None:
 
 
 async def _group(call: Call, connector: str) -> GroupOffsets | None:
-    """Return a sink's committed offsets; None without a cluster, or for the past."""
+    """Return a sink's committed offsets; None without groups, or for the past."""
     groups = call.service.commands or call.service.groups
     if groups is None or call.request.as_of is not None:
         return None

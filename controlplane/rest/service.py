@@ -84,16 +84,18 @@ class Planner(Protocol):
 class SinkGroups(Protocol):
     """Reads the consumer groups of sinks."""
 
-    async def group_offsets(self, connector: str) -> GroupOffsets:
+    async def group_offsets(self, connector: str) -> GroupOffsets | None:
         """Read the committed offsets of a sink connector's consumer group.
+
+        None: the log has no groups, and there is no cluster.
 
         Raises:
             ExternalActionFailed: the broker cannot be reached.
         """
         ...
 
-    async def group_progress(self, connector: str) -> GroupProgress:
-        """Read the committed offsets with the ends of their partitions.
+    async def group_progress(self, connector: str) -> GroupProgress | None:
+        """Read the committed offsets with the ends of their partitions; None as above.
 
         Raises:
             ExternalActionFailed: the broker cannot be reached.
@@ -197,7 +199,7 @@ class Service(NamedTuple):
     planner: Planner | None = None
     """Planner of dry runs for a read-only service; None disables them."""
     groups: SinkGroups | None = None
-    """Reader of consumer groups; None: there is no cluster. A service with `commands` uses it for
+    """Reader of consumer groups; None: there are none. A service with `commands` uses it for
     progress only, because `commands` reads committed offsets."""
     cluster_id: str | None = None
     loggers: Loggers | None = None

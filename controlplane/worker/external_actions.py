@@ -98,10 +98,7 @@ class WorkerActions:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """End of each partition, or the reason why it is unknown.
-
-        An embedded log leaves out partitions that do not exist.
-        """
+        """End of each partition, or the reason why it is unknown."""
         with self._private():
             ends = await self._clients.log_ends(partitions, await self._resolved_overrides(admin))
         return {

@@ -9,6 +9,7 @@ import pytest
 from controlplane.cli.inspect import unreadable_summary
 from controlplane.core.entry import Entry
 from controlplane.core.moments import time_text
+from controlplane.core.topic_names import GROUPS_TOPIC
 from tests.cli.command_calls import CommandResult, call, embedded, shell
 
 ODD = """\
@@ -197,6 +198,38 @@ def test_offsets_of_a_sink_lie_elsewhere(histories: Path) -> None:
     catalogue = str(histories / "catalogue.json")
     result = inspect(histories, "life-3.9", "--connector", "archive", "--plugins", catalogue)
     assert "its offsets lie in its consumer group, not in this log" in result.out
+
+
+def test_an_embedded_log_has_the_offsets_of_its_sinks(tmp_path: Path) -> None:
+    """The view shows offsets, ends and lag of a group that a worker has stored in the log."""
+    config = b'{"properties":{"connector.class":"FileStreamSink","name":"s","topics":"t"}}'
+    committed = b'["connect-s","t",0]'
+    entries = [
+        Entry("connect-configs", 0, 0, 1, b"connector-s", config),
+        Entry(GROUPS_TOPIC, 0, 0, 1, committed, b'{"offset":1}'),
+        *(Entry("t", 0, offset, 1, None, b"line") for offset in range(5)),
+    ]
+    log = embedded(tmp_path / "state.db", entries)
+    view = ("inspect", log, "--connector", "s")
+    assert call(*view).out.splitlines()[-4:] == [
+        "TOPIC  PARTITION  OFFSET  END  LAG",
+        "──────────────────────────────────",
+        "t      0          1       5    4",
+        "lag of consumer group connect-s: 4 records",
+    ]
+    assert call(*view, "-o", "json").json["consumer_group"] == {
+        "group": "connect-s",
+        "lag": 4,
+        "offsets": [
+            {"topic": "t", "partition": 0, "offset": 1, "end": 5, "lag": 4, "reason": None}
+        ],
+    }
+    past = call(*view, "--as-of", "config@0", "-o", "json").json
+    assert past["consumer_group"] is None
+    assert "which is not read for a past moment" in call(*view, "--as-of", "config@0").out
+    other = embedded(tmp_path / "other.db", entries[:1])
+    shown = call("inspect", other, "--connector", "s").out
+    assert "its offsets lie in its consumer group, not in this log" in shown
 
 
 def test_an_offset_that_the_worker_cannot_reach_is_explained(histories: Path) -> None:

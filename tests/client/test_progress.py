@@ -1,8 +1,15 @@
 """`offsets progress`, `get --lag` and `describe`: lag of sinks, last changes of sources."""
 
+import asyncio
 import re
 
+import pytest
+
+from controlplane.logs.log import Record
+from controlplane.logs.names import path_of
+from controlplane.logs.sqlite import SqliteLog
 from tests.client.client_calls import PARTITION, ClusterCalls
+from tests.controller.scene import commit_offsets
 
 SINK = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -64,6 +71,64 @@ def test_the_lag_of_a_sink_is_unknown_without_a_cluster(cluster: ClusterCalls) -
     assert documents["archive"]["lag"] is None
     assert "lag" not in documents["orders"]
     assert "lag" not in cluster.json("get")["archive"]
+
+
+@pytest.fixture
+def with_groups(cluster: ClusterCalls) -> ClusterCalls:
+    """Log with a stopped sink: a worker has stored offset 5 of 9 there."""
+    document = {"name": "archive", "config": SINK, "initial_state": "STOPPED"}
+    cluster.output("apply", "-f", cluster.file("archive.json", document))
+
+    async def commit() -> None:
+        log = await SqliteLog.open(path_of(cluster.where))
+        await log.create_topic("lines", 1)
+        await log.append([Record("lines", 0, 1, None, b"line")] * 9)
+        await commit_offsets(log, "connect-archive", {("lines", 0): 5})
+        await log.close()
+
+    asyncio.run(commit())
+    return cluster
+
+
+def test_a_log_has_the_offsets_of_its_sinks(with_groups: ClusterCalls) -> None:
+    """Each command shows the offsets and the lag that the log has, without a worker."""
+    for words in (("offsets", "archive"), ("offsets", "progress", "archive")):
+        heads, _, row, lag = with_groups.output(*words).splitlines()
+        assert heads.split() == ["TOPIC", "PARTITION", "OFFSET", "END", "LAG"]
+        assert row.split() == ["lines", "0", "5", "9", "4"]
+        assert lag == "lag of consumer group connect-archive: 4 records"
+    assert "Lag: 4 records\n" in with_groups.output("describe", "archive")
+    assert with_groups.json("get", "--lag")["archive"]["lag"] == 4
+    assert with_groups.json("offsets", "archive") == archive_offsets(5)
+
+
+def archive_offsets(offset: int) -> object:
+    """Document with an offset of the sink."""
+    partition = {"kafka_topic": "lines", "kafka_partition": 0}
+    return {"offsets": [{"partition": partition, "offset": {"kafka_offset": offset}}]}
+
+
+def test_offsets_in_a_log_are_altered_and_reset(with_groups: ClusterCalls) -> None:
+    """`alter` and `reset` change the offsets with which a worker will continue."""
+    edited = with_groups.file("two.json", archive_offsets(2))
+    with_groups.output("offsets", "alter", "archive", "-f", edited)
+    assert with_groups.json("offsets", "archive") == archive_offsets(2)
+    with_groups.output("offsets", "reset", "archive", "--yes")
+    assert with_groups.json("offsets", "archive") == {"offsets": []}
+    assert with_groups.output("offsets", "progress", "archive") == "archive has no offsets\n"
+
+
+def test_a_log_without_groups_refuses_offsets_of_a_sink(cluster: ClusterCalls) -> None:
+    """No worker has run on the log: `alter` is refused, and `reset` has nothing to do."""
+    document = {"name": "archive", "config": SINK, "initial_state": "STOPPED"}
+    cluster.output("apply", "-f", cluster.file("archive.json", document))
+    edited = cluster.file("two.json", archive_offsets(2))
+    refused = cluster.refused("offsets", "alter", "archive", "-f", edited, code=4)
+    assert "this control plane has no Kafka cluster" in refused
+    assert cluster.output("offsets", "reset", "archive", "--yes") == "archive: reset\n"
+    assert cluster.refused("offsets", "archive", code=4).endswith(
+        "not in the log that is read here"
+    )
 
 
 def test_an_unknown_connector_is_refused(cluster: ClusterCalls) -> None:

@@ -1,7 +1,7 @@
 """A control plane on its own log, with a fixed clock and sequential ids."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from controlplane.controller import StepListener
+from controlplane.controller.log_groups import LogGroups
 from controlplane.core import views
 from controlplane.core.commands import CommandRequest, CreateConnector
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import Step
 from controlplane.logs.log import Log, ReadableLog, Record
@@ -92,6 +93,13 @@ def connector(name: str, **config: str) -> CreateConnector:
 def raw(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
     """Return a record as a foreign writer appends it."""
     return Record(topic, partition, NOW_MS, key.encode(), None if value is None else value.encode())
+
+
+async def commit_offsets(log: Log, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit offsets of a consumer group, as a worker does on a log of our own."""
+    groups = LogGroups(log, lambda: None, lambda: NOW_MS)
+    await groups.open()
+    await groups.commit(group, offsets)
 
 
 async def two_connectors() -> MemoryLog:

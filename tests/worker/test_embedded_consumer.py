@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.controller.log_groups import LogGroups
 from controlplane.core.entry import TopicPartition
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable
@@ -17,11 +18,7 @@ from controlplane.worker.data_topics.embedded_consumer import (
     LogConsumerSettings,
     Membership,
 )
-from controlplane.worker.data_topics.embedded_groups import (
-    GroupAssignments,
-    GroupMember,
-    LogGroups,
-)
+from controlplane.worker.data_topics.group_assignments import GroupAssignments, GroupMember
 
 PLACES = [("t", 0), ("t", 1)]
 

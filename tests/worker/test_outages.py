@@ -12,13 +12,13 @@ import pytest
 
 from controlplane.connect import ConnectError, Sink, SinkRecord, SinkTaskContext, Source, key
 from controlplane.connect.source import SourceRun
+from controlplane.controller.log_groups import LogGroups
 from controlplane.core.commands import CreateConnector, DeleteConnector, PauseConnector
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 from controlplane.worker.data_topics.embedded_clients import LogClients
-from controlplane.worker.data_topics.embedded_groups import LogGroups
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.settings import ProducerLimits

@@ -12,9 +12,11 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.event_loop import now_ms
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import Refusal
+from controlplane.plane import ControlPlane, Refusal, Surroundings
+from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.numbered_records import CollectingSink, put
 from tests.worker.worker_fixture import (
@@ -102,6 +104,25 @@ async def alter(worker: ConnectWorker, offset: int) -> None:
     ]
     await worker.plane.execute(AlterOffsets("s", tuple(changes)))
     await worker.plane.execute(ResumeConnector("s"))
+
+
+async def test_a_plane_without_a_worker_resets_the_offsets() -> None:
+    """The worker that runs next reads everything again."""
+    log = MemoryLog()
+    async with running(CollectingSink, log=log) as worker:
+        await log.create_topic("t", 1)
+        await log.append([Record("t", 0, now_ms(), None, value) for value in (b"a", b"b")])
+        await worker.plane.execute(CreateConnector("s", config_of(CollectingSink, topics="t")))
+        await until(lambda: committed(worker, "connect-s") == {("t", 0): 2})
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+    around = Surroundings(plugins=ConnectorClasses([CollectingSink]).plugins())
+    async with ControlPlane.open(log, around=around) as plane:
+        assert await plane.group_offsets("s") == (("t", 0, 2),)
+        await plane.execute(ResetOffsets("s"))
+        await plane.execute(ResumeConnector("s"))
+    async with running(CollectingSink, log=log):
+        await until(lambda: put["s"] == ["a", "b", "a", "b"])
 
 
 async def test_tasks_share_the_partitions() -> None:

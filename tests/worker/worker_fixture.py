@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.controller.log_groups import LogGroups
 from controlplane.core import views
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.records import Status
@@ -16,7 +17,6 @@ from controlplane.notices import Notices
 from controlplane.plane import Settings, Surroundings
 from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
-from controlplane.worker.data_topics.embedded_groups import LogGroups
 from controlplane.worker.data_topics.embedded_producer import LogProducer
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings

@@ -48,7 +48,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     """Print one connector.
 
     `cluster_access`: options for reading the consumer group of a sink. It is None for a past state,
-    because brokers do not keep past offsets.
+    because past offsets are not read.
 
     Raises:
         InputRefused: the log has nothing about it.
@@ -63,7 +63,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     shown = await read_source_progress(source.log, state, name, offsets, observer)
     group = None
     if cluster_access is not None and about["type"] == "sink":
-        group = await consumer_group(source.where, cluster_access, state, name)
+        group = await consumer_group(source, cluster_access, state, name)
     document = source.document_fields | about | _offsets(shown, state.topics, left_out)
     document |= {"consumer_group": group}
     if output == "json":
@@ -201,7 +201,8 @@ def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
         print_group(document["consumer_group"])
         return
     if document["type"] == "sink":
-        say("its offsets lie in its consumer group, not in this log")
+        why = "not in this log" if now is not None else "which is not read for a past moment"
+        say(f"its offsets lie in its consumer group, {why}")
         return
     offsets = document["source_offsets"]
     if not offsets and document["unreadable_offsets"]:

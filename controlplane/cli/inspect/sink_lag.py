@@ -1,51 +1,71 @@
 """Consumer group of a sink, for the view of one connector: committed offsets, ends and lag."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
+from controlplane.cli.opened_log import InputLog
 from controlplane.core.context import Context
 from controlplane.core.plugins import Plugins
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.group_progress import GroupProgress
-from controlplane.logs.names import brokers_of, is_cluster
+from controlplane.logs.names import brokers_of, is_cluster, is_embedded
 from controlplane.settings.worker_settings import decision_settings
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
+
+if TYPE_CHECKING:
+    from controlplane.controller.external import HasGroups
 
 _UNKNOWN = "?"
 """Cell for an unknown end or lag."""
 
 
 async def consumer_group(
-    where: str, reading: LogOptions, state: ClusterState, name: str
+    source: InputLog, reading: LogOptions, state: ClusterState, name: str
 ) -> dict[str, Any] | None:
-    """Read the consumer group of a sink as JSON; None if the log is no cluster.
+    """Read the consumer group of a sink as JSON; None if the log has no groups, as a dump.
 
     If the read fails, the JSON has only `problem`, the reason: the view is printed nevertheless.
     """
-    if not is_cluster(where):
-        return None
-    # Imported here, because the view of a source needs no controller. The import of aiokafka takes
-    # longer than the reading of a small dump.
+    # Imported here, because the view of a source needs no controller.
     from controlplane.controller.external import (  # noqa: PLC0415
         ExternalActionFailed,
         known_policy,
         sink_progress,
     )
-    from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
-    from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
 
     worker = decision_settings(reading.settings)
     context = known_policy(Context(profile=state.profile, worker=worker, plugins=Plugins()))
-    clusters = ConnectorClusters(brokers_of(where), reading.configuration)
-    try:
-        return _document(await sink_progress(state, name, context, KafkaActions(clusters)))
-    except ExternalActionFailed as failure:
-        return {"problem": str(failure)}
-    finally:
-        await clusters.close()
+    async with _groups(source, reading) as groups:
+        if groups is None:
+            return None
+        try:
+            return _document(await sink_progress(state, name, context, groups))
+        except ExternalActionFailed as failure:
+            return {"problem": str(failure)}
+
+
+@asynccontextmanager
+async def _groups(source: InputLog, reading: LogOptions) -> AsyncIterator["HasGroups | None"]:
+    """Open the groups of a cluster, or those that an embedded log has; None: there are none."""
+    if is_cluster(source.where):
+        # Imported here: the import of aiokafka takes longer than the reading of a small dump.
+        from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
+        from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
+
+        clusters = ConnectorClusters(brokers_of(source.where), reading.configuration)
+        try:
+            yield KafkaActions(clusters)
+        finally:
+            await clusters.close()
+        return
+    from controlplane.controller.log_groups import StoredGroups  # noqa: PLC0415
+
+    groups = StoredGroups(source.log)
+    yield groups if is_embedded(source.where) and await groups.refresh() else None
 
 
 def _document(progress: GroupProgress) -> dict[str, Any]:

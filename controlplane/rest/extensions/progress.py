@@ -46,12 +46,12 @@ async def _of_sink(call: Call, _: ClusterState, name: str) -> dict[str, Any]:
             "as_of= asks for past offsets of a group, which no broker keeps: leave as_of= out"
         )
     groups = call.service.groups
-    if groups is None:
-        raise RequestFailed(reads.offsets_not_in_log(name))
     try:
-        progress = await groups.group_progress(name)
+        progress = None if groups is None else await groups.group_progress(name)
     except ExternalActionFailed as failure:
         raise RequestFailed(f"{reads.no_group_offsets(name)}: {failure}") from failure
+    if progress is None:
+        raise RequestFailed(reads.offsets_not_in_log(name))
     return _group(progress)
 
 

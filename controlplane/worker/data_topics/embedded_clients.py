@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.controller.log_groups import LogGroups
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import Log
 from controlplane.notices import Notices
@@ -27,9 +28,9 @@ from controlplane.worker.data_topics.embedded_consumer import (
     LogConsumerSettings,
     Membership,
 )
-from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 from controlplane.worker.data_topics.embedded_offsets import LogOffsets
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.data_topics.group_assignments import GroupAssignments, GroupMember
 from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity

@@ -7,11 +7,16 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
+from controlplane.controller.log_groups import LogGroups
 from controlplane.core.entry import Batch, Entry, TopicPartition
 from controlplane.event_loop import cancel_all, close
 from controlplane.logs.log import Log, LogError
-from controlplane.worker.data_topics.clients import RebalanceCallbacks, TopicSubscription
-from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
+from controlplane.worker.data_topics.clients import (
+    ProducerFailure,
+    RebalanceCallbacks,
+    TopicSubscription,
+)
+from controlplane.worker.data_topics.group_assignments import GroupAssignments, GroupMember
 
 BATCHES_PENDING = 8
 """Maximum number of batches read ahead; the log is read further once one is taken."""
@@ -272,7 +277,10 @@ class LogConsumer:
         Raises:
             ProducerFailure: they are not committed, or it is unknown whether they are.
         """
-        await self._groups.commit(self._member.group, offsets)
+        try:
+            await self._groups.commit(self._member.group, offsets)
+        except LogError as failure:
+            raise ProducerFailure(str(failure)) from failure
 
     def join(self) -> None:
         """Join the group; the first `poll` assigns partitions."""

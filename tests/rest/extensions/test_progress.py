@@ -1,7 +1,9 @@
 """`GET /connectors/{c}/progress`: lag of sinks, last changes of source offsets."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from httpx import AsyncClient
 from msgspec import UNSET
 
 from controlplane.controller.external import ExternalActionFailed
@@ -9,9 +11,14 @@ from controlplane.core.commands import CreateConnector
 from controlplane.core.entry import TopicPartition
 from controlplane.core.plan import AdminOverrides
 from controlplane.core.views.group_progress import LogEnd
-from tests.controller.scene import NOW_MS
+from controlplane.logs.log_factory import open_log
+from controlplane.read_only.read_only_service import read_only_settings, reading_service
+from controlplane.rest.app import App
+from controlplane.settings import Configuration
+from tests.controller.scene import NOW_MS, commit_offsets, plane_on, raw
 from tests.rest.broker import SimulatedBroker
 from tests.rest.plane import orders_plane
+from tests.rest.served_history import catalogue, client_of
 
 SINK = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -96,3 +103,45 @@ async def test_unreadable_sink_group_gets_500() -> None:
         answer = await client.get("/connectors/sink/progress")
     words = "Failed to retrieve consumer group offsets for sink connector sink: no broker answers"
     assert (answer.status_code, answer.json()["message"]) == (500, words)
+
+
+async def offsets_and_lag(client: AsyncClient) -> tuple[object, object]:
+    """Answers about offsets of the sink, and its lag; the error messages if they are refused."""
+    offsets = (await client.get("/connectors/s/offsets")).json()
+    progress = (await client.get("/connectors/s/progress")).json()
+    return offsets.get("offsets", offsets.get("message")), progress.get("lag", "refused")
+
+
+async def test_the_groups_of_an_embedded_log_are_shown(tmp_path: Path) -> None:
+    """A service without a worker shows them, also a read-only one that began before the worker."""
+    where = f"sqlite:///{tmp_path}/state.db"
+    unread = (
+        "Failed to retrieve consumer group offsets for sink connector s: they lie in its consumer "
+        "group, not in the log that is read here"
+    )
+    committed = {
+        "partition": {"kafka_topic": "t", "kafka_partition": 0},
+        "offset": {"kafka_offset": 5},
+    }
+    async with plane_on(where, plugins=catalogue()) as plane, client_of(plane.app) as client:
+        await plane.execute(CreateConnector("s", SINK))
+        assert await offsets_and_lag(client) == ({"sink": []}, None)
+        settings = read_only_settings(
+            where, Configuration(), plane.context.profile, catalogue(), exactly_once=False
+        )
+        async with (
+            await open_log(where) as opened,
+            reading_service(opened, settings, live=True) as service,
+            client_of(App(service)) as reader,
+        ):
+            assert await offsets_and_lag(reader) == (unread, "refused")
+            await plane.log.create_topic("t", 1)
+            await plane.log.append([raw("t", "k", "v")] * 7)
+            await commit_offsets(plane.log, "connect-s", {("t", 0): 5})
+            for shown in (client, reader):
+                assert await offsets_and_lag(shown) == ({"sink": [committed]}, 2)
+            past = await reader.get("/connectors/s/offsets?as_of=config@0")
+            assert (past.status_code, past.json()["message"]) == (500, unread)
+        await client.put("/connectors/s/stop")
+        assert (await client.delete("/connectors/s/offsets")).is_success
+        assert await offsets_and_lag(client) == ({"sink": []}, None)
