@@ -1,13 +1,19 @@
 """Client commands against one cluster."""
 
+import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from controlplane.client.http.api import Api
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.names import path_of
+from controlplane.logs.sqlite import SqliteLog
 from tests.cli.command_calls import CommandResult, call
+from tests.controller.scene import commit_offsets
 
 SOURCE = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -58,6 +64,16 @@ class ClusterCalls:
         """Create a source connector with `apply`."""
         document = {"name": name, "config": SOURCE, **fields}
         assert self.output("apply", "-f", self.file(f"{name}.json", document))
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of a consumer group to the log, as a worker does."""
+
+        async def commit() -> None:
+            log = await SqliteLog.open(path_of(self.where))
+            await commit_offsets(log, group, offsets)
+            await log.close()
+
+        asyncio.run(commit())
 
     def editor(self, find: str, put: str) -> str:
         """Editor that replaces a text by another."""

@@ -299,13 +299,30 @@ def test_bad_input_changes_nothing(
 def test_a_sink_whose_group_cannot_be_read_is_refused(
     cluster: ClusterCalls, other: ClusterCalls, mode: str
 ) -> None:
-    """A log alone has no consumer groups. The copy of a sink would begin without its offsets."""
+    """A log without a worker has no groups. The copy of a sink would begin without its offsets."""
     cluster.create(config=SINK)
     before = present_state(cluster)
     result = migrate(*places(cluster, other), mode)
     assert (result.code, result.out) == (3, "")
     assert f"{cluster.where} is a log, and the offsets of sinks lie in consumer" in result.err
     assert (present_state(cluster), present_state(other)) == (before, None)
+
+
+def test_a_sink_moves_between_logs_with_groups(cluster: ClusterCalls, other: ClusterCalls) -> None:
+    """The copy continues from the offsets that a worker has stored, if both logs have groups."""
+    cluster.create(config=SINK)
+    cluster.commit("connect-orders", {("lines", 0): 5})
+    refused = migrate(*places(cluster, other), "--yes")
+    assert (refused.code, other.where in refused.err) == (3, True)
+    other.commit("connect-pages", {("lines", 1): 9})
+    dry = migrate(*places(cluster, other), "--dry-run")
+    assert (dry.code, present_state(other)) == (0, None), dry
+    result = migrate(*places(cluster, other), "--yes")
+    assert result.code == 0, result
+    partition = {"kafka_topic": "lines", "kafka_partition": 0}
+    offsets = [{"partition": partition, "offset": {"kafka_offset": 5}}]
+    assert present(other) == ("RUNNING", {**SINK, "name": "orders"}, offsets)
+    assert present(cluster) == ("STOPPED", {**SINK, "name": "orders"}, offsets)
 
 
 @pytest.mark.parametrize("mode", ["--dry-run", "--yes"])

@@ -9,7 +9,6 @@ from controlplane.logs.log import Record
 from controlplane.logs.names import path_of
 from controlplane.logs.sqlite import SqliteLog
 from tests.client.client_calls import PARTITION, ClusterCalls
-from tests.controller.scene import commit_offsets
 
 SINK = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -79,14 +78,14 @@ def with_groups(cluster: ClusterCalls) -> ClusterCalls:
     document = {"name": "archive", "config": SINK, "initial_state": "STOPPED"}
     cluster.output("apply", "-f", cluster.file("archive.json", document))
 
-    async def commit() -> None:
+    async def produce() -> None:
         log = await SqliteLog.open(path_of(cluster.where))
         await log.create_topic("lines", 1)
         await log.append([Record("lines", 0, 1, None, b"line")] * 9)
-        await commit_offsets(log, "connect-archive", {("lines", 0): 5})
         await log.close()
 
-    asyncio.run(commit())
+    asyncio.run(produce())
+    cluster.commit("connect-archive", {("lines", 0): 5})
     return cluster
 
 

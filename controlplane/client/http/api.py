@@ -19,6 +19,8 @@ from controlplane.client.http.request_errors import (
     refusal_text,
 )
 from controlplane.core.text.safe_text import safe, short
+from controlplane.core.topic_names import GROUPS_TOPIC
+from controlplane.logs.log_factory import OpenOptions, open_any_log
 from controlplane.logs.names import is_cluster
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
@@ -146,16 +148,16 @@ class Api:
                 "service or worker (--cluster URL)"
             )
 
-    def need_groups(self) -> None:
-        """Require a server that reads consumer groups: an embedded log alone has no such process.
+    async def need_groups(self) -> None:
+        """Require consumer groups: an embedded log has them once a worker has run on it.
 
         Raises:
-            Unsupported: the cluster is a log, and no broker has its groups.
+            Unsupported: the cluster is a log without groups.
         """
-        if self._is_log and not is_cluster(self.name):
+        if self._is_log and not is_cluster(self.name) and not await _has_groups(self.name):
             raise Unsupported(
-                f"{self.name} is a log, and the offsets of sinks lie in consumer groups: serve "
-                "it with its plugin.path, and give that URL"
+                f"{self.name} is a log, and the offsets of sinks lie in consumer groups, which it "
+                "does not have: serve it with its plugin.path, and give that URL"
             )
 
     async def get(self, path: str, **query: str | list[str]) -> Any:
@@ -302,6 +304,12 @@ def _login_advice(answer: httpx.Response) -> str:
 
 class _MissingResource(Declined):
     """There is no such connector, task or status."""
+
+
+async def _has_groups(where: str) -> bool:
+    """True if an embedded log has the topic of consumer groups."""
+    async with await open_any_log(where, OpenOptions()) as opened:
+        return GROUPS_TOPIC in await opened.log.topics()
 
 
 def check_name(name: str) -> None:

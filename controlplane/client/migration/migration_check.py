@@ -55,8 +55,8 @@ async def check_migration(
     config = dict(connector.info["config"])
     await _check_config(target, name, config)
     if connector.type == "sink":
-        source.need_groups()
-        target.need_groups()
+        await source.need_groups()
+        await target.need_groups()
     migration = Migration(FORMAT, name, source.name, target.name, deletes, state, config)
     remarks = _sink_remarks(source, target) if connector.type == "sink" else ()
     return CheckedMigration(migration, await present_offsets(source, name), remarks)
