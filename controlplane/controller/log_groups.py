@@ -87,6 +87,10 @@ class StoredGroups:
         """Return the committed offsets of a group, as of the last `refresh`."""
         return self._committed.get(group, {})
 
+    def rows(self, group: str) -> GroupOffsets:
+        """Return the committed offsets of a group in rows, as of the last `refresh`."""
+        return tuple((*partition, offset) for partition, offset in self.committed(group).items())
+
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group; empty if there is no such group.
 
@@ -98,7 +102,7 @@ class StoredGroups:
             await self.refresh()
         except LogError as failure:
             raise ExternalActionFailed("", str(failure)) from failure
-        return tuple((*partition, offset) for partition, offset in self.committed(group).items())
+        return self.rows(group)
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET

@@ -13,10 +13,11 @@ from controlplane.controller.external import (
     sink_progress,
 )
 from controlplane.controller.log_groups import StoredGroups
-from controlplane.core.commands import AnyCommand
+from controlplane.core.commands import AnyCommand, CreateConnector, ResetOffsets
 from controlplane.core.context import Context
+from controlplane.core.decide import decide
 from controlplane.core.decide.prediction import partition_assumptions
-from controlplane.core.plan import GroupOffsets, Plan, Rejected
+from controlplane.core.plan import AskGroup, GroupOffsets, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
@@ -101,11 +102,21 @@ def listener_configuration(
 class ReadOnlyPlanner:
     """Plans commands by the state of a follower; writes nothing (`rest.service.Planner`)."""
 
-    def __init__(self, follower: Follower, context: Context, assumed: Iterable[str] = ()) -> None:
-        """`assumed`: topics that may have more partitions than the log shows."""
+    def __init__(
+        self,
+        follower: Follower,
+        context: Context,
+        assumed: Iterable[str] = (),
+        groups: StoredGroups | None = None,
+    ) -> None:
+        """`assumed`: topics that may have more partitions than the log shows.
+
+        `groups`: consumer groups in the log. Without them, plans assume empty groups.
+        """
         self._follower = follower
         self._context = context
         self._assumed = tuple(assumed)
+        self._groups = groups
 
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
@@ -113,11 +124,22 @@ class ReadOnlyPlanner:
         """Plan a command as the log's writer would, with the assumptions behind the plan."""
         context = msgspec.structs.replace(self._context, profile=profile or self._context.profile)
         state = await self._follower.state(context.profile)
+        if self._groups is not None and isinstance(command, ResetOffsets | CreateConnector):
+            context = await self._with_group(state, command, context, self._groups)
         decided = forecast(state, command, context, believe_hooks=believe_hooks, advises=False)
         if isinstance(decided.decision, Rejected):
             return decided.decision
         partitions = partition_assumptions(decided.decision, state, self._assumed)
         return msgspec.structs.replace(decided.decision, assumed=(*decided.assumed, *partitions))
+
+    async def _with_group(
+        self, state: ClusterState, command: AnyCommand, context: Context, groups: StoredGroups
+    ) -> Context:
+        """Return the context with the committed offsets that the decision asks for, if any."""
+        question = decide(state, command, context)
+        if not isinstance(question, AskGroup) or not await groups.refresh():
+            return context
+        return msgspec.structs.replace(context, group=groups.rows(question.group))
 
 
 class FollowedSinkGroups:
@@ -151,9 +173,9 @@ class FollowedSinkGroups:
 class StoredSinkGroups(FollowedSinkGroups):
     """Consumer groups that an embedded log has: a worker stores them there."""
 
-    def __init__(self, follower: Follower, context: Context, groups: StoredGroups) -> None:
-        super().__init__(follower, context, groups)
-        self._stored = groups
+    def __init__(self, follower: Follower, context: Context, stored: StoredGroups) -> None:
+        super().__init__(follower, context, stored)
+        self._stored = stored
 
     async def group_offsets(self, connector: str) -> GroupOffsets | None:
         """Read the committed offsets of a sink; None while the log has no groups."""
@@ -162,6 +184,11 @@ class StoredSinkGroups(FollowedSinkGroups):
     async def group_progress(self, connector: str) -> GroupProgress | None:
         """Read the committed offsets with their ends; None while the log has no groups."""
         return await super().group_progress(connector) if await self._stored.refresh() else None
+
+
+def stored_groups(opened: OpenedLog) -> StoredGroups | None:
+    """Return the reader of the groups in an embedded log; None for other logs."""
+    return StoredGroups(opened.log) if opened.form == "sqlite" else None
 
 
 @asynccontextmanager
@@ -173,8 +200,8 @@ async def sink_groups(
     Connections to the clusters are opened on the first request.
     """
     if not is_cluster(settings.where):
-        is_ours = opened.form == "sqlite"
-        yield StoredSinkGroups(follower, context, StoredGroups(opened.log)) if is_ours else None
+        stored = stored_groups(opened)
+        yield None if stored is None else StoredSinkGroups(follower, context, stored)
         return
     # Imported here: a dump or an embedded log needs no Kafka client.
     from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
@@ -215,7 +242,7 @@ async def reading_service(
             opened.log,
             context,
             watching=ChangeFeed(follower, opened.log, context.profile),
-            planner=ReadOnlyPlanner(follower, context, opened.assumed),
+            planner=ReadOnlyPlanner(follower, context, opened.assumed, stored_groups(opened)),
             groups=groups,
             cluster_id=opened.cluster_id,
             loggers=loggers,

@@ -112,6 +112,9 @@ def test_offsets_in_a_log_are_altered_and_reset(with_groups: ClusterCalls) -> No
     edited = with_groups.file("two.json", archive_offsets(2))
     with_groups.output("offsets", "alter", "archive", "-f", edited)
     assert with_groups.json("offsets", "archive") == archive_offsets(2)
+    dry = with_groups.output("offsets", "reset", "archive", "--dry-run")
+    assert "delete-group" in dry
+    assert "has committed nothing" not in dry
     with_groups.output("offsets", "reset", "archive", "--yes")
     assert with_groups.json("offsets", "archive") == {"offsets": []}
     assert with_groups.output("offsets", "progress", "archive") == "archive has no offsets\n"
