@@ -179,8 +179,8 @@ def _draft(target: Path, new: Callable[[Path], int]) -> Iterator[Path]:
 def _locked_draft(target: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
     """Create a draft under the first free name, and lock it.
 
-    Before the lock is held, another process may remove the draft as abandoned. So the path is
-    checked after locking; if the draft is gone, the next name is tried.
+    Before the lock is held, another process may lock and remove the draft as abandoned. So the path
+    is checked after locking; if the draft is locked or gone, the next name is tried.
     """
     vanished = 0
     for attempt in count():
@@ -194,12 +194,21 @@ def _locked_draft(target: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
             if vanished > _MAX_VANISHED or not target.parent.is_dir():
                 raise
             continue
-        with suppress(OSError):  # no locks on this file system, or locked for its removal
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_at(draft, descriptor):
+        if _lock(descriptor) and _is_at(draft, descriptor):
             return draft, descriptor
         os.close(descriptor)
     raise AssertionError
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a new draft; return False if another process has locked it for its removal."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no locks on this file system
+        return True
+    return True
 
 
 def _shortened(name: str) -> str:

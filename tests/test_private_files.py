@@ -1,5 +1,6 @@
 """Files that only their owner may read, written completely or not at all."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -125,6 +126,25 @@ def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
         remove_abandoned(tmp_path)
         assert set(tmp_path.iterdir()) == {mine, folder}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_that_another_process_removes_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A writer takes another draft if its first one is already locked for its removal."""
+    real = fcntl.flock
+    locked: list[Path] = []
+
+    def flock_after_another_process(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        locked.extend(tmp_path.iterdir())
+        real(os.open(locked[0], os.O_RDONLY), operation)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_after_another_process)
+    with draft_file(tmp_path / "file") as draft:
+        locked[0].unlink()
+        assert draft.exists()
 
 
 def test_simultaneous_writers_have_separate_drafts(tmp_path: Path) -> None:
