@@ -4,6 +4,7 @@ Logs, archives, bundles and reports contain configs, and configs contain secrets
 0600 and folders 0700, whatever the umask; `CONTROLPLANE_FILE_MODE` sets another mode.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -77,15 +78,24 @@ def umask() -> int:
 
 
 def make_folders(folder: Path) -> None:
-    """Create a folder and its missing parents, private and durable."""
+    """Create a folder and its missing parents, private and durable.
+
+    Raises:
+        NotADirectoryError: the folder, or one of its parents, is a file.
+    """
     missing = []
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
     for parent in reversed(missing):
-        with suppress(FileExistsError):  # another process creates the same folders
+        try:
             parent.mkdir(folder_mode())
             parent.chmod(folder_mode())
+        except FileExistsError:  # another process may create the same folders
+            if not parent.is_dir():
+                raise NotADirectoryError(
+                    errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent)
+                ) from None
         sync_folder(parent.parent)
 
 

@@ -57,6 +57,14 @@ def test_a_new_file_is_private(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/file": 0o600}
 
 
+@pytest.mark.parametrize("folder", ["file", "file/a/b"])
+def test_a_file_is_no_folder(tmp_path: Path, folder: str) -> None:
+    """A file in the place of a folder is an error, as it is for `os.mkdir` below a file."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError, match="file"):
+        make_folders(tmp_path / folder)
+
+
 def test_an_open_file_that_is_replaced_is_private(tmp_path: Path) -> None:
     """The old file's mode is ignored. A link stays a link; its target is replaced."""
     (tmp_path / "old").write_text("old")
