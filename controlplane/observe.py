@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from threading import RLock
 from typing import Any, Literal, Protocol, TextIO, get_args
 
 import msgspec
@@ -193,6 +194,7 @@ class RepeatedWarnings(logging.Filter):
 
     def __init__(self, library: str) -> None:
         super().__init__(library)
+        self._lock = RLock()  # threads log at once; a finalizer may log while its thread filters
         self._passed: dict[tuple[str | None, str, str], tuple[float, int]] = {}
         """Time of the last warning that passed, and number left out since, by context and text."""
 
@@ -202,11 +204,12 @@ class RepeatedWarnings(logging.Filter):
             return True
         # Compared unformatted, because formatting fails if the arguments do not fit.
         key = (_CONNECTOR.get(None), record.name, f"{record.msg!s} {record.args!r}")
-        passed, left_out = self._passed.pop(key, (-REPEAT_S, 0))
-        is_due = record.created - passed >= REPEAT_S
-        self._passed[key] = (record.created, 0) if is_due else (passed, left_out + 1)
-        if len(self._passed) > MOST_WARNINGS:
-            del self._passed[next(iter(self._passed))]
+        with self._lock:
+            passed, left_out = self._passed.pop(key, (-REPEAT_S, 0))
+            is_due = record.created - passed >= REPEAT_S
+            self._passed[key] = (record.created, 0) if is_due else (passed, left_out + 1)
+            if len(self._passed) > MOST_WARNINGS:
+                del self._passed[next(iter(self._passed))]
         if is_due:
             setattr(record, LEFT_OUT, left_out)
         return is_due

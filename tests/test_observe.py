@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TextIO
 
 import pytest
@@ -183,6 +184,24 @@ def test_the_oldest_warning_is_forgotten_first() -> None:
     assert not repeated.filter(record)
     record.msg = "warning 0"
     assert repeated.filter(record)
+
+
+def test_threads_share_the_filter_of_warnings() -> None:
+    """Threads that log many different warnings at once get no error."""
+    repeated = RepeatedWarnings("")
+
+    def warn_often(thread: int) -> None:
+        for number in range(5 * MOST_WARNINGS):
+            fields = {"levelno": logging.WARNING, "created": 1.0, "msg": f"{thread}: {number}"}
+            assert repeated.filter(logging.makeLogRecord(fields))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(warn_often, range(8)))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_defect_is_one_line_too() -> None:
