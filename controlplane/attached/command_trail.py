@@ -5,7 +5,7 @@ durable before the first request leaves, so a crash never loses a command.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from controlplane.core.fold.commands import CommandFold
 from controlplane.core.order import Ends
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandTrace
+from controlplane.event_loop import run_to_end
 from controlplane.logs.log import Log, LogNotUsable, Record
 from controlplane.rest.errors import WorkerAnswer
 
@@ -151,19 +152,21 @@ class Trail:
     async def _append(self, at_ms: int, key: bytes, value: bytes | None, wait_s: float = 0) -> None:
         """Append a record after those that wait; all of them are one commit.
 
-        The record itself waits up to `wait_s` for the next append.
+        The record itself waits up to `wait_s` for the next append. A caller that is cancelled does
+        not cancel the commit, which has records of other callers.
         """
         write = _TrailWrite(Record(self._topic, 0, at_ms, key, value))
         self._waiting.append(write)
         if wait_s:
             await asyncio.wait([write.written], timeout=wait_s)
         if write in self._waiting:
-            await self._write_waiting()
-        await write.written
+            writes, self._waiting = self._waiting, []
+            await run_to_end(self._commit(writes))
+        await asyncio.wait([write.written])  # unlike `await`, never cancels the future
+        write.written.result()
 
-    async def _write_waiting(self) -> None:
-        """Append the records that wait; each caller gets the outcome by its own future."""
-        writes, self._waiting = self._waiting, []
+    async def _commit(self, writes: Sequence[_TrailWrite]) -> None:
+        """Append records in one commit; each caller gets the outcome by its own future."""
         try:
             positions = await self.log.append([write.record for write in writes], self._epoch)
         except BaseException as failure:

@@ -18,17 +18,20 @@ TOPIC = "commands"
 
 
 class CommitLog(MemoryLog):
-    """Log in memory that keeps the number of records of each append, and fails on request."""
+    """Log in memory that keeps the size of each append, and waits or fails on request."""
 
     def __init__(self) -> None:
         super().__init__()
         self.commits: list[int] = []
         self.fails = False
+        self.is_free = asyncio.Event()
+        self.is_free.set()
 
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append as the log does, or fail."""
+        """Append as the log does once it is free, or fail."""
+        await self.is_free.wait()
         if self.fails:
             raise LogUnavailable("full")
         self.commits.append(len(records))
@@ -98,3 +101,28 @@ async def test_a_failed_commit_fails_all_of_its_records() -> None:
     log.fails = False
     await trail.accepted(request(3), Plan(()), {})
     assert log.commits == [1, 1]
+
+
+@pytest.mark.parametrize("cancelled", [0, 1])
+async def test_a_cancelled_caller_does_not_cancel_the_commit(
+    monkeypatch: pytest.MonkeyPatch, cancelled: int
+) -> None:
+    """The other caller of the same commit gets its outcome, and both records count."""
+    monkeypatch.setattr(trail_module, "COMMON_COMMIT_S", 0.001)
+    trail, log = await opened()
+    await trail.accepted(request(1), Plan(()), {})
+    log.is_free.clear()
+    callers = [
+        asyncio.create_task(trail.finished(request(1), 2, Outcome(), {})),
+        asyncio.create_task(trail.accepted(request(2), Plan(()), {})),
+    ]
+    await asyncio.sleep(0.01)  # the second caller commits; the first no longer waits for others
+    callers[cancelled].cancel()
+    await asyncio.sleep(0)
+    log.is_free.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await callers[1 - cancelled]
+        with pytest.raises(asyncio.CancelledError):
+            await callers[cancelled]
+    assert log.commits == [1, 2]
+    assert [trace.unfinished for trace in trail.commands.values()] == [False, True]
