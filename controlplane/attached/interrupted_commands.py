@@ -26,7 +26,7 @@ from controlplane.core.commands import CommandRequest, CreateConnector, RestoreC
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.rest.errors import WorkerAnswer
 
 UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
@@ -87,23 +87,30 @@ class CutOffCommands:
     async def _end_in_turn(self, queue: str, requests: Sequence[CommandRequest]) -> None:
         async with self._locks.turn(queue):
             for request in requests:
-                await self.end_with_retries(request)
+                try:
+                    await self.end_with_retries(request)
+                except Exception as failure:  # noqa: BLE001 - the next process ends this command
+                    self._warn_not_ended(request, failure)
 
     async def end_with_retries(self, request: CommandRequest) -> None:
         """End a command once workers and log can be reached; else the next process ends it.
 
-        The caller holds the lock of the connector.
+        `LogNotUsable` is retried too: a right can be granted again. The caller holds the lock of
+        the connector.
         """
         while not self._closed:
             try:
                 await self._end(request, self._trail.commands[request.command_id])
-            except (LogUnavailable, OutcomeUnknown) as failure:
-                self._around.notices.warning(
-                    "command_not_ended", command_id=request.command_id, reason=str(failure)
-                )
+            except (LogUnavailable, LogNotUsable, OutcomeUnknown) as failure:
+                self._warn_not_ended(request, failure)
                 await asyncio.sleep(self._around.limits.retry_ms / 1_000)
             else:
                 return
+
+    def _warn_not_ended(self, request: CommandRequest, failure: Exception) -> None:
+        self._around.notices.warning(
+            "command_not_ended", command_id=request.command_id, reason=str(failure)
+        )
 
     async def _end(self, request: CommandRequest, trace: CommandTrace) -> None:
         """Look up a command in the cluster's log, and end it."""

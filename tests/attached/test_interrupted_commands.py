@@ -2,20 +2,27 @@
 
 from typing import Any, cast
 
+import pytest
 from prometheus_client import generate_latest
 
 from controlplane.attached.command_trail import ClusterIdentity, Trail
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import AttachedSurroundings, CommandExecution
+from controlplane.attached.follow_up import LogFollowUp
 from controlplane.attached.interrupted_commands import CutOffCommands
 from controlplane.attached.planner import ClusterPlanner
+from controlplane.attached.settings import ConnectSettings
 from controlplane.controller.admission import QueueLocks
 from controlplane.core.commands import CommandRequest, PauseConnector
 from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import LogCorrupt, LogNotUsable
 from controlplane.logs.memory import MemoryLog
+from controlplane.notices import Notices
 from controlplane.observe import silent
 from controlplane.rest.metrics import Metrics
 from tests.attached.test_follow_up import TOPICS, followed
+from tests.worker.worker_fixture import RecordedNotices
 
 
 async def never_sent(*_: Any) -> None:
@@ -23,21 +30,56 @@ async def never_sent(*_: Any) -> None:
     raise AssertionError
 
 
-async def test_every_command_of_a_connector_is_ended_and_counted() -> None:
-    """The counting logger of `serve` takes the event, so the next command is ended, too."""
+async def cut_off_trail() -> Trail:
+    """Trail with two unfinished pauses of one connector."""
     trail = await Trail.open(MemoryLog(), "commands", ClusterIdentity("id", "configs"), 1)
     key, value = b"target-state-orders", b'{"state":"PAUSED","state.v2":"PAUSED"}'
     plan = Plan((Step("state", (Draft(TOPICS.config, key, value),)),))
     for command_id in ("1", "2"):
         request = CommandRequest(command=PauseConnector("orders"), command_id=command_id, at_ms=1)
         await trail.accepted(request, plan, {})
-    metrics = Metrics()
+    return trail
+
+
+async def end_all(trail: Trail, follow_up: LogFollowUp, notices: Notices) -> None:
+    """End the unfinished commands of a trail."""
+    client, planner = cast("ConnectClient", None), cast("ClusterPlanner", None)
+    execution = CommandExecution(client, planner, follow_up, trail, never_sent)
+    around = AttachedSurroundings(notices, limits=ConnectSettings(retry_ms=1))
+    for ending in CutOffCommands(execution, follow_up, trail, around, QueueLocks(2)).begin():
+        await ending
+
+
+async def test_every_command_of_a_connector_is_ended_and_counted() -> None:
+    """The counting logger of `serve` takes the event, so the next command is ended, too."""
+    trail, metrics = await cut_off_trail(), Metrics()
     async with followed() as (follow_up, _):
-        client, planner = cast("ConnectClient", None), cast("ClusterPlanner", None)
-        execution = CommandExecution(client, planner, follow_up, trail, never_sent)
-        around = AttachedSurroundings(metrics.counting_logger(silent()))
-        for ending in CutOffCommands(execution, follow_up, trail, around, QueueLocks(2)).begin():
-            await ending
+        await end_all(trail, follow_up, metrics.counting_logger(silent()))
     assert not any(trace.unfinished for trace in trail.commands.values())
     counted = 'controlplane_commands_recovered_total{command="pause",ending="unknown"} 2.0'
     assert counted in generate_latest(metrics.registry).decode()
+
+
+@pytest.mark.parametrize(
+    ("failure", "unfinished"),
+    [(LogNotUsable("no right"), []), (LogCorrupt("damaged"), ["1"]), (ValueError("bug"), ["1"])],
+    ids=str,
+)
+async def test_a_failure_is_reported_and_the_next_command_is_ended(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception, unfinished: list[str]
+) -> None:
+    """A log that is not usable yet is asked again; other failures leave one command unfinished."""
+    trail, notices = await cut_off_trail(), RecordedNotices()
+    failures = [failure]
+    async with followed() as (follow_up, _):
+        usable = follow_up.state_at_end
+
+        async def state_at_end() -> ClusterState:
+            if failures:
+                raise failures.pop()
+            return await usable()
+
+        monkeypatch.setattr(follow_up, "state_at_end", state_at_end)
+        await end_all(trail, follow_up, notices)
+    assert [name for name, trace in trail.commands.items() if trace.unfinished] == unfinished
+    assert notices.of("command_not_ended") == [{"command_id": "1", "reason": str(failure)}]
