@@ -46,6 +46,7 @@ class ConnectRequest(NamedTuple):
 
     method: str
     path: str
+    """Path; that of a request that is passed on includes the query."""
     query: Mapping[str, str] = {}
     body: bytes | None = None
     content_type: str | None = "application/json"
@@ -54,7 +55,8 @@ class ConnectRequest(NamedTuple):
     @property
     def changes(self) -> bool:
         """True if the request may change the cluster."""
-        return self.method not in ("GET", "HEAD") and not self.path.endswith("/config/validate")
+        path = self.path.partition("?")[0].rstrip("/")
+        return self.method not in ("GET", "HEAD") and not path.endswith("/config/validate")
 
 
 class NoWorkerAnswers(LogUnavailable):

@@ -88,6 +88,18 @@ async def test_an_unreachable_worker_is_skipped(client_of: Callable[..., Connect
 
 
 @pytest.mark.parametrize(
+    "path",
+    ["/connector-plugins/C/config/validate?a=1", "/connector-plugins/C/config/validate/"],
+)
+async def test_a_validation_is_sent_again(
+    client_of: Callable[..., ConnectClient], path: str
+) -> None:
+    """A validation changes nothing, also with a query, so the next worker gets it."""
+    lost, alive = WorkerScript(httpx.ReadError("cut")), WorkerScript(httpx.Response(200))
+    assert (await client_of(lost, alive).send(ConnectRequest("PUT", path))).status == 200
+
+
+@pytest.mark.parametrize(
     "loss",
     [
         *(httpx.ReadTimeout("late"), httpx.RemoteProtocolError("cut"), error(502, "Bad Gateway")),
