@@ -6,7 +6,7 @@ to the next worker, for a bounded time. A change without an answer is never sent
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import httpx
@@ -182,10 +182,9 @@ class ConnectClient:
     def _is_over(self, deadline: float) -> bool:
         return asyncio.get_running_loop().time() + self._limits.retry_ms / 1_000 > deadline
 
-    def _order(self) -> Iterator[str]:
+    def _order(self) -> list[str]:
         """The workers; the one with the latest answer comes first."""
-        yield self._preferred
-        yield from (name for name in self._workers if name != self._preferred)
+        return sorted(self._workers, key=lambda name: name != self._preferred)
 
     async def _attempt(
         self,

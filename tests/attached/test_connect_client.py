@@ -1,5 +1,6 @@
 """Requests to workers that rebalance, restart, redirect and crash: no change is sent twice."""
 
+import asyncio
 from collections.abc import Callable
 
 import httpx
@@ -85,6 +86,25 @@ async def test_an_unreachable_worker_is_skipped(client_of: Callable[..., Connect
     await client.send(PAUSE)
     await client.send(PAUSE)
     assert (len(dead.requests), len(alive.requests)) == (1, 2)
+
+
+async def test_a_worker_that_answers_another_request_is_not_skipped(
+    client_of: Callable[..., ConnectClient],
+) -> None:
+    """A request tries every worker, also if the preferred worker changes in between."""
+    begun = asyncio.Event()
+
+    async def slow_refusal(_: httpx.Request) -> httpx.Response:
+        if not begun.is_set():
+            begun.set()
+            await asyncio.sleep(0.01)  # the other request is refused, and answered by `alive`
+        raise httpx.ConnectError("refused")
+
+    alive = WorkerScript(httpx.Response(202))
+    client = client_of(slow_refusal, alive, limits=ConnectSettings(patience_ms=0))
+    answers = await asyncio.gather(client.send(PAUSE), client.send(PAUSE))
+    assert [answer.status for answer in answers] == [202, 202]
+    assert len(alive.requests) == 2
 
 
 @pytest.mark.parametrize(
