@@ -32,14 +32,27 @@ pytestmark = pytest.mark.usefixtures("noted_reports")
 
 
 class CalledSource(BadSource):
-    """A BadSource whose newest instance the test may call."""
+    """A BadSource whose newest instance the test may call.
+
+    In the method of a plan `connector.METHOD fails`, it reports a failure, and returns.
+    """
 
     newest: "CalledSource"
 
     def start(self, *arguments: Any) -> Any:
         """Keep the instance."""
         CalledSource.newest = self
+        self._fail_as_planned("start")
         return super().start(*arguments)
+
+    def stop(self) -> Any:
+        """Report a failure if the plan says so."""
+        self._fail_as_planned("stop")
+        return super().stop()
+
+    def _fail_as_planned(self, method: str) -> None:
+        if plan.get("where") == f"connector.{method} fails":
+            self.context.fail(ValueError(f"found by {method}"))
 
 
 CONFIG = config_of(CalledSource)
@@ -112,6 +125,27 @@ RULES = {
         [CREATED, ReportStep("pause", FAILED, PAUSED)], "connector.stop"
     ),
     "connector reports a failure": StatusRule([CREATED, ReportStep("fail", FAILED)]),
+    "connector reports a failure in its start": StatusRule(
+        [
+            ReportStep("create", FAILED),
+            ReportStep("pause"),
+            ReportStep("stop", STOPPED),
+            ReportStep("resume", FAILED),
+        ],
+        "connector.start fails",
+    ),
+    "connector reports a failure in a pause": StatusRule(
+        [
+            CREATED,
+            ReportStep("pause", FAILED, PAUSED),
+            ReportStep("resume", task=RUNNING),
+            ReportStep("restart", UNASSIGNED + RUNNING),
+        ],
+        "connector.stop fails",
+    ),
+    "connector reports a failure in its stop": StatusRule(
+        [CREATED, ReportStep("stop", STOPPED, UNASSIGNED + REMOVED)], "connector.stop fails"
+    ),
     "connector has too many tasks": StatusRule(
         [ReportStep("create", RUNNING + FAILED)], "connector.task_configs", "return", [{}, {}]
     ),

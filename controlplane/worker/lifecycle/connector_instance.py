@@ -175,8 +175,13 @@ class ConnectorInstance:
         self.driver.abandon()
 
     def _reached(self, target: Target, state: State) -> None:
+        """End a transition; report it, unless the connector has meanwhile reported a failure.
+
+        Kafka forgets such a failure, and reports the new state.
+        """
         self._current = target
-        self._statuses.connector(self._name, state, version=self._version)
+        if self._failure is None:
+            self._statuses.connector(self._name, state, version=self._version)
 
     async def _failed(self, failure: BaseException) -> None:
         self._note_failure(failure)
