@@ -1,17 +1,23 @@
 """Callers and connections of connectors and tasks that are abandoned."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 import pytest
 
+from controlplane.connect import Source
 from controlplane.connect.errors import ConnectError
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.client_settings import ProducerSettings
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.data_topics.kafka_producer import IdempotentTaskProducer
 from controlplane.worker.lifecycle.connector_actor import ConnectorActor
 from tests.patience import PATIENCE_S
-from tests.worker.worker_fixture import running
+from tests.worker.worker_fixture import config_of, offsets, running, until_state
 
 
 async def test_a_restart_of_an_abandoned_actor_is_answered() -> None:
@@ -70,3 +76,45 @@ async def test_an_abandoned_close_leaves_no_connection() -> None:
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert appends.closed
+
+
+class HeldTopicLog(MemoryLog):
+    """Log whose appends to the topic `t` wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+        self.released = asyncio.Event()
+
+    async def append(self, records: Sequence[Record], epoch: int | None = None) -> Any:
+        """Append records of `t` after the release."""
+        if records[0].topic == "t":
+            self.begun.set()
+            await self.released.wait()
+        return await super().append(records, epoch)
+
+
+class WritingSource(Source):
+    """Source that writes one record."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the record, then wait."""
+        yield task.record("late", {"p": 1}, {"at": 1}, topic="t")
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_a_task_that_is_abandoned_in_its_stop_writes_nothing() -> None:
+    """A task whose worker is replaced while the task stops sends no record and commits nothing."""
+    log = HeldTopicLog()
+    async with running(WritingSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(WritingSource)))
+        await log.begun.wait()
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED", "RUNNING")  # the task waits for its record
+        worker._abandon()
+        await asyncio.sleep(0.01)
+        log.released.set()
+        await asyncio.sleep(0.05)
+        assert await log.ends(["t"]) == {"t": [0]}
+        assert not offsets(worker, "s")

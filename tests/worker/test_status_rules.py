@@ -4,6 +4,7 @@ A *put* status is written always. A *safe* one is not written over a status of a
 (`tests/laws/test_worker_reports.py`). Kafka: `AbstractHerder`, `StatusBackingStore#putSafe`.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from controlplane.core.commands import (
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.worker import ConnectWorker
-from tests.worker.bad_connectors import SHORT, BadSource, plan, released
+from tests.worker.bad_connectors import SHORT, BadSource, blocked, ended, plan, released
 from tests.worker.noted_reports import reported, reports, until_reported
 from tests.worker.numbered_records import CountingSource
 from tests.worker.worker_fixture import config_of, running, until
@@ -253,6 +254,22 @@ async def test_the_end_of_a_worker_unassigns() -> None:
         await until_reported("connector", RUNNING)
         await until_reported("task 0", RUNNING)
     assert reported("connector") == reported("task 0") == RUNNING + UNASSIGNED
+
+
+async def test_a_connector_that_is_abandoned_in_its_stop_reports_nothing() -> None:
+    """A connector whose worker is replaced while it stops reports nothing once it has stopped."""
+    plan.update(where="connector.stop", how="hang")
+    async with running(CalledSource) as worker:
+        await act(worker, "create")
+        await until_reported("connector", RUNNING)
+        await until_reported("task 0", RUNNING)
+        await act(worker, "delete")
+        await until(lambda: blocked)
+        worker._abandon()
+        released.set()
+        await until(lambda: ended)
+        await asyncio.sleep(0.05)
+    assert reported("connector") == RUNNING
 
 
 async def test_a_class_that_cannot_run_here_fails_safely() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from controlplane.core.records import State, Target
@@ -86,14 +85,20 @@ class ConnectorInstance:
             report.add_done_callback(self._reports.discard)
 
     async def shut_down(self, timeout_ms: int) -> None:
-        """Stop the connector and report UNASSIGNED; abandon it after the time limit."""
+        """Stop the connector and report UNASSIGNED; abandon it after the time limit.
+
+        If the caller is cancelled, abandon the connector without a report.
+        """
         self._ending = True
         self._changed.set()
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 await asyncio.shield(self._task)
-                return
-        self.abandon(report=True)
+        except TimeoutError:
+            self.abandon(report=True)
+        except asyncio.CancelledError:
+            self.abandon(report=False)
+            raise
 
     def abandon(self, *, report: bool) -> None:
         """Leave the connector behind; it reports nothing more.

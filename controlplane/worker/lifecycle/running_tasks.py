@@ -120,7 +120,10 @@ class RunningTasks:
             task.go(paused=paused)
 
     async def stop(self, numbers: Iterable[int]) -> None:
-        """Stop tasks together, within one graceful time-out; abandon those that hang."""
+        """Stop tasks together, within one graceful time-out; abandon those that hang.
+
+        If the caller is cancelled, abandon all of them.
+        """
         numbers = [*numbers]
         self._unstarted -= {*numbers}
         tasks = [self._tasks.pop(number) for number in numbers if number in self._tasks]
@@ -128,7 +131,12 @@ class RunningTasks:
             task.stop()
         if tasks:
             timeout_s = self._around.settings.task_shutdown_graceful_timeout_ms / 1_000
-            _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
+            try:
+                _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
+            except asyncio.CancelledError:
+                for task in tasks:
+                    task.abandon()
+                raise
             for task in tasks:
                 if task.ended in pending:
                     self._around.notices.warning(
