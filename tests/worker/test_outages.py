@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,11 +15,15 @@ from controlplane.connect.source import SourceRun
 from controlplane.controller.log_groups import LogGroups
 from controlplane.core.commands import CreateConnector, DeleteConnector, PauseConnector
 from controlplane.core.order import Ends
+from controlplane.core.plan import Draft
+from controlplane.logs.kafka.protocol.errors import BatchTooLarge
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
 from controlplane.worker.data_topics.embedded_clients import LogClients
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.data_topics.kafka_offsets import ClaimedOffsetWriter
+from controlplane.worker.data_topics.kafka_producer import RecordPlacer
 from controlplane.worker.data_topics.record_queue import closing_producer
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
@@ -254,3 +258,42 @@ async def test_a_restart_concurrent_with_a_deletion_is_answered() -> None:
         with pytest.raises(ConnectError, match="Connector c was stopped"):
             await actor.restart((None,))
         await plane.execute(DeleteConnector("c"))
+
+
+class OnePartitionAway(MemoryLog):
+    """Log that refuses partition 0 for its sizes, and lacks partition 1 once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: list[int] = []
+        """Partitions of the appends."""
+
+    async def append(self, records: Sequence[Record], epoch: int | None = None) -> Any:
+        """Refuse or append."""
+        partition = records[0].partition
+        self.attempts.append(partition)
+        if partition == 0:
+            raise BatchTooLarge("larger than its max.message.bytes")
+        if self.attempts.count(1) == 1:
+            raise LogUnavailable("away")
+        return await super().append(records, epoch)
+
+
+class PlacedAsNamed:
+    """Stand-in for `RecordPlacer` that takes the partition of each draft."""
+
+    async def placed_offset(self, draft: Draft) -> Record:
+        """Return the record of an offset."""
+        assert draft.partition is not None
+        return Record(draft.topic, draft.partition, 1, draft.key, draft.value)
+
+
+async def test_an_offset_that_is_too_large_hides_no_outage() -> None:
+    """The offsets of another partition, which is away at the same time, are appended again."""
+    log = OnePartitionAway()
+    await log.create_topic("o", 2)
+    writer = ClaimedOffsetWriter(log, await log.claim(), cast(RecordPlacer, PlacedAsNamed()))
+    with pytest.raises(ProducerFailure, match=r"larger than its max\.message\.bytes"):
+        await writer.write_offsets([Draft("o", b"k", b"large", 0), Draft("o", b"k", b"small", 1)])
+    assert log.attempts == [0, 1, 1]
+    assert await log.ends(["o"]) == {"o": [0, 1]}

@@ -178,18 +178,29 @@ class ClaimedOffsetWriter:
         async for draft in sliced(offsets):
             record = await self._placer.placed_offset(draft)
             by_partition.setdefault(record.partition, []).append(record)
-        await _performed(partial(self._append_each, by_partition))
+        refusals: list[BatchTooLarge] = []
+        await _performed(partial(self._append_each, by_partition, refusals))
+        if refusals:
+            raise ProducerFailure(str(refusals[0])) from refusals[0]
 
-    async def _append_each(self, by_partition: dict[int, list[Record]]) -> None:
-        """Append to all partitions concurrently; keep the records that must be appended again."""
+    async def _append_each(
+        self, by_partition: dict[int, list[Record]], refusals: list[BatchTooLarge]
+    ) -> None:
+        """Append to all partitions concurrently; keep the records that must be appended again.
+
+        A partition with an offset that is too large is done: its failure goes to `refusals`. So the
+        other partitions are appended again after an outage.
+        """
         appends = [self._append(records) for records in by_partition.values()]
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
         failures: list[BaseException] = []
         for partition, outcome in zip([*by_partition], outcomes, strict=True):
-            if isinstance(outcome, BaseException):
+            if isinstance(outcome, BatchTooLarge):
+                refusals.append(outcome)
+            elif outcome is not None:
                 failures.append(outcome)
-            else:
-                del by_partition[partition]
+                continue
+            del by_partition[partition]
         if failures:  # a refusal, if there is one: a retry would not help
             raise min(failures, key=lambda failure: isinstance(failure, LogUnavailable))
 
