@@ -237,7 +237,8 @@ class AuthorThread:
     async def last_call(self, function: Callable[[], Any]) -> None:
         """Call a function once: now, or as soon as the thread is free.
 
-        If the caller is cancelled, it does not wait, but the function is still called once.
+        If the caller is cancelled, it does not wait, but the function is still called once. An
+        `async def` then ends at its first `await`.
         """
         begun = False
 

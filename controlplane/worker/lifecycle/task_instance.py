@@ -71,7 +71,8 @@ class TaskInstance:
     def abandon(self) -> None:
         """Leave the task behind: it commits and reports nothing more.
 
-        Once its present call returns, the author's `stop` is called, and the thread ends.
+        Once its present call returns, the author's `stop` is called, and the thread ends. So
+        an `async def stop` is cancelled at its first `await`.
         """
         self._control.abandon()
         self.ended.cancel()
