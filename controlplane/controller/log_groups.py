@@ -49,6 +49,8 @@ class StoredGroups:
         self._committed: dict[str, dict[TopicPartition, int]] = {}
         self._end = 0
         """Offset up to which the topic has been read."""
+        self._is_behind = True
+        """True while the log may have commits that are not in `_committed`."""
         self._changing = asyncio.Lock()
         """Held while `_committed` changes, so that it changes in the order of the log."""
 
@@ -61,11 +63,13 @@ class StoredGroups:
         if GROUPS_TOPIC not in await self._log.topics():
             return False
         async with self._changing:
+            await self._log.ends([GROUPS_TOPIC])  # decides appends whose outcome is unknown
             async for batch in self._log.read([GROUPS_TOPIC], {GROUPS_TOPIC: [self._end]}):
                 for entry in batch.entries():
                     if not entry.aborted and entry.key is not None:
                         self._take(entry.key, entry.value)
                 self._end = batch.end
+            self._is_behind = False
         return True
 
     def _take(self, key: bytes, value: bytes | None) -> None:
@@ -151,8 +155,12 @@ class LogGroups(StoredGroups):
         self._is_open = True
 
     async def refresh(self) -> bool:
-        """Read the commits since the last call; nothing to do after `open`."""
-        return self._is_open or await super().refresh()
+        """Read the commits since the last call; after `open`, only if an append may have failed.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        return (self._is_open and not self._is_behind) or await super().refresh()
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Commit offsets of a group in one batch; None removes one.
@@ -173,10 +181,12 @@ class LogGroups(StoredGroups):
             for (topic, partition), offset in offsets.items()
         ]
         async with self._changing:
+            was_behind, self._is_behind = self._is_behind, True
             await self._written.append(records, self._epoch())
             for record in records:
                 assert record.key is not None
                 self._take(record.key, record.value)
+            self._is_behind = was_behind
 
     def join(self, group: str) -> None:
         """Add a member to the count of a group."""

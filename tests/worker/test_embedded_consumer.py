@@ -9,10 +9,10 @@ import pytest
 from controlplane.controller.log_groups import LogGroups
 from controlplane.core.entry import TopicPartition
 from controlplane.core.order import Ends
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics import embedded_consumer
-from controlplane.worker.data_topics.clients import TopicSubscription
+from controlplane.worker.data_topics.clients import ProducerFailure, TopicSubscription
 from controlplane.worker.data_topics.embedded_consumer import (
     LogConsumer,
     LogConsumerSettings,
@@ -85,6 +85,11 @@ class Group:
         self._groups = LogGroups(log, lambda: None, lambda: 0)
         self._assignments = GroupAssignments(log.topics)
 
+    async def opened(self) -> "Group":
+        """Read the committed offsets, as a worker does at its start."""
+        await self._groups.open()
+        return self
+
     def joined(self, sink: NotedPartitions) -> LogConsumer:
         """Return a new consumer of the topic."""
         membership = Membership(self._groups, self._assignments, GroupMember("g"))
@@ -152,3 +157,64 @@ async def test_every_assigned_partition_has_a_position_during_a_revocation(log: 
     assert sorted(sink.partitions) == [("t", 0), ("u", 0)]
     await first.close()
     await second.close()
+
+
+class LostAnswers(MemoryLog):
+    """Log that appends, and whose answer is lost."""
+
+    async def append(self, records: Sequence[Record], epoch: int | None = None) -> Any:
+        """Append, and fail."""
+        await super().append(records, epoch)
+        raise LogUnavailable("the answer is lost")
+
+
+class LateAppends(MemoryLog):
+    """Log whose appends never return; they are decided once `ends` is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+        self._undecided: list[Sequence[Record]] = []
+
+    async def append(self, records: Sequence[Record], epoch: int | None = None) -> Any:
+        """Keep the records, and never return."""
+        del epoch
+        self._undecided.append(records)
+        self.begun.set()
+        await asyncio.Event().wait()
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Append what was kept; then return the ends."""
+        undecided, self._undecided = self._undecided, []
+        for records in undecided:
+            await super().append(records)
+        return await super().ends(topics)
+
+
+async def test_a_commit_of_unknown_outcome_is_read_from_the_log() -> None:
+    """After a lost answer, the next consumer begins at the offset that the log has."""
+    log = LostAnswers()
+    await log.create_topic("t", 1)
+    await MemoryLog.append(log, [Record("t", 0, 1, None, b"v")] * 9)
+    group = await Group(log).opened()
+    consumer = group.joined(NotedPartitions())
+    with pytest.raises(ProducerFailure, match="the answer is lost"):
+        await consumer.commit({("t", 0): 5})
+    await consumer.close()
+    consumer = group.joined(NotedPartitions())
+    await consumer.poll(0)
+    assert consumer.position(("t", 0)) == 5
+    await consumer.close()
+
+
+async def test_a_cancelled_commit_is_read_from_the_log() -> None:
+    """A commit whose caller is cancelled may still be written: then the offset is shown."""
+    log = LateAppends()
+    await log.create_topic("t", 1)
+    groups = LogGroups(log, lambda: None, lambda: 0)
+    await groups.open()
+    commit = asyncio.create_task(groups.commit("g", {("t", 0): 5}))
+    await log.begun.wait()
+    commit.cancel()
+    await asyncio.wait([commit])
+    assert await groups.group_offsets("g") == (("t", 0, 5),)

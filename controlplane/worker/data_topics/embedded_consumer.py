@@ -207,9 +207,11 @@ class LogConsumer:
 
         Raises:
             ConnectError: an offset is missing or invalid, and `auto.offset.reset` is none.
+            LogError: the log cannot be read.
         """
         topics = {topic for topic, _ in partitions}
         starts, ends = await self._log.starts(topics), await self._log.ends(topics)
+        await self._groups.refresh()
         committed = self._groups.committed(self._member.group)
         reset = self._settings.auto_offset_reset
         missing = [partition for partition in partitions if partition not in committed]
