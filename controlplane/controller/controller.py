@@ -14,9 +14,9 @@ from controlplane.controller.admission import (
     QueueLocks,
     RefusalQuota,
     SharedAction,
-    subject_of,
 )
 from controlplane.controller.command_ends import CommandEnds
+from controlplane.controller.command_notices import CommandNotices
 from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActions
@@ -43,7 +43,6 @@ from controlplane.core.plan import Plan, Rejected
 from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import (
     Fenced,
@@ -55,7 +54,6 @@ from controlplane.logs.log import (
     ProbedLog,
     quick_ends,
 )
-from controlplane.notices import info_check
 
 PROBE_S = 1.0
 """Time limit of a probe, which writes no record; a slower log counts as unavailable."""
@@ -95,7 +93,7 @@ class Controller:
         self._reader = reader
         self._decider = decider
         self._world = world
-        self._reports_commands = info_check(world.notices)
+        self._notices = CommandNotices(world.notices, world.now_ms)
         self._limits = limits
         self._execution: PlanExecution
         self._traced = False
@@ -342,7 +340,8 @@ class Controller:
     def _conflict(self, request: CommandRequest) -> Rejected:
         """Refuse an id that belongs to another command; log the refusal, but write no record."""
         rejected = command_log.other_command(request)
-        self._report(QueuedCommand(request, None), rejected, records=0)
+        if self._notices.takes_info():
+            self._notices.ended(QueuedCommand(request, None), rejected, records=0)
         return rejected
 
     def _begin(self, request: CommandRequest, profile: Profile | None) -> QueuedCommand:
@@ -375,8 +374,8 @@ class Controller:
                 raise
             finally:
                 records = self._execution.take_written_count(request)
-                if ending is not None:
-                    self._report(job, ending, records)
+                if ending is not None and self._notices.takes_info():
+                    self._notices.ended(job, ending, records)
             return answer
 
     async def _decide_and_perform(self, job: QueuedCommand, state: ClusterState) -> CommandAnswer:
@@ -406,28 +405,6 @@ class Controller:
         if self._traced and self._refusals.admits(request.at_ms):
             await self._execution.refuse(request, rejected, self._limits.refusal_max_bytes)
 
-    def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
-        """Report a command that has ended, if the receiver of notices takes `info`."""
-        if not self._reports_commands():
-            return
-        command = job.request.command
-        outcome, reason = "done", None
-        if isinstance(answer, Rejected):
-            outcome, reason = answer.reason.value, redacted_refusal(answer.sentence)
-        elif isinstance(answer, LogError):
-            outcome, reason = "unfinished" if job.begun else "not begun", str(answer)
-        self._world.notices.info(
-            "command",
-            command=command.__struct_config__.tag,
-            **job.subject,
-            principal=job.request.principal,
-            outcome=outcome,
-            reason=reason,
-            records=records,
-            command_id=job.request.command_id,
-            took_ms=self._world.now_ms() - job.since_ms,
-        )
-
     async def _end(
         self, request: CommandRequest, trace: CommandTrace, failed: ReportedFailure | None
     ) -> None:
@@ -444,15 +421,8 @@ class Controller:
             await self._execution.perform(request, plan, accepted=True)
         else:  # a command that is given up has no steps: only its refusal is recorded
             await self._execution.take_back(request, recovery.plan.steps, recovery.rejected)
-        self._world.notices.warning(
-            "command_recovered",
-            command=request.command.__struct_config__.tag,
-            **subject_of(request.command),
-            ending=recovery.ending.value,
-            records=self._execution.take_written_count(request),
-            reason=redacted_refusal(recovery.rejected.sentence) if recovery.rejected else None,
-            command_id=request.command_id,
-        )
+        records = self._execution.take_written_count(request)
+        self._notices.recovered(request, recovery.ending.value, recovery.rejected, records)
 
     # --- the state that a command depends on ----------------------------------------------------
 
