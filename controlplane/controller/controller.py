@@ -274,7 +274,8 @@ class Controller:
             Fenced: another writer has taken over, and this controller has stepped down (`claim`).
                 The other writer ends commands that had begun.
             NotWritten: the log could not be written; a command that had begun is ended later.
-            LogError: the log could not be read, or refuses a record.
+            LogError: the log could not be read, or refuses a record. A command that had begun is
+                ended later.
         """
         self._check_open()
         job = self._running.get(request.command_id)
@@ -399,6 +400,11 @@ class Controller:
             step = failure.step if isinstance(failure, NotDone) else None
             self._unfinished.add(request, ReportedFailure(message, step))
             raise NotWritten(message) from failure
+        except Fenced:
+            raise  # the other writer ends the command
+        except LogError as failure:  # such as a log that refuses the "finished" record
+            self._unfinished.add(request, ReportedFailure(str(failure), None))
+            raise
 
     async def _record_refusal(self, request: CommandRequest, rejected: Rejected) -> None:
         """Record a refused command, if the log has a command topic and the quota admits it."""

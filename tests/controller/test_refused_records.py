@@ -10,15 +10,18 @@ from controlplane.core.commands import (
     CreateConnector,
     OffsetChange,
     PutConfig,
+    ResetOffsets,
+    ResumeConnector,
     StopConnector,
 )
 from controlplane.core.entry import Position
-from controlplane.core.plan import Reason
+from controlplane.core.plan import AnyAction, Reason
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Refusal, Settings
 from controlplane.plugins import catalogued
 from tests.controller.scene import COMMANDS, plane_on, written_texts
+from tests.controller.test_fencing import NotedActions
 from tests.rest.served_history import client_of
 
 RECORD_BYTES = 20_000
@@ -66,6 +69,20 @@ class SmallConfigs(MemoryLog):
         ):
             raise LogNotUsable(f"topic t {WORDS}: shorten it, or raise the limit")
         return await super().append(records, epoch)
+
+
+class ClosingActions(NotedActions):
+    """External systems whose actions are noted. After the first one, the log refuses commands."""
+
+    def __init__(self, log: SmallRecords) -> None:
+        super().__init__()
+        self._log = log
+
+    async def perform(self, action: AnyAction) -> None:
+        """Note the action; after the first one, the log refuses the "finished" record."""
+        if not self.performed:
+            self._log.closed = True
+        await super().perform(action)
 
 
 COMMANDS_TOO_LARGE = [
@@ -125,6 +142,25 @@ async def test_the_caller_gets_the_reason_without_a_trail() -> None:
             await plane.execute(CreateConnector("c", SOURCE))
         log.closed = False
         await plane.execute(CreateConnector("c", SOURCE))
+
+
+async def test_a_command_whose_end_is_refused_stays_in_doubt() -> None:
+    """The connector's next command first ends it. The same key then runs nothing again."""
+    log = SmallRecords()
+    actions = ClosingActions(log)
+    async with plane_on(log, plugins=catalogued(), outside=actions) as plane:
+        await plane.execute(CreateConnector("s", SINK))
+        await plane.execute(StopConnector("s"))
+        with pytest.raises(LogNotUsable, match=WORDS):
+            await plane.execute(ResetOffsets("s"), key="k")
+        with pytest.raises(LogNotUsable, match=WORDS):
+            await plane.execute(ResumeConnector("s"))
+        log.closed = False
+        await plane.execute(ResumeConnector("s"))
+        assert not plane.state.commands["k"].unfinished
+        performed = len(actions.performed)
+        await plane.execute(ResetOffsets("s"), key="k")
+        assert len(actions.performed) == performed
 
 
 async def test_refusals_by_the_log_are_limited() -> None:
