@@ -19,6 +19,7 @@ from controlplane.core.commands import (
     DeleteConnector,
     OffsetChange,
     PublishTasks,
+    ResumeConnector,
     StopConnector,
 )
 from controlplane.core.plan import Step
@@ -127,3 +128,25 @@ async def test_an_unusable_result_runs_no_second_time() -> None:
         with pytest.raises(Refusal, match="The command k has ended"):
             await plane.execute(command, key="k")
     assert await written_texts(log, CONFIG, COMMANDS) == records
+
+
+async def test_a_cancelled_call_can_be_repeated_at_once() -> None:
+    """A retry does not join the waiting command that the cancelled call has just cancelled."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stepped(request: CommandRequest, _step: Step) -> None:
+        if isinstance(request.command, StopConnector):
+            reached.set()
+            await go_on.wait()
+
+    async with plane_on(MemoryLog(), plugins=PLUGINS, stepped=stepped) as plane:
+        await plane.execute(CreateConnector("orders", SOURCE))
+        stopping = asyncio.create_task(plane.execute(StopConnector("orders")))
+        await reached.wait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await plane.execute(ResumeConnector("orders"), key="k")
+        asyncio.get_running_loop().call_soon(go_on.set)
+        await plane.execute(ResumeConnector("orders"), key="k")
+        await stopping
+        assert plane.state.commands["k"].finished is not None
