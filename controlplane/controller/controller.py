@@ -44,6 +44,7 @@ from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import own_offsets_topics
+from controlplane.event_loop import cancel_all
 from controlplane.logs.log import (
     Fenced,
     ImportedLog,
@@ -143,7 +144,8 @@ class Controller:
         """Become the only writer again after another one has taken over (`failure`).
 
         Running commands end first: they are fenced, or succeed. Until this returns, new commands
-        are refused. Nothing happens while this controller knows of no other writer.
+        are refused. Nothing happens while this controller knows of no other writer. A cancelled
+        call cancels no command.
 
         Raises:
             Fenced: another writer has taken over meanwhile.
@@ -315,19 +317,29 @@ class Controller:
             job.callers -= 1
 
     async def close(self) -> None:
-        """Wait for commands that have begun; cancel those that still wait."""
+        """Wait for commands that have begun; cancel those that still wait.
+
+        A cancelled call cancels all commands: the next writer ends those that have begun.
+        """
         self._closed = True
         for job in self._running.values():
             job.abandon()
         self._decider.close()
-        await self._wait_for_commands()
+        try:
+            await self._wait_for_commands()
+        finally:
+            jobs = [job.task for job in self._running.values()]
+            await cancel_all([*jobs, *self._unfinished.stop_retrying()])
 
     async def _wait_for_commands(self) -> None:
-        """Wait for the running commands; stop retrying the unfinished ones."""
-        jobs = [job.task for job in self._running.values()]
-        await asyncio.gather(*jobs, return_exceptions=True)
+        """Wait for the running commands; stop retrying the unfinished ones.
+
+        A cancelled call cancels no command.
+        """
+        if jobs := [job.task for job in self._running.values()]:
+            await asyncio.wait(jobs)
         await self.write_ends()
-        await asyncio.gather(*self._unfinished.stop_retrying(), return_exceptions=True)
+        await cancel_all(self._unfinished.stop_retrying())
 
     def _check_open(self) -> None:
         if self._closed:

@@ -263,6 +263,31 @@ async def test_a_claim_waits_for_commands_under_way(log: Fragile) -> None:
         assert views.target(plane.state, "orders") is Target.STOPPED
 
 
+async def test_a_cancelled_claim_cancels_no_command(log: Fragile) -> None:
+    """A command under way goes on after the claim that waits for it has been cancelled."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stepped(_asked: CommandRequest, done: Step) -> None:
+        if done.name == "tasks" and not go_on.is_set():
+            reached.set()
+            await go_on.wait()
+
+    await log.append([configured("users")])
+    async with plane_on(log, stepped=stepped) as plane:
+        stopping = asyncio.create_task(plane.execute(STOP))
+        await reached.wait()
+        await log.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(PauseConnector("users"))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(plane.claim(), 0.01)
+        await asyncio.sleep(0)
+        assert not stopping.done()
+        go_on.set()
+        with pytest.raises(Fenced):
+            await stopping
+
+
 async def test_a_claim_while_the_log_is_away(log: Fragile) -> None:
     """A failed claim leaves the plane fenced until a later one succeeds."""
     async with plane_on(log) as plane:
