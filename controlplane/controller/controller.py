@@ -137,7 +137,11 @@ class Controller:
             outside = default_actions(log, lambda: controller.epoch, world.now_ms)
         decider = Decider(context, outside, limits.hook_timeout_ms)
         controller = cls(log, reader, decider, world, limits)
-        await controller._take_over()
+        try:
+            await controller._take_over()
+        except BaseException:  # the caller gets no controller that it could close
+            await cancel_all(controller._unfinished.stop_retrying())
+            raise
         return controller
 
     async def claim(self) -> None:

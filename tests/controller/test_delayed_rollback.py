@@ -1,21 +1,35 @@
 """Rollback of a failed creation whose consumer group is unreachable for a while."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
-from controlplane.controller import CommandLimits, ExternalActionFailed
+from controlplane.controller import (
+    CommandLimits,
+    ExternalActionFailed,
+    ExternalActions,
+    NoExternalSystems,
+)
 from controlplane.core import views
 from controlplane.core.commands import CreateConnector, OffsetChange
 from controlplane.core.order import Ends
-from controlplane.core.plan import AnyAction, Reason
+from controlplane.core.plan import (
+    AdminOverrides,
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    GroupOffsets,
+    Reason,
+)
 from controlplane.core.plugins import Plugin
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
-from tests.controller.scene import plane_on
+from tests.controller.scene import Crash, plane_on
 from tests.laws.commands.world import Kafka, LawClock
 from tests.outages import until
 
@@ -44,6 +58,33 @@ class UnreachableKafka(Kafka):
             raise ExternalActionFailed("Kafka is away")
 
 
+class CrashingKafka(NoExternalSystems):
+    """Kafka during whose change of a group the process crashes."""
+
+    async def group_offsets(self, _group: str, _admin: AdminOverrides = UNSET) -> GroupOffsets:
+        """Return no offsets."""
+        return ()
+
+    async def perform(self, action: AnyAction) -> None:
+        """Crash before offsets are set."""
+        if isinstance(action, AlterGroup):
+            raise Crash
+
+
+class HangingKafka(CrashingKafka):
+    """Kafka that refuses to change one group, and does not answer about the others."""
+
+    def __init__(self) -> None:
+        self.hangs = asyncio.Event()
+
+    async def perform(self, action: AnyAction) -> None:
+        """Refuse to change the group of `orders`; wait for ever otherwise."""
+        if isinstance(action, DeleteGroup) and action.group == GROUP:
+            raise ExternalActionFailed("Kafka is away")
+        self.hangs.set()
+        await asyncio.Event().wait()
+
+
 class ExpiringLog(MemoryLog):
     """Log that refuses to be read while its certificate is `expired`."""
 
@@ -60,7 +101,7 @@ class ExpiringLog(MemoryLog):
         return await super().ends(topics)
 
 
-def around(kafka: UnreachableKafka) -> dict[str, Any]:
+def around(kafka: ExternalActions) -> dict[str, Any]:
     """Surroundings of a worker that has a sink class."""
     plugins = [Plugin(class_name="lab.Sink", type="sink")]
     return {"plugins": catalogued(more=plugins), "outside": kafka}
@@ -126,3 +167,24 @@ async def test_the_next_process_completes_the_rollback() -> None:
         await until(lambda: not plane.state.commands["k"].unfinished)
         assert await kafka.group_offsets(GROUP) == ()
         assert views.connectors(plane.state) == []
+
+
+async def test_a_cancelled_start_leaves_no_retry() -> None:
+    """A start that is cancelled during one rollback has no retry of another one left."""
+    log = MemoryLog()
+    async with plane_on(log, **around(CrashingKafka())) as plane:
+        for name in ("orders", "users"):
+            with pytest.raises(Crash):
+                await plane.execute(CreateConnector(name, SINK, None, (CHANGE,)))
+    hanging, before = HangingKafka(), asyncio.all_tasks()
+
+    async def starts() -> None:
+        async with plane_on(log, LATER, **around(hanging)):
+            pass
+
+    starting = asyncio.create_task(starts())
+    await hanging.hangs.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert asyncio.all_tasks() == before
