@@ -444,13 +444,16 @@ class Controller:
         assert trace.accepted is not None
         state = await self._state_for(request.command)
         recovery = recover(state, trace.accepted, self._decider.context, failed)
-        if recovery.rejected is None:
+        ending, rejected = recovery.ending.value, recovery.rejected
+        if rejected is None:
             plan = await self._decider.with_complete_outcome(state, request.command, recovery.plan)
-            await self._execution.perform(request, plan, accepted=True)
+            answer = await self._execution.perform(request, plan, accepted=True)
+            if isinstance(answer, Rejected):
+                ending, rejected = "failed", answer
         else:  # a command that is given up has no steps: only its refusal is recorded
-            await self._execution.take_back(request, recovery.plan.steps, recovery.rejected)
+            await self._execution.take_back(request, recovery.plan.steps, rejected)
         records = self._execution.take_written_count(request)
-        self._notices.recovered(request, recovery.ending.value, recovery.rejected, records)
+        self._notices.recovered(request, ending, rejected, records)
 
     # --- the state that a command depends on ----------------------------------------------------
 

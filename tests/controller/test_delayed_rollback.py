@@ -14,7 +14,7 @@ from controlplane.controller import (
     NoExternalSystems,
 )
 from controlplane.core import views
-from controlplane.core.commands import CreateConnector, OffsetChange
+from controlplane.core.commands import AlterOffsets, CreateConnector, OffsetChange
 from controlplane.core.order import Ends
 from controlplane.core.plan import (
     AdminOverrides,
@@ -25,6 +25,7 @@ from controlplane.core.plan import (
     Reason,
 )
 from controlplane.core.plugins import Plugin
+from controlplane.core.records import Target
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
@@ -32,6 +33,7 @@ from controlplane.plugins import catalogued
 from tests.controller.scene import Crash, plane_on
 from tests.laws.commands.world import Kafka, LawClock
 from tests.outages import until
+from tests.worker.worker_fixture import RecordedNotices
 
 CHANGE = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
 SINK = {"connector.class": "lab.Sink", "topics": "t"}
@@ -188,3 +190,19 @@ async def test_a_cancelled_start_leaves_no_retry() -> None:
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert asyncio.all_tasks() == before
+
+
+async def test_a_notice_names_the_failure_of_a_repetition() -> None:
+    """A command that fails when the next process repeats it is reported as failed."""
+    log, notices = MemoryLog(), RecordedNotices()
+    async with plane_on(log, **around(CrashingKafka())) as plane:
+        await plane.execute(CreateConnector("orders", SINK, Target.STOPPED))
+        with pytest.raises(Crash):
+            await plane.execute(AlterOffsets("orders", (CHANGE,)), key="k")
+    kafka = UnreachableKafka()
+    kafka.commit(GROUP, "t", 0, 1)
+    async with plane_on(log, notices=notices, **around(kafka)) as plane:
+        assert not plane.state.commands["k"].unfinished
+    (facts,) = notices.of("command_recovered")
+    assert facts["ending"] == "failed"
+    assert "Kafka is away" in facts["reason"]
