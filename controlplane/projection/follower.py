@@ -107,9 +107,12 @@ class Follower:
 
         Raises:
             UnknownRelease: the log is read with exactly-once support, which the release lacks.
-            LogError: the release is not loaded yet and the log cannot be read.
+            LogError: the release is not loaded yet and the log cannot be read, or the block has
+                been left.
         """
         if self._task is not None and self._task.done():
+            if self._task.cancelled():
+                raise LogUnavailable("The log is no longer followed: its reader is closed")
             self._task.result()  # raises the exception that ended the task
         return (await self._folds.load(profile)).state()
 

@@ -20,7 +20,6 @@ from controlplane.logs.log import LogNotUsable, LogUnavailable, ReadableLog, Rec
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.past_states import PastStates
@@ -207,6 +206,14 @@ async def test_leaving_the_block_ends_every_task(life: ReadableLog) -> None:
     assert await life.topics()
 
 
+async def test_a_state_after_the_block_is_refused(life: ReadableLog) -> None:
+    """A caller after the end of the block gets an error, and is not cancelled."""
+    async with Follower(life) as follower:
+        await follower.state(KIP)
+    with pytest.raises(LogUnavailable, match="no longer followed"):
+        await follower.state(KIP)
+
+
 async def test_a_follower_that_is_not_live_reads_once(log: MemoryLog) -> None:
     """A follower with `live=False` reads the log once."""
     tasks = asyncio.all_tasks()
@@ -267,48 +274,6 @@ async def test_an_outage_that_the_tail_waits_out_is_reported(log: MemoryLog) -> 
         "log_not_followed: the leader refuses us",
         "log_followed_again",
     ]
-
-
-async def test_a_follower_starts_anew_on_another_log(log: MemoryLog) -> None:
-    """A log that ends before the follower's position is another log: the follower starts anew."""
-    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
-    await log.append([connector("first", name="first"), connector("second", name="second")])
-    for topic, partitions in PARTITIONS.items():
-        await other.create_topic(topic, partitions)
-    await other.append([connector("third", name="third")])
-    async with Follower(cable, limits=QUICK, notices=notices) as follower:
-        await follower.state(KIP)
-        cable.cut.set()
-        await notices.failed.wait()
-        cable.log = other
-        cable.cut.clear()
-        await notices.back.wait()
-        assert views.connectors(await follower.state(KIP)) == ["third"]
-    await other.close()
-
-
-async def test_watches_end_when_the_log_is_replaced(log: MemoryLog) -> None:
-    """An open watch ends with the reason; a new watch follows the other log."""
-    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
-    await log.append([connector("first", name="first"), connector("second", name="second")])
-    for topic, partitions in PARTITIONS.items():
-        await other.create_topic(topic, partitions)
-    async with Follower(cable, limits=QUICK, notices=notices) as follower:
-        watching = ChangeFeed(follower, cable, KIP)
-        waits = asyncio.ensure_future(anext(watching.changes()))
-        await until(lambda: watching.watchers == 1)
-        cable.cut.set()
-        await notices.failed.wait()
-        cable.log = other
-        cable.cut.clear()
-        with pytest.raises(LogNotUsable, match="watch again"):
-            await waits
-        anew = watching.changes({})
-        await other.append([connector("third", name="third")])
-        assert (await anext(anew)).change.connector == "third"
-        await anew.aclose()
-        assert watching.watchers == 0
-    await other.close()
 
 
 # --- the past -------------------------------------------------------------------------------
@@ -479,21 +444,3 @@ async def test_observers_get_the_records_of_each_fold(log: MemoryLog) -> None:
         later = await log.append([connector("c")])
         await follower.wait_for_records(later)
         assert len(observed) == len(written)
-
-
-async def test_observers_learn_of_another_log(log: MemoryLog) -> None:
-    """An observer is told once that offsets now mean other records."""
-    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
-    await log.append([connector("first", name="first")])
-    for topic, partitions in PARTITIONS.items():
-        await other.create_topic(topic, partitions)
-    broken: list[str] = []
-    async with Follower(cable, limits=QUICK, notices=notices) as follower:
-        await follower.state(KIP)
-        with follower.observed(lambda _: None, lambda: broken.append("another log")):
-            cable.cut.set()
-            await notices.failed.wait()
-            cable.log = other
-            cable.cut.clear()
-            await notices.back.wait()
-    assert broken == ["another log"]

@@ -1,0 +1,90 @@
+"""Follower of a log that is replaced by another one: its topics were deleted and created again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.core import views
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.memory import MemoryLog
+from controlplane.projection.change_feed import ChangeFeed
+from controlplane.projection.follower import Follower
+from tests.outages import Cable, FollowerNotices, until
+from tests.projection.test_follower import KIP, PARTITIONS, QUICK, connector
+
+
+async def empty_log() -> MemoryLog:
+    """An empty log with Connect's three topics."""
+    log = MemoryLog()
+    for topic, partitions in PARTITIONS.items():
+        await log.create_topic(topic, partitions)
+    return log
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[MemoryLog]:
+    """An empty log with Connect's three topics."""
+    log = await empty_log()
+    yield log
+    await log.close()
+
+
+async def test_a_follower_starts_anew_on_another_log(log: MemoryLog) -> None:
+    """A log that ends before the follower's position is another log: the follower starts anew."""
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
+    await log.append([connector("first", name="first"), connector("second", name="second")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    await other.append([connector("third", name="third")])
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
+        await follower.state(KIP)
+        cable.cut.set()
+        await notices.failed.wait()
+        cable.log = other
+        cable.cut.clear()
+        await notices.back.wait()
+        assert views.connectors(await follower.state(KIP)) == ["third"]
+    await other.close()
+
+
+async def test_watches_end_when_the_log_is_replaced(log: MemoryLog) -> None:
+    """An open watch ends with the reason; a new watch follows the other log."""
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
+    await log.append([connector("first", name="first"), connector("second", name="second")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
+        watching = ChangeFeed(follower, cable, KIP)
+        waits = asyncio.ensure_future(anext(watching.changes()))
+        await until(lambda: watching.watchers == 1)
+        cable.cut.set()
+        await notices.failed.wait()
+        cable.log = other
+        cable.cut.clear()
+        with pytest.raises(LogNotUsable, match="watch again"):
+            await waits
+        anew = watching.changes({})
+        await other.append([connector("third", name="third")])
+        assert (await anext(anew)).change.connector == "third"
+        await anew.aclose()
+        assert watching.watchers == 0
+    await other.close()
+
+
+async def test_observers_learn_of_another_log(log: MemoryLog) -> None:
+    """An observer is told once that offsets now mean other records."""
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
+    await log.append([connector("first", name="first")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    broken: list[str] = []
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
+        await follower.state(KIP)
+        with follower.observed(lambda _: None, lambda: broken.append("another log")):
+            cable.cut.set()
+            await notices.failed.wait()
+            cable.log = other
+            cable.cut.clear()
+            await notices.back.wait()
+    assert broken == ["another log"]
