@@ -52,13 +52,18 @@ class FollowedTopics:
     async def until_others(self, followed: Sequence[str]) -> None:
         """Wait until a topic outside of `followed` must be followed.
 
-        Offsets topics of connectors are polled; a requested topic ends the wait at once.
+        Offsets topics of connectors are polled; a requested topic ends the wait at once. A
+        requested topic that the log lacks is polled too: a replaced log may have lost it.
         """
         previous = None
-        while self._requested <= {*followed}:
+        while True:
+            count = self._requests.count  # before the check, so that no later request is missed
+            missing = self._requested - {*followed}
+            if missing and missing & (await self._log.topics()).keys():
+                return
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_ms / 1_000):
-                    await self._requests.wait_for_change(self._requests.count)
+                    await self._requests.wait_for_change(count)
             existing = frozenset(await self._log.topics())
             # The set can change only with a new config record or a new topic in the log.
             current = self._folds.positions.ends[self._topics.config], existing

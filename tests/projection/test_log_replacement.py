@@ -1,8 +1,9 @@
 """Follower of a log that is replaced by another one: its topics were deleted and created again."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+import msgspec
 import pytest
 
 from controlplane.core import views
@@ -12,6 +13,17 @@ from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from tests.outages import Cable, FollowerNotices, until
 from tests.projection.test_follower import KIP, PARTITIONS, QUICK, connector
+
+
+class CountingCable(Cable):
+    """A cable that counts the requests for the topics of its log."""
+
+    requests = 0
+
+    async def topics(self) -> Mapping[str, int]:
+        """Return the topics, and count the request."""
+        self.requests += 1
+        return await super().topics()
 
 
 async def empty_log() -> MemoryLog:
@@ -28,6 +40,15 @@ async def log() -> AsyncIterator[MemoryLog]:
     log = await empty_log()
     yield log
     await log.close()
+
+
+async def exchange(cable: Cable, notices: FollowerNotices, other: MemoryLog) -> None:
+    """Replace the log behind the cable; return once the follower follows the other one."""
+    cable.cut.set()
+    await notices.failed.wait()
+    cable.log = other
+    cable.cut.clear()
+    await notices.back.wait()
 
 
 async def test_a_follower_starts_anew_on_another_log(log: MemoryLog) -> None:
@@ -88,3 +109,20 @@ async def test_observers_learn_of_another_log(log: MemoryLog) -> None:
             cable.cut.clear()
             await notices.back.wait()
     assert broken == ["another log"]
+
+
+async def test_a_lost_topic_causes_no_busy_loop(log: MemoryLog) -> None:
+    """A requested topic that the other log lacks is polled, and followed once it exists."""
+    cable, notices, other = CountingCable(log), FollowerNotices(), await empty_log()
+    await log.create_topic("own", 1)
+    await log.append([connector("first", name="first")])
+    slow = msgspec.structs.replace(QUICK, topics_poll_ms=100)
+    async with Follower(cable, limits=slow, notices=notices) as follower:
+        await follower.follow(["own"])
+        await exchange(cable, notices, other)
+        before = cable.requests
+        await asyncio.sleep(0.2)
+        assert cable.requests - before < 20
+        await other.create_topic("own", 1)
+        await until(lambda: "own" in follower.ends)
+    await other.close()
