@@ -144,7 +144,8 @@ class Follower:
             try:
                 yield
             finally:
-                fold.subscriptions.remove(subscription)
+                if subscription in fold.subscriptions:  # a replacement of the log removes it
+                    fold.subscriptions.remove(subscription)
 
     @contextmanager
     def observed(

@@ -61,6 +61,18 @@ class ReleaseFold:
         self._fold = fold
         self._state: ClusterState | None = None
 
+    @property
+    def profile(self) -> Profile:
+        """Release of the fold."""
+        return self._fold.profile
+
+    def start_over(self, fold: Fold) -> None:
+        """Continue with the fold of another log; end the subscriptions."""
+        self._fold, self._state = fold, None
+        ended, self.subscriptions = self.subscriptions, []
+        for subscription in ended:
+            subscription.broken_off()
+
     def state(self) -> ClusterState:
         """Current state, published on demand: the next change after that costs a copy."""
         if self._state is None:
@@ -289,12 +301,29 @@ class ReleaseFolds:
                 self.positions.advance(ends)
 
     async def start_over_if_cut(self, ends: Ends) -> None:
-        """Drop all folds if the log ends before the read positions: it was replaced."""
+        """Drop all folds if the log ends before the read positions: it was replaced.
+
+        Pinned folds are loaded from the other log. Until then, and after a failure, all folds keep
+        their states: a pinned release always has one.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
         async with self._lock:
             if not self.positions.exceeds(ends):
                 return
+            loaded: dict[str, Fold] = {}
+            while unloaded := [
+                fold for release, fold in self._pinned.items() if release not in loaded
+            ]:  # others may be pinned during a load
+                profile = unloaded[0].profile
+                loaded[profile.release] = await self._load(profile, ends)
             self._recent.clear()
-            self._end_subscriptions()
+            for observer in self.observers:
+                observer.broken_off()
+            for release, fold in self._pinned.items():
+                fold.start_over(loaded[release])
+                self._recent.put(release, fold)
             self._log_replaced()
             self.positions.replace(ends)
 
@@ -314,8 +343,7 @@ class ReleaseFolds:
             yield fold
         finally:
             fold.pins -= 1
-            # A replaced log drops all pins, and a new fold of the release may be pinned since.
-            if not fold.pins and self._pinned.get(profile.release) is fold:
+            if not fold.pins:
                 del self._pinned[profile.release]
 
     async def _fold_in_slices(self, folds: Iterable[ReleaseFold], batches: Sequence[Batch]) -> None:
@@ -328,15 +356,6 @@ class ReleaseFolds:
     def _report(self, entries: Sequence[Entry]) -> None:
         for observer in self.observers:
             observer.on_records(entries)
-
-    def _end_subscriptions(self) -> None:
-        """End every subscription: the log was replaced."""
-        for observer in self.observers:
-            observer.broken_off()
-        pinned, self._pinned = self._pinned, {}
-        for fold in pinned.values():
-            for subscription in fold.subscriptions:
-                subscription.broken_off()
 
 
 def _ends_of(batches: Iterable[Batch]) -> dict[TopicPartition, int]:

@@ -1,18 +1,21 @@
 """Follower of a log that is replaced by another one: its topics were deleted and created again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import math
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import msgspec
 import pytest
 
 from controlplane.core import views
-from controlplane.logs.log import LogNotUsable
+from controlplane.core.entry import Batch
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from tests.outages import Cable, FollowerNotices, until
-from tests.projection.test_follower import KIP, PARTITIONS, QUICK, connector
+from tests.projection.test_follower import KIP, NEW, PARTITIONS, QUICK, connector
 
 
 class CountingCable(Cable):
@@ -24,6 +27,22 @@ class CountingCable(Cable):
         """Return the topics, and count the request."""
         self.requests += 1
         return await super().topics()
+
+
+class UnreadableCable(Cable):
+    """A cable that carries records only for a number of reads."""
+
+    reads_left = math.inf
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """Read the log, unless no read is left."""
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise LogUnavailable("the records are out of reach")
+        async for batch in super().read(topics, start, stop):
+            yield batch
 
 
 async def empty_log() -> MemoryLog:
@@ -125,4 +144,35 @@ async def test_a_lost_topic_causes_no_busy_loop(log: MemoryLog) -> None:
         assert cable.requests - before < 20
         await other.create_topic("own", 1)
         await until(lambda: "own" in follower.ends)
+    await other.close()
+
+
+async def test_a_pinned_release_always_has_a_state(log: MemoryLog) -> None:
+    """A pinned release keeps its state until that of the other log is loaded; it stays pinned."""
+    cable, notices, other = UnreadableCable(log), FollowerNotices(), await empty_log()
+    await log.append([connector("first", name="first"), connector("second", name="second")])
+    await other.append([connector("third", name="third")])
+    limits = msgspec.structs.replace(QUICK, profiles_kept=1)
+    async with Follower(cable, limits=limits, notices=notices) as follower:
+
+        def names() -> list[str]:
+            state = follower.present(KIP)
+            assert state is not None
+            return views.connectors(state)
+
+        await follower.state(KIP)
+        with follower.pinned(KIP):
+            cable.cut.set()
+            await notices.failed.wait()
+            cable.log, cable.reads_left = other, 2  # for the topics, but not for a load
+            cable.cut.clear()
+            await until(lambda: "out of reach" in str(follower.failure))
+            assert names() == ["first", "second"]
+            cable.reads_left = math.inf
+            await notices.back.wait()
+            assert names() == ["third"]
+            await follower.state(NEW)
+            await follower.wait_for_records(await other.append([connector("d", name="d")]))
+            assert names() == ["d", "third"]
+        assert follower.present(KIP) is None
     await other.close()
