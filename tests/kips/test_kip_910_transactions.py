@@ -1,6 +1,6 @@
 """KIP-910 with exactly-once support: the hook's offsets and the records are one append."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,6 +39,25 @@ class AbortingSource(PlainSource):
     """Connector whose task is an `AbortingTask`."""
 
     task = AbortingTask
+
+
+class EarlyEndTask(HookedTask):
+    """Ends the transaction after the first record of each poll."""
+
+    ends_with: ClassVar[str] = "commit"
+
+    def poll(self) -> Any:
+        """Return the next scripted poll; request a boundary at its first record."""
+        polled = super().poll()
+        if polled and self.context.transaction is not None:
+            getattr(self.context.transaction, self.ends_with)(polled[0])
+        return polled
+
+
+class EarlyEndSource(PlainSource):
+    """Connector whose task is an `EarlyEndTask`."""
+
+    task = EarlyEndTask
 
 
 class TestExactlyOnceSupportEnabled:
@@ -103,6 +122,20 @@ class TestExactlyOnceSupportEnabled:
             await until(lambda: script.calls.count("poll") > polls + 1)
         assert log.appends == [Append([], {"a": 9, "new": 7})]
         assert script.calls.count("hook") == 1
+
+    @pytest.mark.parametrize(("ends_with", "values"), [("commit", ["1"]), ("abort", [])])
+    async def test_no_output_joins_a_transaction_that_ends_within_a_poll(
+        self, ends_with: str, values: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The hook's offsets could cover the records that follow in the poll."""
+        monkeypatch.setattr(EarlyEndTask, "ends_with", ends_with)
+        log = RecordingLog()
+        polls = [[record("a", 1), record("a", 2)], [record("a", 3)]]
+        script = Script(polls, lambda _: [at("a", 3 - len(script.polls))])
+        async with scripted(script, EarlyEndSource, boundary="connector", log=log):
+            await until(lambda: len(log.appends) >= 2)
+        later = {"commit": ["2", "3"], "abort": []}[ends_with]
+        assert log.appends[:2] == [Append(values, {"a": 1}), Append(later, {"a": 3})]
 
     @BOUNDARIES
     async def test_a_failing_hook_commits_nothing(self, boundary: str) -> None:

@@ -75,23 +75,31 @@ class ExactlyOnce:
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Add the items to the transaction; the connector may end it between two of them."""
+        left = sum(isinstance(item, SentRecord) for item in items)
         async for item in sliced(items):
             match item:
                 case Mark(offsets):
                     self._add_offsets(offsets)
                 case SentRecord():
                     self._add(item)
-                case TransactionCommit():
-                    await self._end_if_requested(abort=False)
-                case TransactionAbort():
-                    await self._end_if_requested(abort=True)
+                    left -= 1
+                case TransactionCommit() | TransactionAbort():
+                    abort = isinstance(item, TransactionAbort)
+                    await self._end_if_requested(abort=abort, last=not left)
 
-    async def _end_if_requested(self, *, abort: bool) -> None:
-        """End the transaction here, if the connector sets the boundaries."""
+    async def _end_if_requested(self, *, abort: bool, last: bool) -> None:
+        """End the transaction here, if the connector sets the boundaries.
+
+        `last`: no record of the poll follows. Otherwise, the hook `update_offsets` is not called:
+        its offsets could cover records that follow, which are not in this transaction.
+        """
         if self._boundary is not TransactionBoundary.CONNECTOR:
             return
         if abort:
             self._drop_records()
+        if not last:
+            await self._commit()
+            return
         # The loop ends soon: the generator waits for the next poll, so the hook can be called.
         while True:
             if await self._ask_and_commit():
