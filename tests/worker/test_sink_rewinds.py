@@ -1,6 +1,7 @@
 """Rewinds of partitions that a sink task does not have (`WorkerSinkTask#rewind`)."""
 
 import _thread
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,16 @@ import pytest
 
 from controlplane.connect import Sink, SinkRecord
 from controlplane.connect.sink import KafkaOffsets, KafkaPartition, SinkTaskContext
-from controlplane.core.commands import CreateConnector, PauseConnector, ResumeConnector
+from controlplane.core.commands import (
+    CreateConnector,
+    PauseConnector,
+    ResumeConnector,
+    StopConnector,
+)
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.worker_fixture import (
     QUICK,
+    committed_offsets,
     config_of,
     produce,
     running,
@@ -31,11 +38,15 @@ rewinds: dict[str, KafkaOffsets] = {}
 puts: list[tuple[str, Any]] = []
 """Connector and value of each record that was put."""
 
+steps: list[str] = []
+"""Next steps of an `UnflushedRewindSink`."""
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     rewinds.clear()
     puts.clear()
+    steps.clear()
 
 
 class RewindingSink(Sink):
@@ -86,6 +97,48 @@ async def test_a_rewind_of_an_unassigned_partition_fails_the_task(method: str) -
         trace = task_trace(worker, "s")
     assert "ConnectError: No current assignment for partition bad-9" in trace
     assert trace.endswith(f"It was called at {REWIND}")
+
+
+class UnflushedRewindSink(RewindingSink):
+    """Sink that commits two records, rewinds to the first one, and cannot flush them again."""
+
+    def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> KafkaOffsets:
+        """Take the next step once both records were put."""
+        if offsets.get(("t", 0)) == 2 and steps:
+            step = steps.pop(0)
+            if step == "rewind":
+                task.rewind({("t", 0): 0})
+            elif step == "fail":
+                raise ValueError("no flush")
+        return offsets
+
+
+async def test_a_failed_flush_goes_back_to_a_rewind() -> None:
+    """A failed flush repeats the records from the rewind on, not from an earlier commit."""
+    steps.extend(["commit", "rewind", "fail"])
+    async with running(UnflushedRewindSink) as worker:
+        await produce(worker.plane.log, "t", "a", "b")
+        config = config_of(UnflushedRewindSink, topics="t")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: [value for _, value in puts] == ["a", "b"] * 3)
+        assert not steps
+        assert task_states(worker, "s") == ["RUNNING"]
+
+
+async def test_a_rewind_is_committed_without_further_records() -> None:
+    """The offset of a rewind is committed although no record follows it."""
+    async with running(RewindingSink) as worker:
+        await produce(worker.plane.log, "t", "a", "b")
+        await create(worker, "s")
+        await until(lambda: dict(committed_offsets(worker, "shared")) == {("t", 0): 2})
+        rewinds["pre_commit"] = {("t", 0): 0}
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await until(lambda: not rewinds)
+        await asyncio.sleep(0.05)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        assert dict(committed_offsets(worker, "shared")) == {("t", 0): 0}
 
 
 class ThreadSink(Sink):

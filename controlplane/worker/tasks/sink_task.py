@@ -124,7 +124,12 @@ class SinkTaskRun:
         An assignment or a rewind sets it to the position of the consumer.
         """
         self._committed: dict[TopicPartition, int] = {}
-        """Offsets of the last commit, or of the assignment."""
+        """Offsets of the last commit, the assignment or a rewind: a failed flush goes back to them.
+
+        Kafka: `lastCommittedOffsets`.
+        """
+        self._rewound: set[TopicPartition] = set()
+        """Partitions whose rewind no commit has written."""
         self._batch: list[SinkRecord] = []
         """Converted records that were not put yet."""
         self._behind_batch: dict[TopicPartition, int] = {}
@@ -282,6 +287,9 @@ class SinkTaskRun:
                     f"only partitions of task.assignment. It was called at {place}"
                 )
         await self._seek(offsets)
+        rewound = offsets.keys() & self._consumed.keys()
+        self._committed |= {partition: offsets[partition] for partition in rewound}
+        self._rewound |= rewound
 
     async def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Consume from other offsets on, and drop waiting records of these partitions."""
@@ -400,17 +408,19 @@ class SinkTaskRun:
         else:
             self._loaded.metrics.committed(monotonic() - began_s)
             self._committed |= changed
+            self._rewound -= changed.keys()
             self._measure_positions()
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
-        """True if an offset differs from the committed one, and is not beyond the consumed records.
+        """True if the commit of an offset is due, and it is not beyond the consumed records.
 
-        False for a partition that is not assigned.
+        It is due if it differs from the committed one, or after a rewind. False for a partition
+        that is not assigned.
         """
         consumed = self._consumed.get(partition)
-        return (
-            consumed is not None and offset <= consumed and offset != self._committed.get(partition)
-        )
+        if consumed is None or offset > consumed:
+            return False
+        return partition in self._rewound or offset != self._committed.get(partition)
 
     async def _rewind_to_committed(self) -> None:
         await self._seek(
@@ -465,6 +475,7 @@ class SinkTaskRun:
         for partition in partitions:
             self._consumed.pop(partition, None)
             self._committed.pop(partition, None)
+        self._rewound -= {*partitions}
         self._measure_positions()
 
     def _measure_positions(self) -> None:
