@@ -1,8 +1,12 @@
 """Running sinks: records, commits, rewinds, pauses, and commands about their offsets."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 import pytest
 
 from controlplane.connect import SinkTaskContext
+from controlplane.connect.sink import KafkaPartition
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -33,6 +37,7 @@ from tests.worker.worker_fixture import (
 @pytest.fixture(autouse=True)
 def _empty() -> None:
     put.clear()
+    OpenedSink.opened.clear()
 
 
 def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:
@@ -147,6 +152,38 @@ async def test_new_partitions_are_consumed() -> None:
         await until(lambda: put.get("s") == ["a"])
         await log.add_partitions("t", 2)
         await log.append([Record("t", 1, 1_000, None, b"b")])
+        await until(lambda: put["s"] == ["a", "b"])
+
+
+class OpenedSink(CollectingSink):
+    """CollectingSink that notes its open partitions."""
+
+    opened: ClassVar[list[KafkaPartition]] = []
+
+    def open(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
+        """Note the partitions."""
+        del task
+        self.opened.extend(partitions)
+
+
+async def test_an_idle_partition_keeps_its_position() -> None:
+    """A record that arrives while the sink is stopped is put, also with `latest`.
+
+    The first commit has the positions of all partitions, as in Kafka.
+    """
+    latest = {"consumer.override.auto.offset.reset": "latest"}
+    async with running(OpenedSink) as worker:
+        log = worker.plane.log
+        await log.create_topic("t", 2)
+        config = config_of(OpenedSink, topics="t") | latest
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: len(OpenedSink.opened) == 2)
+        await log.append([Record("t", 0, 1_000, None, b"a")])
+        await until(lambda: committed(worker, "connect-s") == {("t", 0): 1, ("t", 1): 0})
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        await log.append([Record("t", 1, 1_000, None, b"b")])
+        await worker.plane.execute(ResumeConnector("s"))
         await until(lambda: put["s"] == ["a", "b"])
 
 

@@ -310,16 +310,19 @@ async def test_a_requested_commit_comes_at_once() -> None:
 
 
 async def test_the_task_limits_the_commit() -> None:
-    """A task may return fewer offsets, but neither later ones nor those of other partitions."""
+    """A task may return fewer offsets, but neither later ones nor those of other partitions.
+
+    As in Kafka, the partition without a valid offset gets its first position.
+    """
     async with running(ScriptedSink) as worker:
         sinks.acts["pre_commit"] = lambda *_: {("t", 0): 1, ("t", 1): 7, ("u", 0): 1}
         await produce(worker.plane.log, "t", "a", "b", "c", partitions=2)
         await begin(worker)
         await until(lambda: len(sinks.records) == 3)
-        await until(lambda: committed(worker) == {("t", 0): 1})
+        await until(lambda: committed(worker) == {("t", 0): 1, ("t", 1): 0})
         count = len(sinks.of("s", "pre_commit"))
         await until(lambda: len(sinks.of("s", "pre_commit")) > count + 2)
-        assert committed(worker) == {("t", 0): 1}
+        assert committed(worker) == {("t", 0): 1, ("t", 1): 0}
 
 
 async def test_unchanged_offsets_are_not_committed() -> None:

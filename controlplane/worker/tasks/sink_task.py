@@ -130,6 +130,8 @@ class SinkTaskRun:
         """
         self._rewound: set[TopicPartition] = set()
         """Partitions whose rewind no commit has written."""
+        self._uncommitted: set[TopicPartition] = set()
+        """Partitions whose offset in `_committed` no commit of this run has written."""
         self._batch: list[SinkRecord] = []
         """Converted records that were not put yet."""
         self._behind_batch: dict[TopicPartition, int] = {}
@@ -290,6 +292,7 @@ class SinkTaskRun:
         rewound = offsets.keys() & self._consumed.keys()
         self._committed |= {partition: offsets[partition] for partition in rewound}
         self._rewound |= rewound
+        self._uncommitted |= rewound
 
     async def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Consume from other offsets on, and drop waiting records of these partitions."""
@@ -397,6 +400,9 @@ class SinkTaskRun:
             for partition, offset in offered.items()
             if self._may_commit(partition, offset)
         }
+        if changed:  # as in Kafka, idle partitions get their positions with the first commit
+            idle = {partition: self._committed[partition] for partition in self._uncommitted}
+            changed = idle | changed
         try:
             async with asyncio.timeout(self._loaded.settings.offset_flush_timeout_ms / 1_000):
                 if changed:
@@ -409,6 +415,7 @@ class SinkTaskRun:
             self._loaded.metrics.committed(monotonic() - began_s)
             self._committed |= changed
             self._rewound -= changed.keys()
+            self._uncommitted -= changed.keys()
             self._measure_positions()
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
@@ -438,6 +445,7 @@ class SinkTaskRun:
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
         self._committed |= positions
+        self._uncommitted |= positions.keys()
         self._loaded.driver.context.assigned(self._consumer.assignment)
         self._loaded.metrics.partitions = len(self._consumer.assignment)
         self._measure_positions()
@@ -476,6 +484,7 @@ class SinkTaskRun:
             self._consumed.pop(partition, None)
             self._committed.pop(partition, None)
         self._rewound -= {*partitions}
+        self._uncommitted -= {*partitions}
         self._measure_positions()
 
     def _measure_positions(self) -> None:
