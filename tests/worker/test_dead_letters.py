@@ -226,7 +226,20 @@ class Unheeding(KeepingSink):
                 put[task.connector].append(str(record.value))
 
 
-async def test_offsets_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+class FlushReporting(LateReporting):
+    """Reports bad values before a commit, and does not wait for the reports."""
+
+    def pre_commit(self, task: SinkTaskContext, offsets: Any) -> Any:
+        """Report the bad values without waiting, and commit."""
+        while self.bad:
+            task.report(self.bad.pop(), ValueError("bad"))
+        return offsets
+
+
+@pytest.mark.parametrize("sink", [Unheeding, FlushReporting])
+async def test_offsets_wait_for_reports(
+    sink: type[KeepingSink], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The offsets are committed after the dead letters, though the sink does not wait."""
     gate = asyncio.Event()
     placed = LogProducer._placed
@@ -237,10 +250,10 @@ async def test_offsets_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None
         return await placed(producer, record, since_s)
 
     monkeypatch.setattr(LogProducer, "_placed", held)
-    async with running(Unheeding) as worker:
+    async with running(sink) as worker:
         await produce(worker.plane.log, "t", "a", "bad")
-        await create_sink(worker, Unheeding, **DEAD_LETTERS)
-        await until(lambda: put.get("s") == ["a"])
+        await create_sink(worker, sink, **DEAD_LETTERS)
+        await until(lambda: put.get("s", [])[:1] == ["a"])
         await worker.plane.execute(PauseConnector("s"))  # a pause commits
         await until_state(worker, "s", "PAUSED", "RUNNING")
         await asyncio.sleep(0.1)

@@ -387,14 +387,14 @@ class SinkTaskRun:
         partitions are about to be closed, so nothing is put again.
         """
         self._loaded.metrics.commit_number += 1
-        # An offset is committed only once the reports of earlier records are in the log (KIP-610).
-        await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
+        await self._await_reports()
         began_s = monotonic()
         offered = await self._loaded.offsets_to_commit(self._consumed)
         if offered is None:
             if not closing:
                 await self._rewind_to_committed()
             return
+        await self._await_reports()  # those of the flush
         changed = {
             partition: offset
             for partition, offset in offered.items()
@@ -417,6 +417,14 @@ class SinkTaskRun:
             self._rewound -= changed.keys()
             self._uncommitted -= changed.keys()
             self._measure_positions()
+
+    async def _await_reports(self) -> None:
+        """Wait until all reports are in the log: no committed offset precedes them (KIP-610).
+
+        Raises:
+            Exception: a report has failed.
+        """
+        await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
         """True if the commit of an offset is due, and it is not beyond the consumed records.
