@@ -27,6 +27,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import DecisionSettings
 from controlplane.plane import Refusal, Settings
+from tests.worker.faulty_log import FaultyLog
 from tests.worker.numbered_records import CountingSource, counted
 from tests.worker.worker_fixture import (
     QUICK,
@@ -251,6 +252,55 @@ async def test_failures_of_delayed_hooks_are_logged(*, exactly_once: bool) -> No
         await until_state(worker, "s", "RUNNING", "RUNNING")
     assert notices.of("acked_hook_failed") == [{"reason": "ValueError('acked')"}]
     assert notices.of("commit_hook_failed")[0] == {"reason": "ValueError('committed')"}
+
+
+class AwaitingSource(Source):
+    """Source that yields a list of one record, and then waits in an `await` until it is stopped."""
+
+    config = (key("topic"),)
+    exactly_once = True
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the list, and wait."""
+        yield [task.record("1", {"p": 1}, {"at": 1}, key="k")]
+        await asyncio.Event().wait()
+
+    def update_offsets(self, task: SourceRun, offsets: Any) -> None:
+        """Add no offsets."""
+
+
+async def test_offsets_are_committed_during_an_await_after_a_list() -> None:
+    """The hook sees the offset of an acknowledged record, so that it is committed."""
+    async with running(AwaitingSource, settings=Settings(profile="kip")) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(AwaitingSource, topic="t")))
+        await until(lambda: offsets(worker, "s") == {"{'p': 1}": {"at": 1}})
+
+
+async def test_an_interval_ends_during_an_await_after_a_list() -> None:
+    """A transaction with the boundary `interval` does not wait for the next item of `read`."""
+    once = DecisionSettings(exactly_once_source=True)
+    async with running(
+        AwaitingSource,
+        runtime=msgspec.structs.replace(QUICK, exactly_once=True),
+        settings=Settings(exactly_once=True, worker=once),
+    ) as worker:
+        boundary = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "100"}
+        config = config_of(AwaitingSource, topic="t") | boundary
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_values(worker.plane.log, "t", [b"1"])
+
+
+async def test_a_refused_record_fails_a_task_during_an_await() -> None:
+    """The task is FAILED although `read` yields nothing after the refusal."""
+    log = FaultyLog()
+    async with running(AwaitingSource, log=log) as worker:
+        log.held.add("t")
+        await worker.plane.execute(CreateConnector("s", config_of(AwaitingSource, topic="t")))
+        await until(lambda: "t" in log.waiting)
+        await asyncio.sleep(0.05)  # the next poll begins
+        log.refused_keys.add(b"k")
+        log.release("t")
+        await until_state(worker, "s", "RUNNING", "FAILED")
 
 
 class FailingSource(Source):

@@ -66,7 +66,10 @@ GATHER_RECORDS = 2_000
 """Maximum number of single records in one batch; it limits the memory of a task."""
 
 IDLE_SLICE_S = 0.25
-"""Longest wait of one poll during an `Idle`; a longer `Idle` takes several polls."""
+"""Longest wait of one poll for the generator; a longer `Idle` or `await` takes several polls.
+
+Between two polls the runtime commits, and notices a pause or a failure.
+"""
 
 ENDED_PAUSE_S = 1.0
 """Wait of an empty poll after `read` has ended."""
@@ -237,7 +240,6 @@ class GeneratorDriver:
     async def poll(self) -> Sequence[PolledItem]:
         """Resume the generator, and return what it yields."""
         if self._idle is not None:
-            # In slices: between two polls the runtime commits, and notices a pause or a failure.
             rest_s = min(self._idle.seconds, IDLE_SLICE_S)
             left_s = self._idle.seconds - rest_s
             self._idle = Idle(left_s) if left_s > 0 else None
@@ -250,7 +252,7 @@ class GeneratorDriver:
         return self._taken()
 
     async def _gather(self) -> None:
-        """Wait until the generator pauses; once it has yielded an item, at most `GATHER_S`."""
+        """Wait for the first item up to `IDLE_SLICE_S`, then for the others up to `GATHER_S`."""
         if self._ended:
             return
         pulling = self._pulling
@@ -259,8 +261,10 @@ class GeneratorDriver:
             pulling = self._pulling = self._thread.submit_wait(self._pull)
         arrival = asyncio.ensure_future(self._arrived.wait())
         try:
-            await asyncio.wait([pulling, arrival], return_when=asyncio.FIRST_COMPLETED)
-            if not pulling.done():
+            await asyncio.wait(
+                [pulling, arrival], timeout=IDLE_SLICE_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if arrival.done() and not pulling.done():
                 await asyncio.wait([pulling], timeout=GATHER_S)
         except asyncio.CancelledError:
             pulling.cancel()
