@@ -247,6 +247,7 @@ class TestExactlyOnceSupportDisabled:
             commits = script.calls.count("commit")
             log.released.set()
             await until(lambda: script.calls.count("commit") > commits + 2)
+            await until(lambda: committed(worker) == {"a": 1})
             assert [call for call in script.calls if call != "commit"] == calls
 
 

@@ -69,6 +69,8 @@ class AtLeastOnce:
         that no release has, calls the hook.
         """
         self._tolerant = loaded.pipeline.errors.settings.tolerant
+        self._pausing = False
+        """True during a pause: commits take the offsets that the hook has not seen."""
         self._committers: list[asyncio.Task[None]] = []
         """Loops that commit at an interval; empty before the start of the task."""
 
@@ -81,6 +83,7 @@ class AtLeastOnce:
 
     async def begin_iteration(self) -> None:
         """Raise a failure that ends the task; tell the task of acknowledged records."""
+        self._pausing = False
         self._raise_failure()
         acknowledged, self._acknowledged = self._acknowledged, []
         await self._loaded.tell_acknowledged(acknowledged)
@@ -163,8 +166,8 @@ class AtLeastOnce:
         """Do nothing: offsets are committed at an interval."""
 
     async def pausing(self) -> None:
-        """Let a commit during the pause write the offsets that the hook has not seen."""
-        self._commit_unseen()
+        """Let commits during the pause write the offsets that the hook has not seen."""
+        self._pausing = True
 
     async def finish(self, *, failed: bool) -> None:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
@@ -204,8 +207,10 @@ class AtLeastOnce:
     async def _commit(self, *, tell: bool) -> None:
         """Commit the committable offsets; those that are not written wait for the next commit."""
         async with self._committing:
-            if not self._calls_hook:
+            if self._pausing or not self._calls_hook:
                 self._merge()
+            if self._pausing:
+                self._commit_unseen()
             pending, self._committable = self._committable, {}
             loaded = self._loaded
             try:
