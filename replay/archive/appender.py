@@ -11,6 +11,7 @@ from contextlib import suppress
 from time import time
 
 import msgspec
+from msgspec import UNSET
 
 from controlplane.core.entry import Batch
 from controlplane.core.state import Topics
@@ -71,6 +72,8 @@ class Appender:
         self._segment_writers: dict[PartitionId, SegmentWriter] = {}
         self._written: list[Segment] = []
         self._reaches: dict[PartitionId, ReadRange] = {}
+        self._read_whole: set[PartitionId] = set()
+        """Partitions that were read to their ends, also those without new offsets."""
         self._chain = read_chain(store, name)
         self.cluster = ArchivedCluster(store, name, self._chain, parts_in(self._chain))
         if self._chain.manifests:
@@ -114,6 +117,10 @@ class Appender:
         Offsets between the archive's end and a later `start` are lost: a gap. `partial`: the source
         goes on after `end`, and the rest is still to be read.
         """
+        if partial:
+            self._read_whole.discard((topic, partition))
+        else:
+            self._read_whole.add((topic, partition))
         archived_end = self.end_of(topic, partition)
         begin = start if archived_end is None else max(start, archived_end)
         if archived_end is None or end > archived_end:
@@ -136,7 +143,7 @@ class Appender:
                 ArchivedCluster(self._store, self._name, whole, parts_in(whole))
             )
             made = self._manifest(tuple(snapshot_list))
-        if not (made.reaches or made.segments or made.snapshots):
+        if not (self._reaches or made.segments or made.snapshots):
             return None
         for _ in range(_ATTEMPTS):
             content = encoded(made)
@@ -184,6 +191,7 @@ class Appender:
             segment for writer in self._segment_writers.values() for segment in writer.segments
         )
         segments = [*self._written, *filled]
+        reaches, reads_all = self._all_reaches()
         return Manifest(
             self._name,
             self._chain.next_number,
@@ -191,7 +199,7 @@ class Appender:
             self._topics,
             self._secrets,
             int(time() * 1_000),
-            tuple(self._reaches[place] for place in sorted(self._reaches)),
+            tuple(reaches[place] for place in sorted(reaches)),
             tuple(
                 sorted(
                     segments, key=lambda segment: (segment.topic, segment.partition, segment.start)
@@ -199,7 +207,22 @@ class Appender:
             ),
             snapshots,
             base=self._chain.base,
+            reads_all=UNSET if reads_all else False,
         )
+
+    def _all_reaches(self) -> tuple[dict[PartitionId, ReadRange], bool]:
+        """Ranges for the manifest; True if every archived partition was read to its end.
+
+        Otherwise the partitions without new offsets are named, too: each has an empty range.
+        """
+        if self._read_whole >= self._reaches.keys() | self.cluster.parts.keys():
+            return self._reaches, True
+        ends = {
+            place: self.cluster.parts[place].end
+            for place in self._read_whole - self._reaches.keys()
+        }
+        empty = {place: ReadRange(*place, end, end, False) for place, end in ends.items()}
+        return self._reaches | empty, False
 
     def _check_alike(self) -> None:
         if self.cluster.topics != self._topics:

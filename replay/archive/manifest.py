@@ -215,6 +215,11 @@ class Manifest(msgspec.Struct, frozen=True):
     """Records that this merge removed by age; unset without any."""
     removed: tuple[RemovedRecords, ...] | UnsetType = UNSET
     """Records that retention has removed so far. Unset if none, and in manifests of appends."""
+    reads_all: bool | UnsetType = UNSET
+    """False if this append left out a partition, or did not read it to its end.
+
+    `reaches` then names each partition that was read. Earlier versions left this unset.
+    """
 
     @property
     def readings(self) -> StoredReadings | UnsetType:

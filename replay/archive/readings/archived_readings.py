@@ -121,7 +121,7 @@ class ArchivedReadings:
             is_late = self._times.is_late(place, ms)
             self._later[place].append(_ReadingRow(reach.start, reach.end, is_whole, is_late))
             self._times.note(place, ms)
-        if all(whole):
+        if all(whole) and manifest.reads_all is UNSET:
             self._times.note_all(ms)
 
 

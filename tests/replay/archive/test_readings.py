@@ -21,6 +21,7 @@ from replay.archive.readings.archived_readings import ArchivedReadings
 from replay.archive.readings.reading_columns import PartitionReadings
 from replay.archive.readings.readings_file import encoded_readings
 from replay.archive.stores.store import FolderStore
+from replay.doubts import DoubtKind
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.plans.retention_plan import older_than
 from tests.replay.archive.archives import NAME
@@ -167,12 +168,42 @@ def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> No
         for hours, partition, offset in ((0, 0, 0), (0, 1, 0), (10, 1, 1), (20, 0, 3)):
             appender = Appender(store, NAME, Topics())
             appender.add(batch_of([Entry(OFFSETS, partition, offset, 0, b'["a",{}]', b"{}")]))
-            appender.reached(OFFSETS, partition, 0, offset + 1)
+            for read in (0, 1):
+                end = appender.end_of(OFFSETS, read) or 0
+                appender.reached(OFFSETS, read, 0, offset + 1 if read == partition else end)
             commit_at(store, appender, hours * HOUR_MS)
             if merges:
                 Merger(store, NAME).run()
         cluster = open_cluster(store, NAME)
         assert ArchiveCertainty(cluster).doubts(cluster.ends, None) == ()
+
+
+def test_an_append_reads_only_the_partitions_that_it_reaches(tmp_path: Path) -> None:
+    """A commit within a look, or a dump without a topic, is no reading of the other partitions.
+
+    Hours 10 and 20 leave out partition 0. Its reading at hour 30 is therefore late. Partition 1 was
+    read at hour 20, without a new record, so its reading at hour 30 is not late.
+    """
+    appends: tuple[tuple[int, dict[int, int], dict[int, int]], ...] = (
+        (0, {0: 0, 1: 0, 2: 0}, {0: 1, 1: 1, 2: 1}),
+        (10, {1: 1, 2: 1}, {1: 2, 2: 2}),
+        (20, {2: 2}, {1: 2, 2: 3}),
+        (30, {0: 3, 1: 4, 2: 3}, {0: 4, 1: 5, 2: 4}),
+    )
+    for merges in (False, True):
+        store = FolderStore(str(tmp_path / str(merges)))
+        for hours, records, ends in appends:
+            appender = Appender(store, NAME, Topics())
+            for partition, offset in records.items():
+                appender.add(batch_of([Entry(OFFSETS, partition, offset, 0, b'["a",{}]', b"{}")]))
+            for partition, end in ends.items():
+                appender.reached(OFFSETS, partition, 0, end)
+            commit_at(store, appender, hours * HOUR_MS)
+            if merges:
+                Merger(store, NAME).run()
+        cluster = open_cluster(store, NAME)
+        doubts = ArchiveCertainty(cluster).doubts(cluster.ends, None)
+        assert [(doubt.partition, doubt.kind) for doubt in doubts] == [(0, DoubtKind.DELETIONS)]
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:
