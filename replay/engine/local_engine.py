@@ -101,8 +101,11 @@ class LocalEngine:
         """Plan the states at a cut from a snapshot before it; None: from the beginning."""
         folded: tuple[str, ...] = ()
         if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
+            # The order between partitions is not frozen, so a state with more than one is read.
             folded = tuple(
-                topic for topic in self._snapshot_states(snapshot, profiles) if topic in cut.ends
+                topic
+                for topic in self._snapshot_states(snapshot, profiles)
+                if topic in cut.ends and not any(cut.ends[topic][1:])
             )
         return planned(self.cluster, cut, PlanStart(snapshot, folded), derived=self.options.derived)
 

@@ -175,6 +175,26 @@ def test_a_record_that_comes_late_lies_behind_the_snapshot(
             assert replayed(cluster, moment, KIP, options) == served(whole, moment, KIP)
 
 
+def test_a_frozen_state_is_not_used_once_its_topic_has_two_partitions(
+    tmp_path: Path, log: list[Entry]
+) -> None:
+    """A late record of a new partition may precede the frozen ones, so all configs are read."""
+    archive(tmp_path, log, SegmentSizes(8, 4))
+    late = Entry(
+        "connect-configs", 1, 0, FIRST_MS + HOUR_MS, b"connector-a", b'{"properties":{"name":"b"}}'
+    )
+    whole = log_of([*log, late])
+    capture(tmp_path, whole)
+    cluster = cluster_in(tmp_path)
+    assert len(list(cluster.snapshots)) == 3
+    before = '{"connect-configs":[90,0],"connect-offsets":[90,90]}'
+    assert LocalEngine(cluster).plan(before, KIP).folded == ("connect-configs",)
+    assert LocalEngine(cluster).plan(None, KIP).folded == ()
+    for moment in (before, None):
+        for options in (None, WHOLE):
+            assert replayed(cluster, moment, KIP, options) == served(whole, moment, KIP)
+
+
 def test_no_moment_lies_before_the_first_record(tmp_path: Path) -> None:
     """A time before the first record is refused, also if a later segment has an earlier time."""
     times = [FIRST_MS + 9, *(FIRST_MS + 9 for _ in range(7)), FIRST_MS]
