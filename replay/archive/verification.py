@@ -117,11 +117,10 @@ def _wins(
 ) -> bool:
     assert segment.winners is not None
     try:
-        file = opened(cluster.store, segment.winners)
+        groups = row_groups(opened(cluster.store, segment.winners))
+        stored = pa.concat_tables(group.read(*SCHEMA.names) for group in groups).cast(SCHEMA)
     except ArchiveCorrupt:
         return False
-    groups = row_groups(file)
-    stored = pa.concat_tables(group.read(*SCHEMA.names) for group in groups).cast(SCHEMA)
     return any(
         stored.equals(
             winners([HeldRows(table)], segment.topic, cluster.topics, before_ms, removed=kept)

@@ -213,6 +213,22 @@ def test_verify_checks_rows_and_derived_files(damaged: Path, damage: Damage, sen
     assert sentence in refusal(call("verify", damaged))
 
 
+def test_damaged_winners_hide_no_other_flaw(damaged: Path) -> None:
+    """A page of winners that cannot be decompressed is a flaw beside others of the cluster."""
+    path = winners(damaged)
+    whole = bytearray(path.read_bytes())
+    column = pq.read_metadata(path).row_group(0).column(0)
+    begin, size = column.data_page_offset, column.total_compressed_size
+    whole[begin : begin + size] = bytes(size)
+    path.write_bytes(whole)
+    altered(damaged)
+    (report,) = call("verify", damaged, "-o", "json").json
+    flaws = "\n".join(report["flaws"])
+    assert f"{path.name} was altered" in flaws
+    assert f"{path.name} does not hold the winners of its segment" in flaws
+    assert f"{segment(damaged).name} was altered" in flaws
+
+
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Archive with daily snapshots."""
