@@ -148,19 +148,24 @@ def _flawed(result: Verification) -> str:
 
 
 def _cut_off(heads: Iterable[str], verified_clusters: _VerifyResults) -> Iterator[str]:
-    """Yield a sentence for each required hash that no manifest has."""
+    """Yield a sentence for each required hash that no manifest has.
+
+    The hashes of a failed cluster are not all known: a merge may have replaced its manifests.
+    """
     hashes = {name: _hashes(cluster) for name, cluster in verified_clusters.opened.items()}
     for name, result in verified_clusters.results.items():
         hashes[name].update(result.earlier_heads)
     for head in heads:
         name, names_cluster, sha256 = head.rpartition("=")
         if not names_cluster and not any(sha256 in file_hash for file_hash in hashes.values()):
-            unread = ", ".join(name for name in verified_clusters.failed if name not in hashes)
+            unread = ", ".join(verified_clusters.failed)
             advice = f"{unread} could not be read, so restore that first" if unread else _RESTORE
             yield f"no manifest has the hash {sha256[:64]}: {advice}"
-        elif names_cluster and name in hashes and sha256 not in hashes[name]:
+        elif not names_cluster or name in verified_clusters.failed:
+            continue
+        elif name in hashes and sha256 not in hashes[name]:
             yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
-        elif names_cluster and name not in hashes and name not in verified_clusters.failed:
+        elif name not in hashes:
             verified_names = ", ".join(hashes) or "none"
             why = f"was not verified (verified: {verified_names})"
             yield f"cluster {name} {why}: restore it, or name it"

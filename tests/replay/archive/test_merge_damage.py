@@ -265,13 +265,22 @@ def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
 
 
 def test_replaced_manifests_are_verified(small: Path) -> None:
-    """`verify` finds an altered byte of a replaced manifest; queries do not read such manifests."""
+    """`verify` finds an altered byte of a replaced manifest; queries do not read such manifests.
+
+    A head from before the merge is then not called cut off.
+    """
+    head = cluster_in(small).chain.head
     merged(small)
     (packed,) = (small / f"cluster={NAME}" / "_manifest").glob("replaced-*.tar.zst")
     whole = bytearray(packed.read_bytes())
     whole[len(whole) // 2] ^= 1
     packed.write_bytes(whole)
     assert f"{packed.name} was altered" in refusal(call("verify", small))
+    assert f"{packed.name} was altered" in refusal(
+        call("verify", small, "--head", f"{NAME}={head}")
+    )
+    unnamed = call("verify", small, "--head", head).err
+    assert f"has the hash {head}: {NAME} could not be read, so restore that first" in unnamed
     assert call("state", small).code == 0
 
 
