@@ -121,7 +121,8 @@ def _verify_all(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
         shown.begin("verifying", sum(_bytes(cluster) for cluster in opened.values()))
         results = _tried(lambda name: verified(opened[name], shown.advance), opened, failed)
     sound = [name for name, result in results.items() if not result.flaws]
-    covered = {name: list(coverage(opened[name])) for name in sound}
+    covered = _tried(lambda name: list(coverage(opened[name])), sound, failed)
+    results = {name: result for name, result in results.items() if name not in failed}
     return _VerifyResults(opened, results, failed, covered)
 
 

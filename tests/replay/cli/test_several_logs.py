@@ -10,6 +10,10 @@ from subprocess import Popen
 
 import pytest
 
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.cli.commands import verify
+from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
+from replay.errors import ArchiveBusy
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.embedded_logs import write_config
@@ -264,6 +268,22 @@ def test_a_head_of_an_unread_cluster_is_not_called_cut_off(
     result = call("verify", archive, *head_options(heads["a"]))
     sentence = f"no manifest has the hash {heads['a']}: a could not be read, so restore that first"
     assert (result.code, sentence in result.err) == (2, True)
+
+
+def test_a_merge_during_verify_hides_no_other_cluster(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a merge removes the files of a cluster before its coverage, the others are printed."""
+
+    def busy(cluster: ArchivedCluster) -> Iterator[PartitionCoverage]:
+        if cluster.name == "a":
+            raise ArchiveBusy("merged meanwhile")
+        return coverage(cluster)
+
+    monkeypatch.setattr(verify, "coverage", busy)
+    result = call("verify", archive, "-o", "json")
+    assert [report.get("failed") for report in result.json] == [None, None, "merged meanwhile"]
+    assert (result.code, "a: merged meanwhile" in result.err) == (2, True)
 
 
 def test_every_given_head_is_searched(sound: Path, heads: dict[str, str]) -> None:
