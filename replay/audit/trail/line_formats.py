@@ -7,6 +7,7 @@ wrote nothing (reads and refusals) are skipped. A refusal has a response code, o
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -180,7 +181,8 @@ def _time_ms(event: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
         except UnknownMoment as error:
             raise UnreadableLine(f"has no time: {error}") from None
     if isinstance(time, int | float) and not isinstance(time, bool):
-        return int(time if time >= KAFKA_IS_YOUNGER_MS else time * 1_000)
+        with suppress(OverflowError):
+            return int(time if time >= KAFKA_IS_YOUNGER_MS else time * 1_000)
     raise UnreadableLine(f"has no time: give it in {_TIME[0]!r}")
 
 

@@ -127,6 +127,7 @@ UNREADABLE = {
     event(principal="ada", connector="a"): "has no time: give it",
     event(principal="ada", time="yesterday", connector="a"): "has no time: 'yesterday'",
     event(principal="ada", time=True, connector="a"): "has no time: give it",
+    event(principal="ada", time=-1e308, connector="a"): "has no time: give it",
     "hello": "is neither JSON nor a log line of `serve` nor a line of an access log",
     COMMON.format("PUT /connectors/a/stop H", 200).replace("Nov", "Brumaire"): "has no time",
     COMMON.format("PUT /connectors/a/stop H", 200).replace("21/Nov", "31/Nov"): "has no time",
