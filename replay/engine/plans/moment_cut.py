@@ -21,6 +21,7 @@ from controlplane.core.moments import (
     read_position,
     read_time_ms,
     read_vector,
+    time_text,
     too_early,
 )
 from controlplane.core.order import Ends, Rank, time_limit
@@ -145,18 +146,23 @@ def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
             "the times of these records are unknown: give a record, such as config@57"
         )
     if first_ms is not None and time_ms < first_ms:
-        raise _removed(moment, parts) or too_early(moment, time_ms, first_ms)
+        raise _removed(moment, first_ms, parts) or too_early(moment, time_ms, first_ms)
     return time_limit(time_ms)
 
 
-def _removed(moment: str, parts: Sequence[ArchivedPartition]) -> UnknownMoment | None:
+def _removed(
+    moment: str, first_ms: int, parts: Sequence[ArchivedPartition]
+) -> UnknownMoment | None:
     """Error for a moment before the first record that retention kept; None without a retention."""
     cuts = [part.removed for part in parts if part.removed is not None]
     if not cuts:
         return None
     latest = max(cuts, key=lambda records: records.cut_ms)
     times = RetentionTimes(latest.removed_at_ms, latest.cut_ms)
-    return UnknownMoment(f"the records at {quoted(moment)} were {times.sentence}")
+    return UnknownMoment(
+        f"{quoted(moment)} is before the first remaining record ({time_text(first_ms)}). "
+        f"Earlier ones were {times.sentence}"
+    )
 
 
 def _first_ms(part: ArchivedPartition) -> int | None:
