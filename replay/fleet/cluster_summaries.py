@@ -9,6 +9,7 @@ import pyarrow as pa
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from replay.doubts import Doubt
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.engine.states.order_marks import OffsetMark, OrderMarks
@@ -32,7 +33,7 @@ class StateSummary(msgspec.Struct, frozen=True):
     unreadable: int = 0
     gaps: tuple[str, ...] = ()
     problem: str | None = None
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     order_marks: tuple[OffsetMark, ...] = ()
     """Offsets of a part that depend on the order between partitions.
 
@@ -43,7 +44,7 @@ class StateSummary(msgspec.Struct, frozen=True):
     def row(self) -> RowDocument:
         """The summary as a row of `schemas.SUMMARIES`."""
         head: RowDocument = {"cluster": self.cluster, "release": self.release}
-        head |= {"gaps": list(self.gaps), "doubts": list(self.doubts)}
+        head |= {"gaps": list(self.gaps), "doubts": [doubt.sentence for doubt in self.doubts]}
         if self.problem is not None:
             return head | {"problem": self.problem}
         answer = {"as_of": json_cell(self.as_of), "digest": digest_text(int(self.digest_sum))}
@@ -63,7 +64,7 @@ def summary_of(
         dict(rows),
         state.unreadable_count,
         tuple(gap.sentence for gap in plan.gaps),
-        doubts=tuple(doubt.sentence for doubt in plan.doubts),
+        doubts=plan.doubts,
     )
 
 

@@ -7,7 +7,7 @@ from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 from replay.cli.options.archives import ArchiveInput
 from replay.cli.options.engines import EngineChoice
-from replay.cli.output.gap_warnings import tell_gaps
+from replay.cli.output.gap_warnings import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem
 from replay.engine.spark.location import anywhere
@@ -37,6 +37,7 @@ def write_states(
         _check(summaries)
         place.finish(summaries, clusters)
     tell_gaps({summary.cluster: summary.gaps for summary in summaries if summary.gaps})
+    tell_doubts({summary.cluster: summary.doubts for summary in summaries if summary.doubts})
     for summary in summaries:
         if summary.problem is not None:
             archive.fail(ClusterProblem(summary.cluster, summary.problem))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
 
 import replay
@@ -64,6 +65,16 @@ def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
     assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_reported
     doubts = [(doubt["kind"], doubt["after"], doubt["until"]) for doubt in result.json[0]["doubts"]]
     assert doubts == ([("state unknown", 0, 6)] if is_reported else [])
+
+
+def test_a_folder_of_states_has_the_same_doubts(compacted: Path, tmp_path: Path) -> None:
+    """`state --folder` prints doubts as `state` does, and writes them to the table of summaries."""
+    moment = ("--as-of", "config@4")
+    folder = tmp_path / "states"
+    written = call("state", compacted, *moment, "-o", "parquet", "--folder", folder)
+    assert written.err == call("state", compacted, *moment).err
+    (row, *_) = ds.dataset(folder / "summaries").to_table().to_pylist()
+    assert f"{NAME}: {row['doubts'][0]}" in written.err
 
 
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
