@@ -134,8 +134,9 @@ class ClusterBatch(msgspec.Struct, frozen=True):
     def _outcome(self, work: ClusterWork) -> ClusterOutcome:
         cluster, since = self._opened(work), work.since
         files = self.context.files_of(work.cluster)
-        last = files.read(since.batch) if since else None
-        if since and last is None and any(part.removed for part in cluster.parts.values()):
+        thinned = any(part.removed for part in cluster.parts.values())
+        last = files.read(since.batch, hashed=thinned) if since else None
+        if since and last is None and thinned:
             raise CheckpointMismatch(
                 f"the checkpoint of batch {since.batch} is missing, damaged or of another version, "
                 "and retention has removed records of this cluster. Start a new feed in other "

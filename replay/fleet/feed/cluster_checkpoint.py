@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from replay.archive import layout
-from replay.archive.integrity import read_whole
+from replay.archive.integrity import flaw_of, read_whole
 from replay.archive.manifest import Snapshot, StoredFile
 from replay.archive.segments.segment_files import EncodedFile
 from replay.archive.stores.store import ArchiveStore
@@ -63,16 +63,18 @@ class CheckpointFiles(NamedTuple):
     store: ArchiveStore
     cluster: str
 
-    def read(self, batch: int) -> ClusterCheckpoint | None:
+    def read(self, batch: int, *, hashed: bool = False) -> ClusterCheckpoint | None:
         """Checkpoint of a batch; None if a file is missing, or the checkpoint is unusable.
 
-        Other files are compared by their sizes only, not by their hashes.
+        Other files are compared by their sizes. With `hashed`, their hashes are compared, too.
         """
         try:
             checkpoint = decoded(self.store.read(self._name(batch)), ClusterCheckpoint)
         except (FileNotFoundError, NoCheckpoint):
             return None
         is_whole = all(self.store.size(file.file) == file.bytes for file in checkpoint.files)
+        if is_whole and hashed:
+            is_whole = not any(flaw_of(self.store, file) for file in checkpoint.files)
         return checkpoint if is_whole else None
 
     def write(self, batch: int, checkpoint: ClusterCheckpoint) -> None:

@@ -55,7 +55,7 @@ class StateFollower:
             try:
                 return self._state(checkpoint.snapshot, checkpoint.cut)
             except ArchiveCorrupt:  # without a retention, the archive has the same records
-                pass
+                pass  # after a retention, `ClusterBatch` has compared the checkpoint's hashes
         return self._state(self._nearest(ends), self._cut(ends))
 
     def after(self, checkpoint: ClusterCheckpoint | None, ends: ReadEnds) -> FollowedState:

@@ -323,13 +323,17 @@ def test_a_retention_between_batches_takes_no_row_back(tmp_path: Path) -> None:
     assert summary["digest"] == thin["batches"][-1]["digest"]
 
 
-def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
-    """The feed reports a cluster after a retention if the checkpoint with its state is missing."""
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_retention_needs_the_checkpoint(tmp_path: Path, *, is_missing: bool) -> None:
+    """The feed reports a cluster after a retention if its checkpoint is missing or damaged."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     assert retained(tmp_path / "archive", ENTRIES[59].timestamp).expired
     for file in (tmp_path / "checkpoint").rglob("feed-*"):
-        file.unlink()
+        if is_missing:
+            file.unlink()
+        else:
+            file.write_bytes(bytes(file.stat().st_size))
     archived(tmp_path, ENTRIES)
     feed = feed_in(tmp_path)
     feed.advance()
