@@ -125,23 +125,52 @@ def _in_file(path: Path) -> dict[str, str]:
     )
     properties = {name.strip(): (value or "").strip() for name, value in pairs if name}
     return {
-        name: _VARIABLE.sub(lambda match: _variable(match, properties), value)
+        name: _expanded(value, properties)
         for name, value in properties.items()
+        if name.startswith(S3A)
     }
 
 
 _VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
-_ENVIRONMENT = "env."
+_ENVIRONMENT = re.compile(r"env\.(?P<name>.*?)(?:(?P<colon>:?)-(?P<default>.*))?")
+_MAX_EXPANSIONS = 20
 
 
-def _variable(match: re.Match[str], properties: Mapping[str, str]) -> str:
-    """Expand `${env.NAME}` from the environment and `${NAME}` from the properties."""
-    name = match[1]
-    of_environment = name.startswith(_ENVIRONMENT)
-    value = (
-        os.environ.get(name.removeprefix(_ENVIRONMENT)) if of_environment else properties.get(name)
+def _expanded(value: str, properties: Mapping[str, str]) -> str:
+    """Expand `${NAME}`, the innermost first, as Hadoop's `Configuration.substituteVars`.
+
+    An unknown variable ends the expansion. A variable that names itself leaves the value unchanged.
+
+    Raises:
+        BadStoreSetting: the variables are nested too deeply.
+    """
+    expanded = value
+    for _ in range(_MAX_EXPANSIONS):
+        match = _VARIABLE.search(expanded)
+        content = None if match is None else _variable(match[1], properties)
+        if match is None or content is None:
+            return expanded
+        if match[0] in content:
+            return value
+        expanded = expanded[: match.start()] + content + expanded[match.end() :]
+    raise BadStoreSetting(
+        f"{S3A}… in core-site.xml needs more than {_MAX_EXPANSIONS} variables, or they form a "
+        "loop: write the value out"
     )
-    return match[0] if value is None else value
+
+
+def _variable(name: str, properties: Mapping[str, str]) -> str | None:
+    """Value of a property or of `env.NAME`, which may have a default after `-` or `:-`.
+
+    None if it is unknown. A default after `:-` also replaces an empty value.
+    """
+    match = _ENVIRONMENT.fullmatch(name)
+    if match is None or name == "env.":
+        return properties.get(name)
+    content = os.environ.get(match["name"])
+    if match["default"] is not None and (content is None or (match["colon"] and not content)):
+        return match["default"]
+    return content
 
 
 # --- in Arrow's words ---------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import os
 import pickle
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from replay.archive import layout
 from replay.archive.segments import segment_files as segments
 from replay.archive.segments.segment_files import opened, row_groups
 from replay.archive.stores import hadoop_settings
-from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow
+from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow, settings
 from replay.archive.stores.object_store import CLAIM_S, BucketStore, why_not
 from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified
@@ -148,11 +148,7 @@ def test_core_site_gives_the_settings(
     site = store.hadoop | {"fs.s3a.secret.key": "${env.ARCHIVE_SECRET}", "io.file": "${nowhere}"}
     site |= {"archive.host": store.endpoint, "fs.s3a.endpoint": "http://${archive.host}"}
     site |= {"fs.s3a.bucket.fleet.access.key": store.key, "fs.s3a.access.key": "of other buckets"}
-    properties = "".join(
-        f"<property><name>{name}</name><value>\n  {value}\n</value></property>"
-        for name, value in site.items()
-    )
-    (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    _write_core_site(tmp_path, site)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("ARCHIVE_SECRET", store.secret)
     where, folder = archives
@@ -294,6 +290,48 @@ def test_a_capture_that_cannot_write_is_refused(store: Bucket) -> None:
     message = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
     assert "SIGNATURE_DOES_NOT_MATCH" in message
     assert store.system.get_file_info(["fleet/x"])[0].type == fs.FileType.NotFound
+
+
+EXPANDED = {
+    "http://${host}:9000": "http://minio:9000",
+    "${env.NOWHERE:-a}${env.NOWHERE-b}": "ab",
+    "[${env.EMPTY:-a}${env.EMPTY-b}]": "[a]",
+    "${env.NOWHERE:-${host}}": "minio",
+    "${nowhere}/${host}": "${nowhere}/${host}",
+    "a${fs.s3a.self}": "a${fs.s3a.self}",
+    "${env.}": "${env.}",
+}
+"""Values of core-site.xml as Hadoop's `Configuration` (3.5) expands them."""
+
+
+@pytest.mark.parametrize("value", EXPANDED)
+def test_variables_are_expanded_as_hadoop_does(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variables are properties or environment variables. They may be nested and have defaults."""
+    _write_core_site(tmp_path, {"host": "${env.STORE_HOST}", "fs.s3a.self": value})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("STORE_HOST", "minio")
+    monkeypatch.setenv("EMPTY", "")
+    assert settings({}).values == {"fs.s3a.self": EXPANDED[value]}
+
+
+def test_a_loop_of_variables_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hadoop refuses such a value when it reads it; other settings of Hadoop do not matter."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    _write_core_site(tmp_path, {"a": "${b}", "b": "${a}"})
+    assert settings({}).values == {}
+    _write_core_site(tmp_path, {"fs.s3a.a": "${b}", "b": "${c}", "c": "${b}"})
+    with pytest.raises(BadStoreSetting, match="more than 20 variables, or they form a loop"):
+        settings({})
+
+
+def _write_core_site(folder: Path, site: Mapping[str, str]) -> None:
+    properties = "".join(
+        f"<property><name>{name}</name><value>\n  {value}\n</value></property>"
+        for name, value in site.items()
+    )
+    (folder / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
 
 
 def test_only_an_unreadable_core_site_is_an_error(
