@@ -50,6 +50,28 @@ class Cable:
         await self.log.close()
 
 
+class GatedLog(Cable):
+    """A log whose reads wait until `may_be_read` is set; a log that replaces it does not wait."""
+
+    def __init__(self, log: ReadableLog) -> None:
+        super().__init__(log)
+        self._gated = log
+        self.may_be_read = asyncio.Event()
+        self.may_be_read.set()
+        self.begun = 0
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        self.begun += 1
+        log = self.log
+        if log is self._gated:
+            await self.may_be_read.wait()
+        self._check()
+        async for batch in log.read(topics, start, stop):
+            yield batch
+
+
 class FarAway(Cable):
     """A log whose tails wait out an outage by themselves, like those of a cluster."""
 

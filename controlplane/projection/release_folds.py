@@ -103,6 +103,15 @@ class ReleaseFold:
                 before = after
         self.apply((), ends)
 
+    async def catch_up(self, batches: Sequence[Batch]) -> None:
+        """Fold batches in the one order, as a load does; the fold must not be published yet."""
+        async for entry in sliced(await _ordered(batches)):
+            if _is_long(entry):
+                await asyncio.to_thread(self._fold.apply, entry)
+            else:
+                self._fold.apply(entry)
+        self.apply((), _ends_of(batches))
+
 
 class ReadPositions:
     """End offsets up to which the log was folded. Each fold of new entries moves them.
@@ -233,7 +242,8 @@ def _ends_after(positions: Iterable[Position]) -> dict[TopicPartition, int]:
 class ReleaseFolds:
     """Folds of one log by release: the most recently used ones, and all pinned ones.
 
-    A lock orders new entries, loads and replacements of the log, so every fold is at `positions`.
+    A lock orders new entries and replacements of the log, so every fold is at `positions`. A load
+    does not hold it: commands wait for new entries. A loaded fold then catches up.
     """
 
     def __init__(
@@ -250,6 +260,10 @@ class ReleaseFolds:
         self._pinned: dict[str, ReleaseFold] = {}
         self.observers: list[FoldObserver] = []
         self._lock = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
+        """Held by the one load that runs at a time."""
+        self._missed: list[Batch] | None = None
+        """Batches that were folded since the present load began; None: no load can use them."""
 
     def get(self, profile: Profile) -> ReleaseFold | None:
         """Return the fold of a release if it is loaded, and mark it as most recently used.
@@ -276,12 +290,27 @@ class ReleaseFolds:
         loaded = self.get(profile)
         if loaded is not None:
             return loaded
-        async with self._lock:
+        async with self._load_lock:
             loaded = self.get(profile)
-            if loaded is not None:
-                return loaded
+            while loaded is None:
+                loaded = await self._load_now(profile)
+            return loaded
+
+    async def _load_now(self, profile: Profile) -> ReleaseFold | None:
+        """Fold the log up to the present positions; return None if it was replaced meanwhile."""
+        missed = self._missed = list[Batch]()
+        try:
             fold = ReleaseFold(await self._load(profile, self.positions.ends))
-            return self._recent.put(profile.release, fold)
+            # Most of the missed batches are folded before the lock, which is then held briefly.
+            folded = len(missed)
+            await fold.catch_up(missed[:folded])
+            async with self._lock:
+                if self._missed is not missed:
+                    return None
+                await fold.catch_up(missed[folded:])
+                return self._recent.put(profile.release, fold)
+        finally:
+            self._missed = None
 
     async def fold(self, batches: Sequence[Batch]) -> None:
         """Fold batches that arrived together, in the one order, into every release.
@@ -297,8 +326,7 @@ class ReleaseFolds:
                 ends = _ends_of(batches)
                 for fold in folds:
                     fold.apply(entries, ends)
-                self._report(entries)
-                self.positions.advance(ends)
+                self._advance(batches, entries, ends)
 
     async def start_over_if_cut(self, ends: Ends) -> None:
         """Drop all folds if the log ends before the read positions: it was replaced.
@@ -319,6 +347,7 @@ class ReleaseFolds:
                 profile = unloaded[0].profile
                 loaded[profile.release] = await self._load(profile, ends)
             self._recent.clear()
+            self._missed = None  # a load that runs now has read the old log
             for observer in self.observers:
                 observer.broken_off()
             for release, fold in self._pinned.items():
@@ -350,12 +379,20 @@ class ReleaseFolds:
         entries, ends = await _ordered(batches), _ends_of(batches)
         for fold in folds:
             await fold.apply_in_slices(entries, ends)
-        self._report(entries)
-        self.positions.advance(ends)
+        self._advance(batches, entries, ends)
 
-    def _report(self, entries: Sequence[Entry]) -> None:
+    def _advance(
+        self,
+        batches: Sequence[Batch],
+        entries: Sequence[Entry],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        """Report folded entries to the observers and to the present load; move the positions."""
         for observer in self.observers:
             observer.on_records(entries)
+        if self._missed is not None:
+            self._missed += batches
+        self.positions.advance(ends)
 
 
 def _ends_of(batches: Iterable[Batch]) -> dict[TopicPartition, int]:

@@ -1,17 +1,13 @@
 """Endpoints about the worker: health, loggers and their levels, plugins (KIP-495, KIP-1017)."""
 
-import asyncio
 import io
 import logging
-from collections.abc import AsyncIterator, Iterable
 
 import httpx
 import pytest
 
 from controlplane import commands
 from controlplane.core.decide import topics
-from controlplane.core.entry import Batch
-from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import LEVELS, LOGGER, Loggers, separate_hierarchy
 from controlplane.logs.log import LogUnavailable
@@ -25,7 +21,7 @@ from controlplane.rest.app import App
 from controlplane.rest.endpoints.router import EndpointSet
 from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
-from tests.outages import Cable, FarAway, until
+from tests.outages import FarAway, GatedLog, until
 from tests.rest.plane import orders_plane
 from tests.rest.served_history import client_of, following, served, service_of
 
@@ -81,25 +77,6 @@ async def test_health_depends_on_the_log() -> None:
     assert [starting.status_code, healthy.status_code, unhealthy.status_code] == [503, 200, 500]
     assert starting.json()["message"].endswith(" the cable is cut: mend it")
     assert unhealthy.json()["message"].endswith(" the leader is gone")
-
-
-class GatedLog(Cable):
-    """A log whose reads wait until `may_be_read` is set."""
-
-    def __init__(self, log: MemoryLog) -> None:
-        super().__init__(log)
-        self.may_be_read = asyncio.Event()
-        self.may_be_read.set()
-        self.begun = 0
-
-    async def read(
-        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
-    ) -> AsyncIterator[Batch]:
-        """Wait for `may_be_read`, then read the log."""
-        self.begun += 1
-        await self.may_be_read.wait()
-        async for batch in super().read(topics, start, stop):
-            yield batch
 
 
 async def test_health_requests_share_one_read_of_a_slow_log(
