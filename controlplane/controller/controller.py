@@ -430,7 +430,7 @@ class Controller:
 
     async def _record_refusal(self, request: CommandRequest, rejected: Rejected) -> None:
         """Record a refused command, if the log has a command topic and the quota admits it."""
-        if self._traced and self._refusals.admits(request.at_ms):
+        if self._traced and self._refusals.admits(self._world.now_ms()):
             await self._execution.refuse(request, rejected, self._limits.refusal_max_bytes)
 
     async def _end(

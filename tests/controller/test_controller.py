@@ -18,6 +18,7 @@ from controlplane.core.commands import (
     CommandRequest,
     PatchConfig,
     PauseConnector,
+    RestartTask,
     ResumeConnector,
     SetLoggerLevel,
     StopConnector,
@@ -192,6 +193,32 @@ async def test_refusals_are_bounded(log: MemoryLog) -> None:
             with pytest.raises(Refusal):
                 await plane.execute(StopConnector("nobody"))
         assert len(await written_texts(log, COMMANDS)) == 3
+
+
+async def test_refusals_that_have_waited_count_at_their_end(log: MemoryLog) -> None:
+    """Refused commands that waited in a queue take tokens of the minute in which they end."""
+    settings = Settings(limits=CommandLimits(refusals_per_minute=3))
+    clock_ms, resumed = NOW_MS, asyncio.Event()
+
+    async def stepped(request: CommandRequest, _done: Step) -> None:
+        if request.command == STOP:
+            await resumed.wait()
+
+    async with plane_on(log, settings, stepped=stepped, now_ms=lambda: clock_ms) as plane:
+        slow = asyncio.ensure_future(plane.execute(STOP))
+        await asyncio.sleep(0)
+        late = [plane.execute(RestartTask("orders", 7)) for _ in range(20)]
+        waiting = asyncio.gather(*late, return_exceptions=True)
+        await asyncio.sleep(0.01)
+        clock_ms += 60_000
+        resumed.set()
+        while not waiting.done():
+            with pytest.raises(Refusal):
+                await plane.execute(StopConnector("nobody"))
+        assert {type(answer) for answer in await waiting} == {Refusal}
+        await slow
+        texts = [text or "" for _, text in await written_texts(log, COMMANDS)]
+        assert len([text for text in texts if '"type":"refused"' in text]) == 3
 
 
 async def test_a_dry_run_writes_nothing(log: MemoryLog) -> None:
