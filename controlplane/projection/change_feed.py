@@ -32,6 +32,15 @@ class TooSlow(Exception):
     """The queue of a watcher is full, so changes are lost: it must read the state again."""
 
 
+class TooManyReleases(Exception):
+    """`RELEASES_WATCHED` other releases have watchers: this one cannot be watched now."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{RELEASES_WATCHED} other releases are watched, the maximum: try again later"
+        )
+
+
 class ChangeEvent(NamedTuple):
     """A change, its record, and the end offsets after that record."""
 
@@ -101,6 +110,7 @@ class ChangeFeed:
 
         Raises:
             TooSlow: more than `CHANGES_WAITING` changes waited.
+            TooManyReleases: too many others are watched; the default release is always admitted.
             LogError: missed changes cannot be read, or the log was replaced.
         """
         if self._ended:
@@ -145,6 +155,9 @@ class ChangeFeed:
         return watchers
 
     def _subscribe(self, profile: Profile) -> _ReleaseWatchers:
+        # Others may have begun since the caller asked `may_watch`.
+        if profile.release != self._profile.release and not self.may_watch(profile):
+            raise TooManyReleases
         watchers = _ReleaseWatchers(profile.release)
         subscribed = self._follower.subscribed(
             profile, watchers.listen, partial(self._end_watchers, watchers)

@@ -21,7 +21,7 @@ from controlplane.core.order import Ends
 from controlplane.core.text.record_text import document, reference
 from controlplane.core.text.value_text import json_value, plain
 from controlplane.logs.log import LogError
-from controlplane.projection.change_feed import RELEASES_WATCHED, ChangeEvent, TooSlow
+from controlplane.projection.change_feed import ChangeEvent, TooManyReleases, TooSlow
 from controlplane.rest.errors import EVENTS, OK, Answer, InvalidParameter, NotReady
 from controlplane.rest.requests import Call
 
@@ -38,19 +38,22 @@ async def watch(call: Call) -> Answer:
     since = _last_seen(call)
     if since is None:  # an empty id, `{}`, is a position, too: the beginning of the log
         since = await _since_moment(call)
-    watching = call.service.watching
-    if not watching.may_watch(call.profile):
-        raise NotReady(
-            f"{RELEASES_WATCHED} other releases are watched, the maximum: try again later"
-        )
+    _check_release(call)
     # The state is loaded now, so that joining is quick.
     state = await call.service.follower.state(call.profile)
+    _check_release(call)  # during the load, other watchers may have joined
     records = call.flag("records")
-    changes = watching.changes(since, call.profile)
+    changes = call.service.watching.changes(since, call.profile)
     # A stream that breaks off before its first change can be resumed after this position.
     beginning = _id_line(state.ends_by_topic) if since is None else b""
     events = _events(changes, call, beginning, records=records)
     return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, events)
+
+
+def _check_release(call: Call) -> None:
+    """Raise `NotReady` if too many other releases are watched."""
+    if not call.service.watching.may_watch(call.profile):
+        raise NotReady(str(TooManyReleases()))
 
 
 def _last_seen(call: Call) -> Ends | None:
@@ -100,7 +103,7 @@ async def _events(
                 event, waiting = waiting.result(), None
                 is_selected = selected in (None, event.change.connector)
                 yield _change(event, _document(event, record=records) if is_selected else None)
-        except (TooSlow, LogError) as error:
+        except (TooSlow, TooManyReleases, LogError) as error:
             yield _event("error", {"message": str(error)})
         except StopAsyncIteration:
             yield _event("end", {"message": "no further changes will come"})

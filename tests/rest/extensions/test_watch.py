@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message
 
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.releases.profiles import RELEASES, Profile
+from controlplane.plane import Settings
 from controlplane.projection.change_feed import RELEASES_WATCHED
+from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.load_limits import LoadLimiter
 from tests.conftest import examples
+from tests.outages import until
 from tests.rest.plane import orders_plane
 from tests.rest.served_history import client_of
 
@@ -163,6 +166,26 @@ async def test_folds_of_watched_releases_are_pinned() -> None:
         await client.put("/connectors/orders/pause")
         for blocks in opened:
             assert read(await blocks.get())["data"]["after"] == "PAUSED"
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+async def test_watchers_that_begin_together_keep_to_the_limit(*, loaded: bool) -> None:
+    """Requests that arrive together watch `RELEASES_WATCHED` releases; the others are refused."""
+    releases = RELEASES[: RELEASES_WATCHED + 4]
+    settings = Settings(follower=FollowerLimits(profiles_kept=len(releases)))
+    async with orders_plane(settings) as (plane, client):
+        if loaded:
+            for release in releases:
+                await client.get(f"/connectors?profile={release}")
+        requests = [
+            asyncio.ensure_future(client.get(f"/watch?profile={release}")) for release in releases
+        ]
+        await until(lambda: len([request for request in requests if request.done()]) == 4)
+        assert len(plane._watching._by_release) == plane._watching.watchers == RELEASES_WATCHED
+        plane._watching.end()
+        answers = await asyncio.gather(*requests)
+    refused = [answer for answer in answers if "other releases are watched" in answer.text]
+    assert len(refused) == 4
 
 
 async def test_a_watcher_of_one_connector_gets_other_positions_only() -> None:
