@@ -3,13 +3,14 @@
 Python's `logging` has the model of Log4j. A logger exists once it was requested by name. It has its
 own level, or that of its nearest ancestor. So this module shows and sets Python's loggers, such as
 `controlplane` and `aiokafka`. A Java name can also be set; its level is stored, but nothing logs
-under it.
+under it. Unlike Kafka, requests create a limited number of loggers.
 
 Source: `Loggers`, and before 3.7 `LoggingResource`.
 """
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from controlplane.core.commands import SetLoggerLevel
@@ -35,8 +36,20 @@ LEVELS = {
 """Levels of Log4j with their numbers in Python, ascending."""
 
 
+NAME_LENGTH = 255
+"""Maximum length of the name of a logger that a request creates, in characters."""
+
+LOGGERS_KEPT = 5_000
+"""Maximum entries of the hierarchy up to which requests create loggers: loggers are never removed.
+Missing ancestors are entries, too. A worker has some hundred."""
+
+
 class UnknownLogger(LookupError):
     """No logger has this name: nothing has requested it."""
+
+
+class LoggerRefused(ValueError):
+    """The logger does not exist, and may not be created: `NAME_LENGTH`, `LOGGERS_KEPT`."""
 
 
 class Loggers:
@@ -78,13 +91,35 @@ class Loggers:
             raise UnknownLogger(name)
         return self._logger_body(name, loggers[name], profile)
 
+    def check(self, namespace: str) -> None:
+        """Check that a logger exists, or may be created.
+
+        Raises:
+            LoggerRefused: the name is too long, or there are too many loggers.
+        """
+        if _root_or(namespace) in self._existing_loggers():
+            return
+        if len(namespace) > NAME_LENGTH:
+            raise LoggerRefused(
+                f"The name of a new logger has at most {NAME_LENGTH} characters, "
+                f"not {len(namespace)}."
+            )
+        if len(self._hierarchy.loggerDict) + namespace.count(".") >= LOGGERS_KEPT:
+            raise LoggerRefused(
+                f"There are {LOGGERS_KEPT} loggers, the maximum: set the level of one that exists."
+            )
+
     def change(self, namespace: str, level: str, profile: Profile) -> list[str]:
         """Set a logger and its descendants to a level of `LEVELS`; return their names, sorted.
 
         As in Kafka, a descendant is any name that begins with the namespace, even without a dot
         behind it. Some releases set only descendants with a level of their own. They return only
         the loggers whose effective level changed.
+
+        Raises:
+            LoggerRefused: the logger does not exist, and may not be created.
         """
+        self.check(namespace)
         top, number = _root_or(namespace), LEVELS[level]
         loggers = self._beneath(top)
         before = {name: logger.getEffectiveLevel() for name, logger in loggers.items()}
@@ -106,10 +141,14 @@ class Loggers:
         return sorted(changed if profile.rest_unset_loggers else loggers, key=string_order)
 
     def carry_out(self, command: SetLoggerLevel, profile: Profile) -> None:
-        """Set the level of a command in this process; every worker of the cluster does the same."""
+        """Set the level of a command in this process; every worker of the cluster does the same.
+
+        The record is written already, so a logger that may not be created here is skipped.
+        """
         level = level_named(command.level, profile)
         if isinstance(level, str):
-            self.change(command.namespace, level, profile)
+            with suppress(LoggerRefused):
+                self.change(command.namespace, level, profile)
 
     def _existing_loggers(self) -> dict[str, logging.Logger]:
         """Return all loggers by name, without Python's placeholders for missing ancestors."""

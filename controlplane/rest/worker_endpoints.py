@@ -19,7 +19,7 @@ from controlplane.core.decide.topics import level_named
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.event_loop import in_thread_if_large
-from controlplane.logger_levels import Loggers, UnknownLogger
+from controlplane.logger_levels import LoggerRefused, Loggers, UnknownLogger
 from controlplane.logs.log import Fenced, LogError
 from controlplane.rest import bodies
 from controlplane.rest.endpoints import connector_plugins, plan_json
@@ -28,6 +28,7 @@ from controlplane.rest.errors import (
     OK,
     UNAVAILABLE,
     Answer,
+    BadRequest,
     NoSuchPath,
     NotFound,
     refused,
@@ -140,6 +141,10 @@ async def change_logger(call: Call) -> Answer:
     loggers = _loggers(call)
     reading = partial(_requested_level, profile=call.profile)
     level = await call.service.bodies.read(reading, call.body)
+    try:
+        loggers.check(namespace)
+    except LoggerRefused as refusal:
+        raise BadRequest(str(refusal)) from None
     if call.flag("dry_run"):
         return Answer(OK, plan_json.document(Plan(()), call.profile.release))
     return Answer(OK, loggers.change(namespace, level, call.profile))

@@ -6,7 +6,7 @@ import logging
 import httpx
 import pytest
 
-from controlplane import commands
+from controlplane import commands, logger_levels
 from controlplane.core.decide import topics
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import LEVELS, LOGGER, Loggers, separate_hierarchy
@@ -231,6 +231,26 @@ async def test_a_read_only_worker_sets_only_its_own_loggers() -> None:
         async with client_of(App(service)) as client:
             assert (await put_level(client, "lab?scope=cluster", "DEBUG")).status_code == 405
             assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
+
+
+async def test_requests_create_a_limited_number_of_loggers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """New loggers are refused above the limits; levels of existing loggers can still be set."""
+    loggers = Loggers(lambda: 0)
+    monkeypatch.setattr(logger_levels, "LOGGERS_KEPT", 5)
+    async with orders_plane(loggers=loggers) as (_, client):
+        loggers.named("l" * 256)
+        assert (await put_level(client, "m" * 256, "DEBUG")).status_code == 400
+        assert (await put_level(client, "l" * 256, "DEBUG")).json() == ["l" * 256]
+        assert (await put_level(client, "a.b", "DEBUG")).json() == ["a.b"]
+        for name in ("c.d.e", "c.d.e?dry_run=true"):
+            refused = await put_level(client, name, "DEBUG")
+            assert (refused.status_code, "maximum" in refused.json()["message"]) == (400, True)
+        assert (await put_level(client, "c.d.e?scope=cluster", "DEBUG")).status_code == 204
+        assert (await client.get("/admin/loggers/c.d.e")).status_code == 404
+        for name in ("a.b", "root", "Root"):
+            assert (await put_level(client, name, "WARN")).status_code == 200
 
 
 # --- admin listeners ----------------------------------------------------------------------------
