@@ -1,5 +1,6 @@
 """Dependencies of the endpoints: what a service needs to answer."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -180,6 +181,36 @@ class Workers(Protocol):
         ...
 
 
+class SharedStateRead:
+    """Read of the present state that concurrent requests share.
+
+    It continues after a timeout: a long log is not read anew for each request.
+    """
+
+    def __init__(self, follower: States, profile: Profile) -> None:
+        self._follower = follower
+        self._profile = profile
+        self._reading: asyncio.Task[ClusterState] | None = None
+
+    async def wait(self) -> None:
+        """Wait for the present read, or for a new one.
+
+        Raises:
+            LogError: the state is not loaded yet and the log cannot be read.
+        """
+        if self._reading is None or self._reading.done():
+            read = self._follower.state(self._profile)
+            self._reading = asyncio.create_task(read)
+            self._reading.add_done_callback(_consume_error)
+        await asyncio.shield(self._reading)
+
+
+def _consume_error(reading: "asyncio.Task[ClusterState]") -> None:
+    """Consume the error of an abandoned read; the next request reports it."""
+    if not reading.cancelled():
+        reading.exception()
+
+
 class Service(NamedTuple):
     """One cluster as this process serves it; `compose` builds it."""
 
@@ -189,6 +220,8 @@ class Service(NamedTuple):
     watching: Changes
     dialect: Profile
     """Default release for requests that name none."""
+    state_read: SharedStateRead
+    """Read of the state of `dialect`, for `/health`."""
     bodies: BodyProcesses
     """Processes that read large bodies; their number is limited per service."""
     plugins: Plugins
@@ -252,11 +285,13 @@ def compose(  # noqa: PLR0913 - parts, by name
     responses thus depend on the same values. `dialect` is the release at the root; None: that of
     `context`.
     """
+    dialect = dialect or context.profile
     return Service(
         follower,
         log,
         watching,
-        dialect or context.profile,
+        dialect,
+        SharedStateRead(follower, dialect),
         BodyProcesses(),
         context.plugins,
         context.worker,

@@ -10,7 +10,6 @@ instead: without the log it answers from old state.
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
-from typing import Any
 
 from controlplane.controller.messages import fenced_text
 from controlplane.core.commands import size_of_config
@@ -73,12 +72,9 @@ async def validate(call: Call) -> Answer:
 async def show_health(call: Call) -> Answer:
     """`GET /health`: reports whether the log can be read, and written if this service writes."""
     follower, commands = call.service.follower, call.service.commands
-    # The read continues after a timeout: a long log is not read anew for each request.
-    reading = asyncio.ensure_future(follower.state(call.service.dialect))
-    reading.add_done_callback(_consume_error)
     try:
         async with asyncio.timeout(HEALTH_S):
-            await asyncio.shield(reading)
+            await call.service.state_read.wait()
     except TimeoutError:
         return health(started=False)
     except LogError as error:
@@ -87,12 +83,6 @@ async def show_health(call: Call) -> Answer:
     if isinstance(failure, Fenced):
         return health(started=True, trouble=fenced_text(failure))
     return health(started=True, trouble=None if failure is None else str(failure))
-
-
-def _consume_error(reading: "asyncio.Future[Any]") -> None:
-    """Consume the error of an abandoned read; the next request reports it."""
-    if not reading.cancelled():
-        reading.exception()
 
 
 _STARTING = "Worker is still starting up."

@@ -1,5 +1,6 @@
 """Endpoints about the worker: health, loggers and their levels, plugins (KIP-495, KIP-1017)."""
 
+import asyncio
 import io
 import logging
 
@@ -82,7 +83,7 @@ async def test_health_depends_on_the_log() -> None:
 async def test_health_requests_share_one_read_of_a_slow_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Several health requests start one read of a slow log, not one each."""
+    """Several health requests start one read of a slow log, and one task, not one each."""
     monkeypatch.setattr(worker_endpoints, "HEALTH_S", 0.05)
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -93,11 +94,12 @@ async def test_health_requests_share_one_read_of_a_slow_log(
         client_of(App(service_of(follower, "3.9"))) as client,
     ):
         gated.may_be_read.clear()
-        gated.begun = 0
+        gated.begun, tasks = 0, len(asyncio.all_tasks())
         for _ in range(3):
             starting = await client.get("/health")
             assert (starting.status_code, starting.json()["status"]) == (503, "starting")
         assert gated.begun == 1
+        assert len(asyncio.all_tasks()) == tasks + 1
         assert (await client.get("/")).json()["version"] == "3.9.2"
         gated.may_be_read.set()
         assert (await client.get("/health")).json()["status"] == "healthy"
