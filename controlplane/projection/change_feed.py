@@ -6,7 +6,7 @@ queue. A watcher that reconnects continues at its last position.
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +23,14 @@ from controlplane.projection.loader import load
 
 CHANGES_WAITING = 10_000
 """Maximum changes in a watcher's queue, some MB; beyond it the watcher gets `TooSlow`."""
+
+MISSED_AT_ONCE = 1_000
+"""Maximum missed records whose changes are computed before the first is sent, some MB."""
+
+MISSED_READS = 4
+"""Maximum concurrent reads of missed changes, counted apart for up to `MISSED_AT_ONCE` records and
+for more. A long read holds a state and all missed records until the watcher has them; the next
+watcher waits."""
 
 RELEASES_WATCHED = 8
 """Maximum releases with watchers: each costs a state, and time for every entry."""
@@ -99,6 +107,8 @@ class ChangeFeed:
         self._profile = profile
         self._by_release: dict[str, _ReleaseWatchers] = {}
         self._ended = False
+        self._short_reads = asyncio.Semaphore(MISSED_READS)
+        self._long_reads = asyncio.Semaphore(MISSED_READS)
 
     async def changes(
         self, since: Ends | None = None, profile: Profile | None = None
@@ -185,6 +195,24 @@ class ChangeFeed:
     ) -> AsyncGenerator[ChangeEvent, None]:
         """Yield the changes between two positions, which a reconnecting watcher has missed."""
         start = {topic: _within(since.get(topic, ()), ends) for topic, ends in now.items()}
+        records = sum(sum(now[topic]) - sum(start[topic]) for topic in now)
+        if not records:
+            return
+        if records <= MISSED_AT_ONCE:
+            async with self._short_reads:
+                events = [event async for event in self._read_missed(start, now, state)]
+            # A slow watcher keeps its changes, but no turn.
+            async for event in sliced(events):
+                yield event
+            return
+        async with self._long_reads, aclosing(self._read_missed(start, now, state)) as missed:
+            async for event in missed:
+                yield event
+
+    async def _read_missed(
+        self, start: Ends, now: Ends, state: ClusterState
+    ) -> AsyncGenerator[ChangeEvent, None]:
+        """Read the log between two positions; yield the changes."""
         fold = await load(
             self._log,
             state.profile,

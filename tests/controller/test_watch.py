@@ -5,9 +5,18 @@ import asyncio
 import pytest
 
 from controlplane.core.commands import StopConnector
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
-from controlplane.projection.change_feed import CHANGES_WAITING, TooSlow
+from controlplane.projection.change_feed import (
+    CHANGES_WAITING,
+    MISSED_AT_ONCE,
+    MISSED_READS,
+    ChangeFeed,
+    TooSlow,
+)
+from controlplane.projection.follower import Follower
 from tests.controller.scene import CONFIG, configured, plane_on, raw
+from tests.outages import GatedLog, until
 from tests.patience import PATIENCE_S
 
 STATES = ("PAUSED", "STARTED")
@@ -52,3 +61,49 @@ async def test_watching_ends_with_the_plane() -> None:
         assert await watching == "ended"
         assert await anext(before, "ended") == "ended"
         assert [change async for change in plane.watch()] == []
+
+
+@pytest.mark.parametrize(
+    ("records", "served"), [(2, MISSED_READS + 2), (MISSED_AT_ONCE + 1, MISSED_READS)]
+)
+async def test_reads_of_missed_changes_take_turns(records: int, served: int) -> None:
+    """Slow watchers that missed many records keep their turns; a next one waits for the end."""
+    log, kip = MemoryLog(), Profile.of("kip")
+    await log.create_topic(CONFIG, 1)
+    names = [f"connector-{number}" for number in range(records)]
+    await log.append([configured(name) for name in names])
+    async with Follower(log) as follower, asyncio.timeout(PATIENCE_S):
+        feed = ChangeFeed(follower, log, kip)
+        watchers = [feed.changes({}) for _ in range(MISSED_READS + 2)]
+        first = [asyncio.ensure_future(anext(watcher)) for watcher in watchers]
+        done = [await change for change in first[:served]]
+        await asyncio.sleep(0.1)
+        assert {event.change.connector for event in done} == {names[0]}
+        assert len([change for change in first if change.done()]) == served
+        for watcher in watchers[:served]:
+            await watcher.aclose()
+        for watcher, change in zip(watchers[served:], first[served:], strict=True):
+            connectors = [(await change).change.connector]
+            while connectors[-1] != names[-1]:
+                connectors.append((await anext(watcher)).change.connector)
+            assert list(dict.fromkeys(connectors)) == names
+            await watcher.aclose()
+    await log.close()
+
+
+async def test_a_watcher_that_missed_nothing_reads_nothing() -> None:
+    """A watcher at the present position needs no turn, and does not read the log."""
+    log, kip = MemoryLog(), Profile.of("kip")
+    await log.create_topic(CONFIG, 1)
+    await log.append([configured("orders")])
+    gated = GatedLog(log)
+    async with Follower(gated) as follower, asyncio.timeout(PATIENCE_S):
+        feed, state = ChangeFeed(follower, gated, kip), await follower.state(kip)
+        gated.may_be_read.clear()
+        watcher = feed.changes(state.ends_by_topic)
+        change = asyncio.ensure_future(anext(watcher))
+        await until(lambda: feed.watchers == 1)
+        await log.append([configured("users")])
+        assert (await change).change.connector == "users"
+        await watcher.aclose()
+    await log.close()
