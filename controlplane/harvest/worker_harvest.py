@@ -263,7 +263,7 @@ class _HarvestRun:
     async def _ask_kind(
         self, kind: str, connectors: Iterable[_ListedPlugin]
     ) -> "_ValidatedConnector | None":
-        """Ask for the settings of Connect and of clients, by a connector the worker accepts."""
+        """Let the worker validate a connector: it returns settings of Connect and of clients."""
         config = {**_TRIGGERS[kind], **self._overrides()}
         of_kind = [connector for connector in connectors if connector.type == kind]
         for plugin in of_kind[:ATTEMPTS_MOST]:
@@ -300,7 +300,7 @@ class _HarvestRun:
     async def _ask_aliased(
         self, plugin: _ListedPlugin, working: "_ValidatedConnector | None"
     ) -> None:
-        """Ask for the settings of a transformation or predicate, by a config that names it."""
+        """Let the worker validate a config with a transformation or predicate, for its settings."""
         assert working is not None
         listed = _ALIASED[plugin.type]
         prefix = f"{listed}.{_ALIAS}."
@@ -328,7 +328,7 @@ class _HarvestRun:
         )
 
     async def _ask_connector(self, connector: _ListedPlugin) -> None:
-        """Ask for the settings of a connector, by a config of it."""
+        """Let the worker validate a config of a connector: it returns the connector's settings."""
         keys = await self._validated(connector, _TRIGGERS.get(connector.type, {}))
         if keys is None:
             self._note_missing_settings(connector)

@@ -47,7 +47,7 @@ class TranscriptRow(NamedTuple):
 def table(header: TranscriptRow | None, rows: Sequence[TranscriptRow]) -> list[str]:
     """An aligned table with its rows in the given order; `(none)` if it is empty.
 
-    Without a header the cells are not aligned, as in records under `given`.
+    Without a header the cells are not aligned: two spaces separate them.
     """
     if not rows:
         return [NONE]

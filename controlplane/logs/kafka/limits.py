@@ -57,8 +57,8 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs, sizes and pauses of a `KafkaLog`."""
 
     append_timeout_ms: int = 30_000
-    """Longest wait of an append, a claim or the creation of a topic. A worker waits as long for a
-    write (`READ_WRITE_TOTAL_TIMEOUT_MS`). After it, the outcome of an append is unknown."""
+    """Longest wait of an append or a claim. A worker waits as long for a write
+    (`READ_WRITE_TOTAL_TIMEOUT_MS`). After it, the outcome of an append is unknown."""
 
     transaction_timeout_ms: int = 60_000
     """Age at which a broker aborts an open transaction and fences its writer. Readers of committed

@@ -33,8 +33,8 @@ class KafkaReader:
     With `isolation="read_committed"` the end of a partition is its last stable offset. Records of
     an open transaction appear once it is decided, and records of aborted transactions are marked.
     Use this isolation for data that is stored. `isolation="read_uncommitted"` reads to the high
-    watermark, like a worker without exactly-once support. Then `read` marks the records that were
-    aborted before the call. `tail` marks none, because their transactions may still be open.
+    watermark, like a worker without exactly-once support. Then `read` marks aborted records up to
+    the last stable offset. `tail` marks none, because their transactions may still be open.
 
     `starts` are the first offsets of the log, even if compaction has removed their records.
     """
