@@ -109,4 +109,7 @@ JACKSONS: Final[tuple[tuple[str, Jackson], ...]] = (
     ("2.5.0", Jackson(points_at_token=True)),
     ("2.6.2", Jackson()),
 )
-"""(first Kafka release, library), oldest first: Jackson up to 2.10.0, up to 2.10.2, later."""
+"""(first Kafka release, library), oldest first.
+
+The three rows are Jackson up to 2.10.0, Jackson up to 2.10.2, and later versions.
+"""
