@@ -92,6 +92,9 @@ class LogCopy:
         if claimed != before:
             # An earlier writer, which is fenced now, has appended records meanwhile.
             lacking = await self._first_lacking(sizes, claimed)
+            if self._is_complete(claimed):  # it was another copy
+                self._check_complete(lacking)
+                return
         for topic_partition, offset in lacking.items():
             if offset is not None and topic_partition[0] != self._commands:
                 await self._append_rest(topic_partition, offset, epoch)

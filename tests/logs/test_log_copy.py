@@ -135,6 +135,32 @@ async def test_a_complete_copy_is_not_continued() -> None:
         await copied(source, target)
 
 
+class OvertakenLog(MemoryLog):
+    """Log that another copy completes before the first claim."""
+
+    source: MemoryLog | None = None
+
+    async def claim(self) -> int:
+        """Let the other copy run first, once."""
+        source, self.source = self.source, None
+        if source is not None:
+            await copied(source, self)
+        return await super().claim()
+
+
+@pytest.mark.parametrize("content", [CONTENT, CONTENT[:-1]])
+async def test_a_copy_that_another_one_overtakes_appends_nothing(
+    content: tuple[Entry, ...],
+) -> None:
+    """Commands, or the mark, are appended once, although two copies run."""
+    source, target = await log_of(*content), OvertakenLog()
+    for topic, size in SIZES.items():
+        await target.create_topic(topic, size)
+    target.source = source
+    assert (await copied(source, target)).added == 0
+    assert len(await contents(target)) == len(CONTENT)
+
+
 async def test_a_copy_without_commands_ends_with_a_mark() -> None:
     """A copy without commands ends with a mark, which no later copy takes for a foreign record."""
     source, target = await log_of(*CONTENT[:-1]), await log_of()

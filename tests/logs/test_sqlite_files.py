@@ -12,6 +12,7 @@ import pytest
 
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite.reader import RowBatch
 from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, cluster_id, upgrade
 from tests.logs.contract import make_topics, record
 from tests.logs.embedded_entries import read_all
@@ -320,3 +321,41 @@ def test_no_cluster_id_begins_with_a_hyphen(monkeypatch: pytest.MonkeyPatch) -> 
     upgrade(connection)
     assert cluster_id(connection) == "a" * 22
     connection.close()
+
+
+async def test_a_log_behind_a_lost_folder_is_found_again(tmp_path: Path) -> None:
+    """Appends are refused while the path leads nowhere, and succeed once the file is back."""
+    folder, away = tmp_path / "folder", tmp_path / "away"
+    folder.mkdir()
+    log = await SqliteLog.open(folder / "control.log")
+    await log.create_topic("t", 1)
+    folder.rename(away)
+    folder.write_text("")
+    for _ in range(2):
+        with pytest.raises(LogNotUsable, match="was deleted or replaced"):
+            await log.append([record("t", 0)])
+    folder.unlink()
+    away.rename(folder)
+    (position,) = await log.append([record("t", 0)])
+    assert position.offset == 0
+    await log.close()
+
+
+async def test_an_input_error_is_not_called_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an input error, SQLite ends the transaction itself; the error stays the reason."""
+    log = await SqliteLog.open(tmp_path / "control.log")
+    await log.create_topic("t", 1)
+    await log.append([record("t", 0)])
+
+    def fail(_: RowBatch, connection: sqlite3.Connection, *__: object, **___: object) -> None:
+        connection.execute("ROLLBACK")
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+        raise error
+
+    monkeypatch.setattr(RowBatch, "fetch", fail)
+    with pytest.raises(LogUnavailable, match="disk I/O error"):
+        await entries_of(log.read(["t"]))
+    await log.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogCorrupt, LogError, LogUnavailable
 from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.files import FileIdentity, connect, is_frozen, wal_of
@@ -76,7 +76,7 @@ class ConnectionPool:
         connection = connect(self._file, "ro", self._wait_ms)
         try:
             self._identity.check()
-        except LogNotUsable:
+        except LogError:
             connection.close()
             raise
         return connection

@@ -12,6 +12,7 @@ import struct
 from contextlib import closing, suppress
 from pathlib import Path
 
+from controlplane.core.text.file_errors import because
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogReplaced, LogUnavailable
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.schema import (
@@ -251,9 +252,21 @@ class FileIdentity:
         self._identity = opened.st_dev, opened.st_ino
 
     def check(self) -> None:
-        """Raise `LogReplaced` if the path now leads to another file, or to none."""
-        with suppress(FileNotFoundError):
+        """Check that the path still leads to the same file.
+
+        Raises:
+            LogReplaced: it now leads to another file, or to none.
+            LogUnavailable: the file system does not tell.
+        """
+        try:
             status = self._file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise LogUnavailable(
+                f"The log {self._path} cannot be found {because(error)}"
+            ) from error
+        else:
             if (status.st_dev, status.st_ino) == self._identity:
                 return
         raise LogReplaced(f"The log {self._path} was deleted or replaced: open it again")

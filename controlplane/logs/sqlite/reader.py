@@ -114,8 +114,9 @@ def read_chunk(
                 return batches, [rest, *ranges[index + 1 :]]
     finally:
         # Nothing was written. The transaction must end: while it is open, SQLite cannot reset the
-        # WAL.
-        connection.execute("ROLLBACK")
+        # WAL. After an input error, SQLite has ended it by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     return batches, ()
 
 
