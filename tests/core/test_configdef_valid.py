@@ -190,6 +190,7 @@ PATTERNS = [
     *("\\c(", "\\c)", "\\c[", "[\\c[]", "a\\c\\", "[^^]", "[[^^]]"),
     *("[\\Q[\\E]", "[\\Q]\\E]", "[\\Q\\E]]"),
     *("(?x)a # (c", "(?x)a # [c\nb", "(?ix)a # )", "(?x:a#(\n)"),
+    "(?" + "x" * 200_000 + "#)",  # many minutes, if it took quadratic time
 ]
 """Patterns that Java 17 accepts."""
 

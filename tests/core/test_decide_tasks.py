@@ -8,6 +8,7 @@ import pytest
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.plan import FenceProducers, Reason, Rejected
 from controlplane.core.plugins import UNCHECKED
+from controlplane.core.views import TASKS_MAX
 from tests.core.decisions import SINK, SOURCE, planned, refused, steps, text
 from tests.core.logs import Pair, config, raw, read, tasks
 
@@ -122,6 +123,15 @@ def test_old_producers_are_fenced_and_then_counted(
     assert all(step.read_back == ("connect-configs",) for step in plan.steps)
     written = read(config(*log, (record.key, record.value)), release)
     assert "a" not in written.config.pending_fencing
+
+
+def test_a_foreign_count_of_producers_is_limited() -> None:
+    """A foreign record may name two billion producers; the plan fences at most `TASKS_MAX`."""
+    log = [A, *tasks("a", 3), counted(2**31 - 1), *tasks("a", 1)]
+    plan = planned(log, FenceTasks("a"), "3.9", exactly_once=True)
+    (action,) = (step.action for step in plan.steps if step.action is not None)
+    assert isinstance(action, FenceProducers)
+    assert len(action.transactional_ids) == TASKS_MAX
 
 
 @pytest.mark.parametrize("class_name", [SINK, "no.such.Class"])

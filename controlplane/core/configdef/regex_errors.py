@@ -55,8 +55,10 @@ def matches(pattern: str, text: str) -> bool:
 _PLAIN = re.compile(r"[^\\\[()|*+?]+")
 """Characters that the scanner skips outside of a class: none affects the errors that it detects."""
 
-_COMMENTED = re.compile(r"\?[a-zA-Z]*x[-a-zA-Z]*[:)]")
-"""Group with the flag `x`, which makes `#` begin a comment."""
+
+def _may_have_comments(kind: str) -> bool:
+    """True for a group such as `?ix:`; its flag `x` makes `#` begin a comment."""
+    return kind.endswith((":", ")")) and "x" in kind.partition("-")[0]
 
 
 class _PatternScanner:
@@ -152,7 +154,7 @@ class _PatternScanner:
             return
         self._groups -= kind[0].endswith(")")
         self._at = kind.end()
-        if self._at <= self._last_hash and _COMMENTED.fullmatch(kind[0]):
+        if self._at <= self._last_hash and _may_have_comments(kind[0]):
             self._at, self._groups = len(self._pattern), 0
 
     def _class(self) -> tuple[str, int | None] | None:

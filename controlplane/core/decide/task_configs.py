@@ -107,7 +107,7 @@ def _fence_producers(
     state: ClusterState, name: str, count: int, context: Context
 ) -> tuple[Step, ...]:
     """Step that fences the old producers; none if no task had started."""
-    old_count = state.config.fenced_counts.get(name, 0)
+    old_count = min(state.config.fenced_counts.get(name, 0), views.TASKS_MAX)
     # A single new task has the transactional id of the single old one, and so fences it itself.
     if old_count <= 0 or old_count == count == 1:
         return ()

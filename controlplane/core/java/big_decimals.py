@@ -13,7 +13,7 @@ from typing import Final
 
 from controlplane.core.java.java_library import decimal_layout, parse_int, wrap_long
 
-_NUMBER: Final = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
+_NUMBER: Final = re.compile(r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+))?")
 _SCALES: Final = range(-(2**31) + 1, 2**31)
 """Scales that `new BigDecimal(text)` accepts."""
 _LONG_BITS: Final = 64
