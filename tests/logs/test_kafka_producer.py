@@ -1,7 +1,7 @@
 """The producer on aiokafka and its owner, without a broker."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -9,13 +9,20 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, PolicyViolationError
 
 from controlplane.core.entry import Position
+from controlplane.core.entry import TopicPartition as Place
+from controlplane.logs.kafka.appends import transactions as transactions_module
+from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
+from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
-from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerIdentity, SendFailed
 from controlplane.logs.kafka.appends.record_batches import RecordBatch
+from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
-from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+from controlplane.logs.kafka.reads.read_back import ReadBackReader
+from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity
 
 PLACE = TopicPartition("t", 0)
@@ -135,3 +142,59 @@ async def test_a_producer_that_fails_after_its_caller_has_gone_is_replaced() -> 
     late.may_fail.set()
     await appends.decided()
     assert late.is_stopped
+
+
+class WriteRefusingCoordinator(TransactionCoordinator):
+    """Coordinator that renews each epoch, and refuses to write to any partition."""
+
+    async def bump(self, identity: ProducerIdentity) -> tuple[int, ProducerIdentity]:
+        """Return the next epoch."""
+        return 0, identity._replace(epoch=identity.epoch + 1)
+
+    async def end(self, _: ProducerIdentity, *, commit: bool) -> int:  # noqa: ARG002
+        """Return the code of an ended transaction."""
+        return ErrorCode.NONE
+
+    async def add_partitions(
+        self, _: ProducerIdentity, partitions: Iterable[Place]
+    ) -> dict[Place, int]:
+        """Refuse all partitions."""
+        return dict.fromkeys(partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+async def test_a_refused_marker_leaves_one_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `settle` starts a producer. The one before must not go on."""
+    running: set[KafkaProducer] = set()
+
+    class Producer(KafkaProducer):
+        """Producer that needs no broker."""
+
+        async def start(self, identity: ProducerIdentity | None = None) -> None:
+            """Take the identity."""
+            self._producer._txn_manager.set_pid_and_epoch(*(identity or (1, 0)))
+            running.add(self)
+
+        async def drop(self) -> None:
+            """Note the call."""
+            running.remove(self)
+            await super().drop()
+
+        stop = drop
+
+    monkeypatch.setattr(transactions_module, "KafkaProducer", Producer)
+    cluster = Cluster(addresses("127.0.0.1:1"), KafkaSecurity(), ReadLimits())
+    batches = FencedBatches(cluster, WriteLimits())
+    transactions = Transactions(
+        cluster, "id", WriteLimits(), batches, ReadBackReader(cluster, ReadLimits())
+    )
+    transactions._coordinator = WriteRefusingCoordinator(cluster, "id", WriteLimits())
+    transactions._interrupted = transactions_module._OpenTransaction(
+        ProducerIdentity(1, 0), committed=False
+    )
+    batches.unknown.add(("t", 0))
+    for _ in range(3):
+        with pytest.raises(LogNotUsable):
+            await transactions.settle()
+        assert len(running) == 1
+    await transactions.close()
+    assert not running

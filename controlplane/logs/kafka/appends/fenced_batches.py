@@ -154,9 +154,7 @@ class FencedBatches(ProducerOwner):
     async def drop(self) -> None:
         """Drop the producer. No partition is established any more."""
         self._established.clear()
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.drop()
+        await self._drop_producer()
 
     async def _started(self, identified: KafkaProducer) -> KafkaProducer:
         if self._producer is None:

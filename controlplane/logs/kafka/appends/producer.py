@@ -251,6 +251,12 @@ class ProducerOwner:
             producer, self._producer = self._producer, None
             await producer.stop()
 
+    async def _drop_producer(self) -> None:
+        """Drop the producer, if any; it sends nothing more."""
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await producer.drop()
+
 
 SEND_FAILURES = (KafkaError, IllegalOperation, AssertionError, OSError)
 """Failures of aiokafka to queue or append a batch. `IllegalOperation`: another batch has failed."""

@@ -260,6 +260,7 @@ class Transactions(ProducerOwner):
         if code:
             raise LogNotUsable(f"producer {self._id} cannot go on: {described(code)}")
         interrupted.identity = identity
+        await self._drop_producer()  # still running after a failed `_establish`
         await self._start(identity)
         self._interrupted = None
 
@@ -414,9 +415,7 @@ class Transactions(ProducerOwner):
 
     async def _drop_producers(self) -> None:
         await self._batches.drop()
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.drop()
+        await self._drop_producer()
 
     def _raise_fenced(self) -> NoReturn:
         raise self._fenced_error()
