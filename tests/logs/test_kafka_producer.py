@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, PolicyViolationError
 
 from controlplane.core.entry import Position
 from controlplane.core.entry import TopicPartition as Place
+from controlplane.logs.kafka.appends import idempotent_appends as idempotent_module
 from controlplane.logs.kafka.appends import transactions as transactions_module
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
 from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
@@ -24,6 +25,7 @@ from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity
+from tests.patience import PATIENCE_S
 
 PLACE = TopicPartition("t", 0)
 
@@ -144,6 +146,43 @@ async def test_a_producer_that_fails_after_its_caller_has_gone_is_replaced() -> 
     assert late.is_stopped
 
 
+class SlowProducer(KafkaProducer):
+    """Producer that starts without end."""
+
+    is_starting = asyncio.Event()
+    is_dropped = False
+
+    async def start(self, _: ProducerIdentity | None = None) -> None:
+        """Wait without end; drop the producer after a cancellation."""
+        self.is_starting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.drop()
+            SlowProducer.is_dropped = True
+
+
+async def test_a_close_cancels_the_start_of_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The waiting appends and later ones are refused, and no producer starts after the close."""
+
+    async def layout(*_: object) -> None:
+        """Do nothing."""
+
+    monkeypatch.setattr(Cluster, "layout", layout)
+    monkeypatch.setattr(idempotent_module, "KafkaProducer", SlowProducer)
+    cluster = Cluster(addresses("127.0.0.1:1"), KafkaSecurity(), ReadLimits())
+    appends = IdempotentAppends(cluster, WriteLimits(), frozenset())
+    records = [Record("t", 0, 1, b"k", b"v")]
+    waiting = [asyncio.create_task(appends.append(records)) for _ in range(2)]
+    await SlowProducer.is_starting.wait()
+    async with asyncio.timeout(PATIENCE_S):
+        await appends.close()
+        for append in (*waiting, appends.append(records)):
+            with pytest.raises(LogUnavailable, match="closed"):
+                await append
+    assert SlowProducer.is_dropped
+
+
 class WriteRefusingCoordinator(TransactionCoordinator):
     """Coordinator that renews each epoch, and refuses to write to any partition."""
 
@@ -166,7 +205,7 @@ async def test_a_refused_marker_leaves_one_producer(monkeypatch: pytest.MonkeyPa
     """Each `settle` starts a producer. The one before must not go on."""
     running: set[KafkaProducer] = set()
 
-    class Producer(KafkaProducer):
+    class OfflineProducer(KafkaProducer):
         """Producer that needs no broker."""
 
         async def start(self, identity: ProducerIdentity | None = None) -> None:
@@ -181,7 +220,7 @@ async def test_a_refused_marker_leaves_one_producer(monkeypatch: pytest.MonkeyPa
 
         stop = drop
 
-    monkeypatch.setattr(transactions_module, "KafkaProducer", Producer)
+    monkeypatch.setattr(transactions_module, "KafkaProducer", OfflineProducer)
     cluster = Cluster(addresses("127.0.0.1:1"), KafkaSecurity(), ReadLimits())
     batches = FencedBatches(cluster, WriteLimits())
     transactions = Transactions(

@@ -28,6 +28,9 @@ class IdempotentAppends(ProducerOwner):
         self._limits = limits
         self._headers_in = headers_in
         self._starting = asyncio.Lock()
+        self._start: asyncio.Timeout | None = None
+        """Set while a producer starts; `close` lets it expire."""
+        self._closed = False
         self._sending: set[asyncio.Task[list[int]]] = set()
         self._abandoned: set[asyncio.Task[list[int]]] = set()
         """Batches under way whose caller has gone."""
@@ -37,7 +40,7 @@ class IdempotentAppends(ProducerOwner):
 
         Raises:
             LogNotUsable: the broker refuses a record.
-            LogUnavailable: the outcome is unknown until `decided` returns.
+            LogUnavailable: the outcome is unknown until `decided` returns, or `close` was called.
         """
         try:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
@@ -63,7 +66,13 @@ class IdempotentAppends(ProducerOwner):
             raise self._too_late()
 
     async def close(self) -> None:
-        """Wait up to `close_timeout_ms` for the batches under way, then cancel the rest."""
+        """Wait up to `close_timeout_ms` for the batches under way, then cancel the rest.
+
+        A start of a producer is cancelled at once. Later appends raise `LogUnavailable`.
+        """
+        self._closed = True
+        if self._start is not None and not self._start.expired():
+            self._start.reschedule(asyncio.get_running_loop().time())
         if self._sending:
             await asyncio.wait([*self._sending], timeout=self._limits.close_timeout_ms / 1000)
         for task in [*self._sending]:
@@ -105,13 +114,25 @@ class IdempotentAppends(ProducerOwner):
 
     async def _running_producer(self) -> KafkaProducer:
         async with self._starting:
+            if self._closed:
+                raise LogUnavailable(CLOSED)
             if self._producer is None:
+                self._producer = await self._started()
+            return self._producer
+
+    async def _started(self) -> KafkaProducer:
+        """Start a producer, unless `close` is called meanwhile."""
+        try:
+            async with asyncio.timeout(None) as self._start:
                 # Raises the reason of a failure, which aiokafka hides.
                 await self._cluster.layout([])
                 producer = KafkaProducer(self._cluster, self._limits)
                 await producer.start()
-                self._producer = producer
-            return self._producer
+        except TimeoutError:
+            raise LogUnavailable(CLOSED) from None
+        finally:
+            self._start = None
+        return producer
 
     async def _discard(self, producer: KafkaProducer) -> None:
         """Stop a broken producer; its other batches have `close_timeout_ms` to be answered."""
