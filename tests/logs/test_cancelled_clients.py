@@ -1,4 +1,4 @@
-"""Clients of aiokafka that are cancelled while they start."""
+"""Clients of aiokafka that are cancelled, or closed, while they start."""
 
 import asyncio
 import struct
@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.metadata import MetadataRequest
 
 from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.appends.producer import KafkaProducer
-from controlplane.logs.kafka.cluster import Cluster, addresses
+from controlplane.logs.kafka.cluster import BrokerAddress, Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
+from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 from tests.patience import PATIENCE_S
 
@@ -82,3 +85,33 @@ async def test_the_first_connection_is_closed(
             await starting
         await broker.left.wait()
         await client.stop()
+
+
+async def test_a_connection_that_opens_during_a_close_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The request that opened it is refused, and is not sent."""
+    opened, may_return = asyncio.Event(), asyncio.Event()
+    open_connection = Cluster._open
+
+    async def open_late(cluster: Cluster, address: BrokerAddress) -> AIOKafkaConnection:
+        """Open a connection, and return it once the test lets it."""
+        connection = await open_connection(cluster, address)
+        opened.set()
+        await may_return.wait()
+        return connection
+
+    monkeypatch.setattr(Cluster, "_open", open_late)
+    broker = VersionsOnlyBroker()
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    async with asyncio.timeout(PATIENCE_S), server:
+        host, port = server.sockets[0].getsockname()
+        cluster = Cluster(addresses(f"{host}:{port}"), KafkaSecurity(), ReadLimits())
+        asking = asyncio.create_task(cluster.send_to((host, port), MetadataRequest([])))
+        await opened.wait()
+        await cluster.close()
+        may_return.set()
+        with pytest.raises(LogUnavailable, match="is closed"):
+            await asking
+        await broker.left.wait()
+    assert broker.unanswered.empty()

@@ -243,7 +243,11 @@ class Cluster:
             connection = self._connections.get(address)
             if connection is None or not connection.connected():
                 self._connections.pop(address, None)
-                connection = self._connections[address] = await self._open(address)
+                connection = await self._open(address)
+                if self._closed:  # meanwhile
+                    await self._wait_for_sockets([connection.close()])
+                    raise LogUnavailable(_CLOSED)
+                self._connections[address] = connection
             return connection
 
     async def _open(self, address: BrokerAddress) -> AIOKafkaConnection:
