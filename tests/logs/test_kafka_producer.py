@@ -1,4 +1,4 @@
-"""The producer on aiokafka and its owner, without a broker."""
+"""Writers of a log on Kafka, and their producer on aiokafka, without a broker."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +12,7 @@ from controlplane.core.entry import Position
 from controlplane.core.entry import TopicPartition as Place
 from controlplane.logs.kafka.appends import idempotent_appends as idempotent_module
 from controlplane.logs.kafka.appends import transactions as transactions_module
+from controlplane.logs.kafka.appends.append_queue import AppendQueue
 from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
 from controlplane.logs.kafka.appends.fenced_batches import FencedBatches
 from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
@@ -23,7 +24,7 @@ from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.kafka.reads.read_back import ReadBackReader
-from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record
 from controlplane.settings.security import KafkaSecurity
 from tests.patience import PATIENCE_S
 
@@ -237,3 +238,57 @@ async def test_a_refused_marker_leaves_one_producer(monkeypatch: pytest.MonkeyPa
         assert len(running) == 1
     await transactions.close()
     assert not running
+
+
+class CountedChecks:
+    """Transactions that need no broker; a check takes one turn of the event loop."""
+
+    in_doubt = False
+
+    def __init__(self) -> None:
+        self.checks = 0
+        self.is_checking = asyncio.Event()
+
+    async def claim(self) -> None:
+        """Do nothing."""
+
+    async def check(self) -> None:
+        """Count the call."""
+        self.checks += 1
+        self.is_checking.set()
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_checks_that_wait_are_one_operation() -> None:
+    """Many health requests delay an append by one check; a cancelled one stops no other."""
+    transactions = CountedChecks()
+    queue = AppendQueue(cast("Transactions", transactions), WriteLimits())
+    epoch = await queue.claim()
+    first, cancelled, *others = [asyncio.create_task(queue.check(epoch)) for _ in range(9)]
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(first, *others)
+    assert (cancelled.cancelled(), transactions.checks) == (True, 1)
+    await queue.check(epoch)
+    assert transactions.checks == 2
+    with pytest.raises(Fenced):
+        await queue.check(epoch + 1)
+    await queue.close()
+    with pytest.raises(LogUnavailable):
+        await queue.check(epoch)
+
+
+async def test_a_check_is_not_older_than_its_call() -> None:
+    """A check that has begun is not shared: another writer may have claimed the id since."""
+    transactions = CountedChecks()
+    queue = AppendQueue(cast("Transactions", transactions), WriteLimits())
+    epoch = await queue.claim()
+    first = asyncio.create_task(queue.check(epoch))
+    await transactions.is_checking.wait()
+    await queue.check(epoch)
+    await first
+    assert transactions.checks == 2
+    await queue.close()

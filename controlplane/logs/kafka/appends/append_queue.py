@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -21,7 +22,7 @@ AppendListener = Callable[[Sequence[Position]], None]
 
 
 class _QueuedOperation:
-    """An operation that waits for its turn, and the future that its caller awaits.
+    """An operation that waits for its turn, and the future that its callers await.
 
     `records`: the records of an append; None: another operation, which runs alone.
     """
@@ -58,6 +59,8 @@ class AppendQueue:
         self._runner: asyncio.Task[None] | None = None
         self._round = asyncio.Event()
         """Set when the operations that run now have ended and been settled; it wakes `decided`."""
+        self._waiting_check: _QueuedOperation | None = None
+        """Newest check, until it begins; later calls of `check` share it."""
         self._closed = False
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[Position]:
@@ -79,14 +82,16 @@ class AppendQueue:
         return self.epoch
 
     async def check(self, epoch: int) -> None:
-        """Raise `LogError` unless a writer of this epoch could append now."""
+        """Raise `LogError` unless a writer of this epoch could append now.
 
-        async def check() -> None:
-            if not self._is_newest(epoch):
-                raise self._fenced(epoch)
-            await self._transactions.check()
-
-        await self._run_in_turn(_QueuedOperation(epoch, None, check))
+        Health requests call it often, so calls share a check that has not begun.
+        """
+        shared = self._waiting_check
+        if shared is None or shared.epoch != epoch:
+            shared = _QueuedOperation(epoch, None, partial(self._check, epoch))
+            self._enqueue(shared)
+            self._waiting_check = shared
+        await self._in_time(asyncio.shield(shared.result))
 
     async def decided(self) -> None:
         """Wait until every transaction or batch whose caller has gone is decided.
@@ -124,15 +129,21 @@ class AppendQueue:
         return self._transactions.in_doubt
 
     async def _run_in_turn(self, queued: _QueuedOperation) -> Any:
+        self._enqueue(queued)
+        # A time-out or a cancelled caller cancels `result`: if it is done, the caller has gone.
+        return await self._in_time(queued.result)
+
+    def _enqueue(self, queued: _QueuedOperation) -> None:
         if self._closed:
             raise LogUnavailable(CLOSED)
         self._queue.append(queued)
         if self._runner is None:
             self._runner = asyncio.create_task(self._run_queue(), name="append queue")
+
+    async def _in_time(self, result: "asyncio.Future[Any]") -> Any:
         try:
-            # A time-out or a cancelled caller cancels `result`: if it is done, the caller has gone.
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
-                return await queued.result
+                return await result
         except TimeoutError:
             raise self._transactions.too_late() from None
 
@@ -229,6 +240,12 @@ class AppendQueue:
     async def _claim(self) -> None:
         await self._transactions.claim()
         self.epoch += 1
+
+    async def _check(self, epoch: int) -> None:
+        self._waiting_check = None
+        if not self._is_newest(epoch):
+            raise self._fenced(epoch)
+        await self._transactions.check()
 
     def _is_newest(self, epoch: int) -> bool:
         return epoch == self.epoch > 0
